@@ -1,0 +1,53 @@
+# The front door. `make demo` and `make test` do all set-up themselves.
+PYTHON ?= python3
+EXTRAS ?= dev
+VENV   := .venv
+BIN    := $(VENV)/bin
+comma  := ,
+READY  := $(VENV)/.ready-$(subst $(comma),-,$(EXTRAS))
+export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help demo test lint format bench clean
+
+help:
+	@echo "make demo    set up, then audit a 64 MiB file: damage it, detect it, locate it"
+	@echo "make test    set up, then run all tests; names what it skipped"
+	@echo "make lint    formatting, lint rules, types"
+	@echo "make format  rewrite the sources in our format"
+	@echo "make bench   measure, as ratios against named references"
+	@echo "make clean   remove the virtual environment and everything built"
+
+$(READY): pyproject.toml constraints.txt
+	@echo "==> making the virtual environment in $(VENV) and installing holdfast[$(EXTRAS)]"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Holdfast needs Python 3.11 or newer: make PYTHON=python3.11")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --editable ".[$(EXTRAS)]"
+	@rm -f $(VENV)/.ready-* && touch $@
+
+demo: $(READY)
+	@echo "==> holdfast demo"
+	@$(BIN)/holdfast demo
+
+test: $(READY)
+	@echo "==> the tests, on all cores"
+	@$(BIN)/python -m pytest --numprocesses=auto --cov --cov-report=term
+
+lint: $(READY)
+	@echo "==> ruff format, ruff check, mypy"
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+
+format: $(READY)
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+bench: $(READY)
+	@echo "==> holdfast bench pdp"
+	@$(BIN)/holdfast bench pdp
+
+clean:
+	@echo "==> removing what was built"
+	@rm -rf $(VENV) build dist htmlcov .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

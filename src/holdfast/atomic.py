@@ -1,0 +1,65 @@
+"""Files that appear whole or not at all, whatever interrupts their writing."""
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from holdfast.errors import InputError, StorageError
+
+
+@contextmanager
+def replacing(path: Path, *, mode: int = 0o666, overwrite: bool = True) -> Iterator[Path]:
+    """Yield a fresh path beside `path`; it takes the name `path` only if the block succeeds.
+
+    `mode` is subject to the umask. Without `overwrite` an existing `path` is left as it is and
+    `InputError` is raised, even if it appears while the block runs.
+    """
+    if not overwrite and path.exists():
+        raise InputError(f"{path} exists already: choose another name or move it away")
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
+    except OSError as error:
+        raise StorageError(f"can't write {path}: {error.strerror}") from error
+    try:
+        yield draft
+        _sync(draft)
+        if overwrite:
+            draft.replace(path)
+        else:
+            try:
+                os.link(draft, path)
+            except FileExistsError as error:
+                raise InputError(f"{path} appeared meanwhile: choose another name") from error
+        _sync(path.parent)
+    except OSError as error:
+        raise StorageError(f"can't write {path}: {error.strerror}") from error
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def write(path: Path, content: bytes, *, mode: int = 0o666, overwrite: bool = True) -> None:
+    with replacing(path, mode=mode, overwrite=overwrite) as draft:
+        draft.write_bytes(content)
+
+
+def read(path: Path, *, at_most: int) -> bytes:
+    """Return the whole content, refusing to load what is larger than such a file can be."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(at_most + 1)
+    except OSError as error:
+        raise InputError(f"can't read {path}: {error.strerror}") from error
+    if len(content) > at_most:
+        raise InputError(f"{path} is larger than the {at_most} bytes such a file may have")
+    return content
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,77 @@
+"""The front door: every command is mounted here, and every error leaves through here.
+
+Exit 0 is fine, 1 a finding, 2 could not run (one sentence on stderr, no traceback) and 130
+interrupted.
+"""
+
+import os
+import signal
+import sys
+from types import FrameType
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+import holdfast
+from holdfast.errors import HoldfastError
+
+app = typer.Typer(
+    name="holdfast",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        typer.echo(f"holdfast {holdfast.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def holdfast_command(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Prove, at the lowest cost, that data on machines you don't control is still intact."""
+
+
+def main(arguments: list[str] | None = None) -> NoReturn:
+    """Run one command and leave the process with its exit code."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    sys.exit(run(arguments))
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    try:
+        result: Any = app(args=arguments, standalone_mode=False)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader of our output left, as `head` does: nobody to tell
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (KeyboardInterrupt, typer.Abort):
+        typer.echo("holdfast: interrupted", err=True)
+        return 130
+    except (HoldfastError, typer.TyperException, OSError, MemoryError) as error:
+        typer.echo(f"holdfast: {_sentence(error)}", err=True)
+        return 2
+    return result if isinstance(result, int) else 0
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, typer.TyperException):
+        return error.format_message()
+    if isinstance(error, MemoryError):
+        return "out of memory: give the machine more, or ask for less at once"
+    if isinstance(error, OSError):
+        return f"{error.filename or 'the system'}: {error.strerror or error}"
+    return str(error)
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt

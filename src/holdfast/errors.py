@@ -1,0 +1,36 @@
+"""The errors of Holdfast. Each message says what happened, to which thing, and what to do.
+
+HoldfastError                  could not run: the command line prints it and exits with 2
+├── InputError                 what the user gave can't be used
+│   ├── MalformedError         a file or message that is not in its canonical encoding
+│   └── PassphraseError        a key file that the given passphrase does not open
+├── StorageError               bytes could not be read or written
+└── RefusedError               allowed by the machine, forbidden by the protocol
+
+A finding (an audit failed, a log does not verify) is a result, not an error: it is returned,
+and the command line exits with 1.
+"""
+
+
+class HoldfastError(Exception):
+    """Anything that keeps Holdfast from doing what it was asked."""
+
+
+class InputError(HoldfastError):
+    """What the user gave can't be used."""
+
+
+class MalformedError(InputError):
+    """A file or message that is not in its canonical encoding."""
+
+
+class PassphraseError(InputError):
+    """A key file that the given passphrase does not open."""
+
+
+class StorageError(HoldfastError):
+    """Bytes could not be read or written."""
+
+
+class RefusedError(HoldfastError):
+    """Allowed by the machine, forbidden by the protocol."""

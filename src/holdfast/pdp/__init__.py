@@ -1,0 +1,1 @@
+"""The audit primitive: a pairing-free homomorphic MAC. No network, no database."""

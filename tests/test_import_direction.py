@@ -1,0 +1,63 @@
+"""Imports point one way through the house, as docs/architecture.md draws it."""
+
+import ast
+from pathlib import Path
+
+import holdfast
+
+SOURCE = Path(holdfast.__file__).parent
+
+FOUNDATION = {"errors", "atomic"}
+ALLOWED = {
+    "model": set(),
+    "pdp": {"model"},
+    "sim": {"model"},
+    "policy": {"model"},
+    "learn": {"model", "sim", "policy"},
+    "paper": {"model", "sim", "policy", "learn"},
+    "ledger": {"model", "pdp"},
+    "node": {"model", "pdp", "ledger"},
+    "control": {"model", "pdp", "sim", "policy", "ledger", "node"},
+    "web": {"model", "pdp", "sim", "policy", "ledger", "node", "control"},
+    "cli": {
+        *("model", "pdp", "sim", "policy", "learn", "paper"),
+        *("ledger", "node", "control", "web", "bench", "demo"),
+    },
+    "bench": {"model", "pdp", "sim", "policy"},
+    "demo": {"model", "pdp", "sim", "policy"},
+}
+
+
+def rooms_imported(path: Path) -> set[str]:
+    names = set()
+    for statement in ast.walk(ast.parse(path.read_text())):
+        if isinstance(statement, ast.Import):
+            names |= {alias.name for alias in statement.names}
+        elif isinstance(statement, ast.ImportFrom):
+            assert statement.level == 0, f"{path} imports relatively"
+            module = statement.module or ""
+            names |= {module} | {f"{module}.{alias.name}" for alias in statement.names}
+    parts = {tuple(name.split(".")) for name in names}
+    known = {entry.stem for entry in SOURCE.iterdir()}
+    return {part[1] for part in parts if part[0] == "holdfast" and part[1:] and part[1] in known}
+
+
+def test_imports_point_one_way() -> None:
+    offences = []
+    for path in sorted(SOURCE.rglob("*.py")):
+        room = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+        if room == "__init__":
+            continue
+        allowed = {room} | FOUNDATION | ALLOWED.get(room, set())
+        offences += [f"{path}: {other}" for other in rooms_imported(path) - allowed]
+    assert not offences
+
+
+def test_every_room_has_its_place_in_the_order() -> None:
+    rooms = {path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists()}
+    assert rooms <= set(ALLOWED)
+
+
+def test_the_foundation_imports_nothing_of_ours_but_itself() -> None:
+    for name in FOUNDATION:
+        assert rooms_imported(SOURCE / f"{name}.py") <= FOUNDATION
