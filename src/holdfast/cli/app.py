@@ -13,6 +13,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 import holdfast
+from holdfast.cli import pdp
 from holdfast.errors import HoldfastError
 
 app = typer.Typer(
@@ -22,6 +23,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(pdp.app, name="pdp")
 
 
 def _show_version(value: bool) -> None:
@@ -58,7 +60,8 @@ def run(arguments: list[str] | None = None) -> int:
         typer.echo("holdfast: interrupted", err=True)
         return 130
     except (HoldfastError, typer.TyperException, OSError, MemoryError) as error:
-        typer.echo(f"holdfast: {_sentence(error)}", err=True)
+        if sentence := _sentence(error):  # empty when the help has been shown instead
+            typer.echo(f"holdfast: {sentence}", err=True)
         return 2
     return result if isinstance(result, int) else 0
 

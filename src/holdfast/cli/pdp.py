@@ -1,0 +1,431 @@
+"""`holdfast pdp`: tag a file, challenge it, prove and verify it, and find what is damaged."""
+
+import fcntl
+import secrets
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from holdfast import atomic
+from holdfast.cli import terminal
+from holdfast.cli.terminal import Json, PassphraseFile, say
+from holdfast.errors import InputError
+from holdfast.model.detection import detection_probability, samples, samples_for
+from holdfast.pdp import (
+    Challenge,
+    FileEntry,
+    Inventory,
+    Location,
+    Proof,
+    Prover,
+    PublicKey,
+    SecretKey,
+    StoredFile,
+    TagFile,
+    TagHeader,
+    Target,
+    draw_challenge,
+    locate,
+    read_key,
+    tag_file,
+    target_of,
+    verify_in_public,
+    verify_with_key,
+    write_key,
+)
+from holdfast.pdp.field import DEFAULT_SECTORS
+from holdfast.pdp.inventory import MAX_INVENTORY_BYTES
+from holdfast.pdp.journal import TagJournal
+from holdfast.pdp.keys import FILE_ID_BYTES
+
+MAX_MESSAGE_BYTES = 1 << 20
+
+app = typer.Typer(no_args_is_help=True, help="The audit primitive: tag, challenge, prove, verify.")
+
+KeyFile = Annotated[Path, typer.Option("--key", help="The owner's key file.")]
+InventoryFile = Annotated[
+    Path, typer.Option("--inventory", help="The holding's inventory: which files, in which order.")
+]
+Files = Annotated[
+    list[str],
+    typer.Argument(metavar="FILE...", help="Files, or addresses such as s3://bucket/key."),
+]
+DEFAULT_INVENTORY = Path("holding.inventory")
+
+
+@app.command()
+def keygen(
+    out: Annotated[Path, typer.Option(help="Where the encrypted key goes; .pub lies beside it.")],
+    sectors: Annotated[
+        int, typer.Option(help="Sectors of 31 bytes in a block: tags take 32 bytes a block.")
+    ] = DEFAULT_SECTORS,
+    passphrase_file: PassphraseFile = None,
+    as_json: Json = False,
+) -> None:
+    """Make a key pair: the owner's secret key, encrypted, and the public key.
+
+    Example: holdfast pdp keygen --out owner.key
+    """
+    public_path = out.with_suffix(".pub")
+    if public_path == out:
+        raise InputError(f"{out} is the name of the public key: choose another ending")
+    key = SecretKey.generate(sectors)
+    for path in (out, public_path):
+        if path.exists():
+            raise InputError(f"{path} exists already: choose another name or move it away")
+    write_key(out, key, terminal.passphrase(passphrase_file, confirm=True))
+    atomic.write(public_path, key.public.encode(), overwrite=False)
+    facts = {
+        "key": str(out),
+        "public_key": str(public_path),
+        "key_id": key.public.id.hex(),
+        "sectors": sectors,
+        "block_bytes": key.layout.block_bytes,
+    }
+    if as_json:
+        terminal.print_json(facts)
+    else:
+        say(f"wrote {out} (keep it, and its passphrase) and {public_path} (give it away)")
+
+
+@app.command()
+def tag(
+    files: Files,
+    key: KeyFile,
+    inventory: InventoryFile = DEFAULT_INVENTORY,
+    tags: Annotated[
+        Path | None, typer.Option(help="Where the tags go, for one file.  [default: FILE.tags]")
+    ] = None,
+    processes: Annotated[
+        int | None, typer.Option(help="Processes to tag with.  [default: one a core]")
+    ] = None,
+    passphrase_file: PassphraseFile = None,
+    as_json: Json = False,
+) -> None:
+    """Tag files and enter them into the holding's inventory.
+
+    A file that has been tagged before gets a new version: changed content must never be tagged
+    under an old one.
+
+    Example: holdfast pdp tag --key owner.key photos.tar
+    """
+    if tags is not None and len(files) > 1:
+        raise InputError("--tags names one file: tag the files one by one to use it")
+    secret = read_key(key, terminal.passphrase(passphrase_file))
+    facts = []
+    with _locked(key):
+        holding = _read_inventory(inventory) if inventory.exists() else None
+        holding = holding or Inventory(secret.public.id, secret.sectors)
+        if holding.key_id != secret.public.id:
+            raise InputError(f"{inventory} belongs to another key: name a new --inventory")
+        journal = TagJournal.beside(key)
+        for name in files:
+            out = tags or _tags_of(name)
+            file_id = _file_id(out, secret)
+            version = journal.latest_version(file_id) + 1
+            source = Location(name)
+            with source.open() as reader:
+                size = reader.size()
+            with terminal.progress_bar(f"tagging {name}", size) as bar:
+                header = tag_file(
+                    source,
+                    secret,
+                    file_id=file_id,
+                    version=version,
+                    out=out,
+                    journal=journal,
+                    processes=processes,
+                    progress=bar.reach,
+                )
+            holding = holding.with_file(FileEntry(file_id, version, header.blocks))
+            atomic.write(inventory, holding.encode())
+            facts.append(_facts_of(name, out, header))
+    if as_json:
+        terminal.print_json({"inventory_hash": holding.hash.hex(), "files": facts})
+        return
+    for fact in facts:
+        overhead = fact["tag_bytes"] / max(1, fact["bytes"])
+        say(
+            f"{fact['file']}: {fact['bytes']} bytes in {fact['blocks']} blocks, tags in "
+            f"{fact['tags']} ({overhead:.1%} more storage), version {fact['version']}"
+        )
+
+
+@app.command()
+def challenge(
+    out: Annotated[Path, typer.Option(help="Where the challenge goes.")],
+    inventory: InventoryFile = DEFAULT_INVENTORY,
+    sample_count: Annotated[
+        int | None, typer.Option("--samples", help="How many blocks to sample.")
+    ] = None,
+    ratio: Annotated[float | None, typer.Option(help="Share of the blocks to sample.")] = None,
+    confidence: Annotated[
+        float, typer.Option(help="Sample enough to find --damage with this probability.")
+    ] = 0.99,
+    damage: Annotated[float, typer.Option(help="Share of damaged blocks to be found.")] = 0.01,
+    target: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where the public target goes, with which anyone can verify; needs --key."
+        ),
+    ] = None,
+    key: Annotated[Path | None, typer.Option("--key", help="The owner's key file.")] = None,
+    passphrase_file: PassphraseFile = None,
+    as_json: Json = False,
+) -> None:
+    """Draw a fresh challenge over the whole holding.
+
+    Example: holdfast pdp challenge --samples 460 --out challenge.json
+    """
+    holding = _read_inventory(inventory)
+    if holding.blocks == 0:
+        raise InputError(f"{inventory} is empty: tag a file first")
+    damaged = _damaged_blocks(damage, holding.blocks)
+    count = _sample_count(holding.blocks, sample_count, ratio, confidence, damaged)
+    drawn = draw_challenge(holding, count)
+    if target is not None:
+        if key is None:
+            raise InputError("--target needs --key: only the owner can compute it")
+        secret = read_key(key, terminal.passphrase(passphrase_file))
+        published = target_of(secret, holding, drawn)
+        atomic.write(target, published.encode())
+    atomic.write(out, drawn.encode())
+    finds = float(detection_probability(damaged, count, holding.blocks))
+    facts = {
+        "challenge": str(out),
+        "challenge_id": drawn.id.hex(),
+        "blocks": holding.blocks,
+        "samples": count,
+        "damage": damaged / holding.blocks,
+        "detection_probability": finds,
+    }
+    if as_json:
+        terminal.print_json(facts)
+    else:
+        say(
+            f"{count} of {holding.blocks} blocks; if {damaged} of them are damaged, this finds it "
+            f"with probability {finds:.4f}"
+        )
+
+
+@app.command()
+def prove(
+    challenge_file: Annotated[Path, typer.Argument(metavar="CHALLENGE")],
+    files: Files,
+    out: Annotated[Path, typer.Option(help="Where the proof goes.")],
+    inventory: InventoryFile = DEFAULT_INVENTORY,
+    as_json: Json = False,
+) -> None:
+    """Answer a challenge from the stored files and their tags. Needs no key.
+
+    Example: holdfast pdp prove challenge.json photos.tar --out proof.json
+    """
+    asked = _read_challenge(challenge_file)
+    with _prover(_read_inventory(inventory), files) as prover:
+        proof = prover.prove(asked)
+    encoded = proof.encode()
+    atomic.write(out, encoded)
+    if as_json:
+        facts = {"proof": str(out), "challenge_id": asked.id.hex(), "samples": asked.samples}
+        terminal.print_json({**facts, "proof_bytes": len(encoded)})
+    else:
+        say(f"wrote {out}: one proof for {asked.samples} blocks, {len(encoded)} bytes")
+
+
+@app.command()
+def verify(
+    challenge_file: Annotated[Path, typer.Argument(metavar="CHALLENGE")],
+    proof_file: Annotated[Path, typer.Argument(metavar="PROOF")],
+    key: Annotated[Path | None, typer.Option("--key", help="Verify with the owner's key.")] = None,
+    inventory: InventoryFile = DEFAULT_INVENTORY,
+    public: Annotated[
+        Path | None, typer.Option(help="Verify in public, with this public key and --target.")
+    ] = None,
+    target: Annotated[Path | None, typer.Option(help="The challenge's public target.")] = None,
+    passphrase_file: PassphraseFile = None,
+    as_json: Json = False,
+) -> int:
+    """Check a proof: exit 0 if it passes, 1 if it fails.
+
+    Examples: holdfast pdp verify challenge.json proof.json --key owner.key
+    or: holdfast pdp verify challenge.json proof.json --public owner.pub --target target.json
+    """
+    asked = _read_challenge(challenge_file)
+    proof = Proof.decode(_read_message(proof_file), str(proof_file))
+    if key is not None and public is None:
+        secret = read_key(key, terminal.passphrase(passphrase_file))
+        form = "with the key"
+        passed = verify_with_key(secret, _read_inventory(inventory), asked, proof)
+    elif public is not None and key is None and target is not None:
+        form = "in public"
+        passed = verify_in_public(
+            PublicKey.decode(_read_message(public), str(public)),
+            Target.decode(_read_message(target), str(target)),
+            asked,
+            proof,
+        )
+    else:
+        raise InputError("give either --key, or --public and --target")
+    if as_json:
+        terminal.print_json({"passed": passed, "form": form, "challenge_id": asked.id.hex()})
+    elif passed:
+        say(f"passed, checked {form}: the {asked.samples} sampled blocks are intact")
+    else:
+        say(f"FAILED, checked {form}: the node does not hold what was tagged")
+    return 0 if passed else 1
+
+
+@app.command(name="locate")
+def locate_command(
+    files: Files,
+    key: KeyFile,
+    inventory: InventoryFile = DEFAULT_INVENTORY,
+    passphrase_file: PassphraseFile = None,
+    as_json: Json = False,
+) -> int:
+    """Find which blocks are damaged, by splitting challenges: exit 1 if any is.
+
+    Example: holdfast pdp locate photos.tar --key owner.key
+    """
+    secret = read_key(key, terminal.passphrase(passphrase_file))
+    holding = _read_inventory(inventory)
+    if holding.blocks == 0:
+        raise InputError(f"{inventory} is empty: tag a file first")
+    with (
+        _prover(holding, files) as prover,
+        terminal.progress_bar("locating", holding.blocks, of_bytes=False) as bar,
+    ):
+        damage = locate(
+            secret, holding, prover.prove, progress=lambda settled, _proofs: bar.reach(settled)
+        )
+        names = {file_id: stored.data.name for file_id, stored in prover.files.items()}
+    size = secret.layout.block_bytes
+    places: list[dict[str, Any]] = []
+    for index in damage.blocks:
+        entry, local = holding.place(index)
+        places.append(
+            {
+                "file": names[entry.file_id],
+                "file_id": entry.file_id.hex(),
+                "block": local,
+                "offset": local * size,
+                "length": size,
+            }
+        )
+    if as_json:
+        terminal.print_json(
+            {
+                "damaged": places,
+                "inconsistent": [list(span) for span in damage.inconsistent],
+                "proofs": damage.proofs,
+            }
+        )
+    else:
+        for place in places:
+            say(
+                f"{place['file']}: block {place['block']} is damaged "
+                f"(bytes {place['offset']} to {place['offset'] + size - 1})"
+            )
+        for start, stop in damage.inconsistent:
+            say(f"blocks {start} to {stop - 1} of the holding failed once and then passed")
+        found = len(places) or "no"
+        say(f"{found} damaged of {holding.blocks} blocks, found with {damage.proofs} proofs")
+    return 1 if places or damage.inconsistent else 0
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Let one command at a time change what belongs to this key."""
+    with path.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def _prover(holding: Inventory, files: list[str]) -> Iterator[Prover]:
+    """Open the files and their tags, and check that they are what the inventory says."""
+    with ExitStack() as stack:
+        stored = {}
+        for name in files:
+            data = stack.enter_context(Location(name).open())
+            tags = TagFile(stack.enter_context(Location(str(_tags_of(name))).open()))
+            stored[tags.header.file_id] = StoredFile(data, tags)
+        missing = [entry for entry in holding.files if entry.file_id not in stored]
+        if missing:
+            raise InputError(
+                f"{len(missing)} of the inventory's {len(holding.files)} files are not given, "
+                f"among them {missing[0].file_id.hex()}: name all files of the holding"
+            )
+        for entry in holding.files:
+            stored[entry.file_id].check(entry, holding)
+        yield Prover(holding, stored)
+
+
+def _tags_of(name: str) -> Path:
+    """Return where a file's tags lie: beside it, or here if it lies elsewhere."""
+    path = Path(name)
+    return (
+        Path(path.name + ".tags")
+        if Location(name).is_remote
+        else path.with_name(path.name + ".tags")
+    )
+
+
+def _file_id(tags: Path, secret: SecretKey) -> bytes:
+    """Return the id of the file these tags are replaced for, or a fresh one."""
+    if not tags.exists():
+        return secrets.token_bytes(FILE_ID_BYTES)
+    with Location(str(tags)).open() as reader:
+        header = TagFile(reader).header
+    return (
+        header.file_id if header.key_id == secret.public.id else secrets.token_bytes(FILE_ID_BYTES)
+    )
+
+
+def _facts_of(name: str, tags: Path, header: TagHeader) -> dict[str, Any]:
+    return {
+        "file": name,
+        "tags": str(tags),
+        "file_id": header.file_id.hex(),
+        "version": header.version,
+        "bytes": header.length,
+        "blocks": header.blocks,
+        "tag_bytes": header.file_bytes,
+    }
+
+
+def _damaged_blocks(damage: float, blocks: int) -> int:
+    if not 0 < damage <= 1:
+        raise InputError(f"--damage must lie above 0 and at most at 1, not at {damage:g}")
+    return max(1, round(damage * blocks))
+
+
+def _sample_count(
+    blocks: int, count: int | None, ratio: float | None, confidence: float, damaged: int
+) -> int:
+    if count is not None and ratio is not None:
+        raise InputError("give --samples or --ratio, not both")
+    if count is not None:
+        if not 1 <= count <= blocks:
+            raise InputError(f"--samples must lie between 1 and {blocks}, not at {count}")
+        return count
+    if ratio is not None:
+        if not 0 < ratio <= 1:
+            raise InputError(f"--ratio must lie above 0 and at most at 1, not at {ratio:g}")
+        return int(samples(ratio, blocks, blocks))
+    return samples_for(confidence, damaged, blocks)
+
+
+def _read_inventory(path: Path) -> Inventory:
+    return Inventory.decode(atomic.read(path, at_most=MAX_INVENTORY_BYTES), str(path))
+
+
+def _read_challenge(path: Path) -> Challenge:
+    return Challenge.decode(_read_message(path), str(path))
+
+
+def _read_message(path: Path) -> bytes:
+    return atomic.read(path, at_most=MAX_MESSAGE_BYTES)

@@ -1,0 +1,89 @@
+"""How commands speak: data on stdout, progress on stderr; and how they are told a passphrase."""
+
+import getpass
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+
+from holdfast import atomic
+from holdfast.errors import InputError, PassphraseError
+
+PASSPHRASE_VARIABLE = "HOLDFAST_PASSPHRASE"  # noqa: S105 - the name of a variable
+MAX_PASSPHRASE_BYTES = 4096
+
+Json = Annotated[bool, typer.Option("--json", help="Print data alone, as JSON.")]
+PassphraseFile = Annotated[
+    Path | None,
+    typer.Option(
+        help=f"File with the key's passphrase; else {PASSPHRASE_VARIABLE}, else a prompt.",
+        show_default=False,
+    ),
+]
+
+messages = Console(stderr=True, highlight=False)
+
+
+def print_json(data: Mapping[str, Any]) -> None:
+    typer.echo(json.dumps(data, indent=2))
+
+
+def say(sentence: str) -> None:
+    typer.echo(sentence)
+
+
+def passphrase(file: Path | None, *, confirm: bool = False) -> bytes:
+    """Return the passphrase, without the line end that editors leave behind it."""
+    if file is not None:
+        secret = atomic.read(file, at_most=MAX_PASSPHRASE_BYTES).removesuffix(b"\n")
+        secret = secret.removesuffix(b"\r")
+    elif PASSPHRASE_VARIABLE in os.environ:
+        secret = os.environb[PASSPHRASE_VARIABLE.encode()]
+    elif sys.stdin.isatty():
+        secret = getpass.getpass("Passphrase: ").encode()
+        if confirm and getpass.getpass("Once more: ").encode() != secret:
+            raise PassphraseError("the two passphrases differ: try again")
+    else:
+        raise InputError(
+            "no passphrase: give --passphrase-file, set "
+            f"{PASSPHRASE_VARIABLE}, or run in a terminal to be asked"
+        )
+    if not secret:
+        raise PassphraseError("the passphrase is empty: choose one")
+    return secret
+
+
+class Bar:
+    """A progress bar on stderr, which is drawn on a terminal only."""
+
+    def __init__(self, progress: Progress, task: TaskID) -> None:
+        self._progress = progress
+        self._task = task
+
+    def reach(self, completed: float) -> None:
+        self._progress.update(self._task, completed=completed)
+
+
+@contextmanager
+def progress_bar(what: str, total: float, *, of_bytes: bool = True) -> Iterator[Bar]:
+    columns = [TextColumn("{task.description}"), BarColumn()]
+    if of_bytes:
+        columns += [DownloadColumn(binary_units=True), TransferSpeedColumn()]
+    columns.append(TimeRemainingColumn())
+    with Progress(*columns, console=messages, disable=not sys.stderr.isatty()) as progress:
+        yield Bar(progress, progress.add_task(what, total=total))

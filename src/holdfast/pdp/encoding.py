@@ -1,0 +1,119 @@
+"""The one text encoding of keys, inventories, challenges, targets and proofs.
+
+Canonical JSON with a kind, a format version and a checksum. A reader accepts exactly what a writer
+of this version would have written, byte for byte, and says in one sentence why it refuses the rest.
+The checksum tells accidents from content; it is no protection against forgery, the proofs are.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.errors import MalformedError
+
+VERSION = 1
+Value = str | int | list[str] | list[list[str | int]]
+_ENVELOPE = {"holdfast", "version", "checksum"}
+
+
+def dump(kind: str, fields: Mapping[str, Value]) -> bytes:
+    document = {"holdfast": kind, "version": VERSION, **fields}
+    return _text({**document, "checksum": _checksum(document)})
+
+
+def load(kind: str, content: bytes, name: str) -> "Fields":
+    try:
+        document = json.loads(content.decode("ascii"), object_pairs_hook=_once)
+    except (ValueError, RecursionError) as error:
+        raise MalformedError(
+            f"{name} is not a Holdfast {kind}: cut off, or no such file"
+        ) from error
+    if not isinstance(document, dict) or document.get("holdfast") != kind:
+        raise MalformedError(f"{name} is not a Holdfast {kind}")
+    if document.get("version") != VERSION:
+        raise MalformedError(f"{name} is not in version {VERSION}, the one this Holdfast reads")
+    checksum = document.pop("checksum", None)
+    if checksum != _checksum(document):
+        raise MalformedError(f"{name} was edited or damaged: its checksum does not match")
+    if _text({**document, "checksum": checksum}) != content:
+        raise MalformedError(
+            f"{name} is not in the canonical form in which Holdfast writes a {kind}"
+        )
+    return Fields({k: v for k, v in document.items() if k not in _ENVELOPE}, name)
+
+
+class Fields:
+    """The fields of a document, taken out one by one with their type and range checked."""
+
+    def __init__(self, document: dict[str, Any], name: str) -> None:
+        self._document = document
+        self._name = name
+
+    def _take(self, field: str) -> Any:
+        try:
+            return self._document.pop(field)
+        except KeyError as error:
+            raise MalformedError(f"{self._name}: the field {field!r} is missing") from error
+
+    def integer(self, field: str, low: int, high: int) -> int:
+        value = self._take(field)
+        if type(value) is not int or not low <= value <= high:
+            raise MalformedError(f"{self._name}: {field!r} is not a number from {low} to {high}")
+        return value
+
+    def hex(self, field: str, length: int) -> bytes:
+        return unhex(self._take(field), length, f"{self._name}: {field!r}")
+
+    def text(self, field: str, *allowed: str) -> str:
+        value = self._take(field)
+        if value not in allowed:
+            raise MalformedError(f"{self._name}: {field!r} is not one of {', '.join(allowed)}")
+        return str(value)
+
+    def items(self, field: str, at_least: int, at_most: int) -> list[Any]:
+        value = self._take(field)
+        if not isinstance(value, list) or not at_least <= len(value) <= at_most:
+            raise MalformedError(
+                f"{self._name}: {field!r} is not a list of {at_least} to {at_most} items"
+            )
+        return value
+
+    def end(self) -> None:
+        if self._document:
+            raise MalformedError(f"{self._name}: unknown field {min(self._document)!r}")
+
+
+def unhex(value: Any, length: int, what: str) -> bytes:
+    try:
+        decoded = bytes.fromhex(value)
+    except (TypeError, ValueError) as error:
+        raise MalformedError(f"{what} is not hexadecimal") from error
+    if len(decoded) != length or decoded.hex() != value:
+        raise MalformedError(f"{what} is not {length} bytes in lower-case hexadecimal")
+    return decoded
+
+
+def _text(document: Mapping[str, Any]) -> bytes:
+    return json.dumps(document, sort_keys=True, indent=1).encode("ascii") + b"\n"
+
+
+def _checksum(document: Mapping[str, Any]) -> str:
+    try:
+        return hashlib.sha256(_text(document)).hexdigest()[:32]
+    except (TypeError, ValueError, RecursionError):
+        return ""
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document = dict(pairs)
+    if len(document) != len(pairs):
+        raise ValueError("a field stands twice")
+    return document
+
+
+def row(value: Any, name: str, *columns: str) -> Fields:
+    """Return a row of a table as fields."""
+    if not isinstance(value, list) or len(value) != len(columns):
+        raise MalformedError(f"{name} is not a row of {', '.join(columns)}")
+    return Fields(dict(zip(columns, value, strict=True)), name)

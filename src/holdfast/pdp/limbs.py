@@ -1,0 +1,253 @@
+"""Exact arithmetic modulo q on many blocks at once, as matrix products in float64.
+
+A tag is linear in the block's bytes, so tagging N blocks is one product of their 32-bit limbs with
+a matrix of constants; proving is the transposed product with the challenge's coefficients. All
+partial sums are integers below 2^53, where float64 is exact in whatever order BLAS adds them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.pdp.field import SECTOR_BYTES, Q
+
+Bytes = NDArray[np.uint8]
+Floats = NDArray[np.float64]
+Words = NDArray[np.uint64]
+
+EXACT_BITS = 53
+LIMB_BITS = 32
+COEFFICIENT_BYTES = 16
+COEFFICIENT_LIMB_BITS = 16
+TILE_BYTES = 512 * 1024  # of float64 limbs: 128 KiB took up to 1.7 times as long, 1 MiB no less
+RUN_ROWS = 4096  # blocks reduced at once: the words of one reduction stay in the cache
+ROWS_PER_PRODUCT = 1 << (EXACT_BITS - LIMB_BITS - COEFFICIENT_LIMB_BITS)
+MAX_ROWS = 1 << 15  # rows whose products, below 2^48 each, add up to less than 2^63
+
+# Four sectors of 31 bytes are 31 limbs. Three of these limbs stand across a border of sectors:
+# the bytes that belong to the later sector, one, two and three, are held once more, as limbs of
+# their own behind all others.
+GROUP_SECTORS = 4
+GROUP_BYTES = GROUP_SECTORS * SECTOR_BYTES
+GROUP_LIMBS = GROUP_BYTES * 8 // LIMB_BITS
+GROUP_BORDERS = GROUP_SECTORS - 1
+
+_SCALAR_WORDS = 8
+_WORDS = _SCALAR_WORDS + 2
+_BITS = np.uint64(LIMB_BITS)
+_MASK = np.uint64(2**LIMB_BITS - 1)
+_HIGH_BITS = 24
+_FOLDS = tuple(  # what 2^256 and 2^280 are congruent to, in words: numbers of 129 and 153 bits
+    tuple(np.uint64((2**256 - Q << bits) >> (LIMB_BITS * k) & (2**LIMB_BITS - 1)) for k in range(5))
+    for bits in (0, _HIGH_BITS)
+)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a block of S sectors is spread over limbs."""
+
+    sectors: int
+
+    @property
+    def block_bytes(self) -> int:
+        return self.sectors * SECTOR_BYTES
+
+    @property
+    def groups(self) -> int:
+        return -(-self.sectors // GROUP_SECTORS)
+
+    @property
+    def limbs(self) -> int:
+        return self.groups * (GROUP_LIMBS + GROUP_BORDERS)
+
+    @cached_property
+    def tile_rows(self) -> int:
+        return max(1, TILE_BYTES // (8 * self.limbs))
+
+    @cached_property
+    def radix_bits(self) -> int:
+        """Bits of the constants' digits: as many as keep a sum over all limbs below 2^53.
+
+        The limbs at the borders are so small that they count as less than one limb a group.
+        """
+        return EXACT_BITS - LIMB_BITS - (self.groups * (GROUP_LIMBS + 1) - 1).bit_length()
+
+    def spread(self, blocks: Bytes, out: Floats | None = None) -> Floats:
+        """Return the limbs, one row for each block, in the first rows of `out` if it is given."""
+        rows = len(blocks)
+        if self.sectors % GROUP_SECTORS:
+            padded = np.zeros((rows, self.groups * GROUP_BYTES), np.uint8)
+            padded[:, : self.block_bytes] = blocks
+            blocks = padded
+        limbs = np.empty((rows, self.limbs)) if out is None else out[:rows]
+        whole = self.groups * GROUP_LIMBS
+        words = blocks.view("<u4")
+        limbs[:, :whole] = words
+        borders = limbs[:, whole:].reshape(rows, GROUP_BORDERS, self.groups)
+        borders[:, 0] = blocks[:, SECTOR_BYTES::GROUP_BYTES]
+        borders[:, 1] = blocks.view("<u2")[:, SECTOR_BYTES :: GROUP_BYTES // 2]
+        borders[:, 2] = words[:, 23::GROUP_LIMBS] >> np.uint32(8)
+        return limbs
+
+    def constants(self, alphas: Sequence[int]) -> Floats:
+        """Return the matrix, digits x limbs, that maps a block's limbs to sum_j alpha_j m_j."""
+        alpha = (*alphas, *[0] * (self.groups * GROUP_SECTORS - len(alphas)))
+        first = range(0, len(alpha), GROUP_SECTORS)
+        column = [
+            alpha[j + k // 8] << 8 * (k // 8 + 4 * (k % 8))
+            for j in first
+            for k in range(GROUP_LIMBS)
+        ]
+        # A byte across the border was counted as if it continued the earlier sector: not so.
+        column += [
+            alpha[j + k + 1] - (alpha[j + k] << 8 * SECTOR_BYTES)
+            for k in range(GROUP_BORDERS)
+            for j in first
+        ]
+        mask = (1 << self.radix_bits) - 1
+        digits = range(0, 256, self.radix_bits)
+        return np.array(
+            [[float(constant % Q >> shift & mask) for constant in column] for shift in digits]
+        )
+
+    def sector_sums(self, totals: Words) -> list[int]:
+        """Return each sector's sum of v_i m_ij mod q, from the `WeightedSum` of the limbs."""
+        rows, whole = len(totals), self.groups * GROUP_LIMBS
+        borders = totals[:, whole:].reshape(rows, GROUP_BORDERS, self.groups)
+        bodies = np.zeros((rows, self.groups, GROUP_LIMBS + 1), np.uint64)
+        bodies[:, :, :GROUP_LIMBS] = totals[:, :whole].reshape(rows, self.groups, GROUP_LIMBS)
+        for k in range(GROUP_BORDERS):
+            bodies[:, :, 8 * k + 7] -= borders[:, k] << np.uint64(24 - 8 * k)
+        body = _integers(bodies.reshape(rows, -1, 8))
+        border = _integers(borders.reshape(rows, -1, 1))
+        sums = []
+        for j in range(self.sectors):
+            group, place = divmod(j, GROUP_SECTORS)
+            opening = border[(place - 1) * self.groups + group] if place else 0
+            sums.append((opening + (body[j] << 8 * place)) % Q)
+        return sums
+
+
+class Reducer:
+    """Reduces columns of digits modulo q, up to RUN_ROWS columns at once.
+
+    Its buffers are made once: fresh memory for every call took longer than the arithmetic.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        self._radix_bits = layout.radix_bits
+        digits = -(-256 // layout.radix_bits)
+        self._apart = -(-22 // layout.radix_bits)
+        self._whole: Words = np.empty((digits, RUN_ROWS), np.uint64)
+        self._small: Words = np.empty((digits + self._apart, RUN_ROWS), np.uint64)
+        self._words: Words = np.empty((_WORDS, RUN_ROWS), np.uint64)
+        self._spare: Words = np.empty(RUN_ROWS, np.uint64)
+
+    def reduce(self, columns: Floats, addend: NDArray[np.uint32]) -> Bytes:
+        """Return sum_k columns[k] 2^(k radix_bits) + addend mod q, 32 big-endian bytes a column.
+
+        The columns are integers below 2^53 that together stay below 2^46 q; `addend` holds
+        256-bit numbers as eight little-endian words.
+        """
+        count = columns.shape[1]
+        words, spare = self._words[:, :count], self._spare[:count]
+        self._repack(columns, words, spare)
+        words[:_SCALAR_WORDS] += addend.T
+        _carry(words, spare)
+        _fold(words, spare)
+        reduced = np.empty((count, _SCALAR_WORDS), ">u4")
+        reduced[:] = words[_SCALAR_WORDS - 1 :: -1].T
+        return reduced.view(np.uint8)
+
+    def _repack(self, columns: Floats, words: Words, spare: Words) -> None:
+        """Write the digits as words of 32 bits, which may still exceed 32 bits.
+
+        Each digit is split so that both parts, shifted to their place in a word, fit in 64 bits
+        together with whatever else falls into that word.
+        """
+        digits, count = columns.shape
+        whole, small = self._whole[:, :count], self._small[:, :count]
+        split = self._apart * self._radix_bits
+        np.copyto(whole, columns, casting="unsafe")
+        np.bitwise_and(whole, np.uint64((1 << split) - 1), out=small[:digits])
+        small[digits:] = 0
+        whole >>= np.uint64(split)
+        small[self._apart :] += whole
+        words[:] = 0
+        for k, digit in enumerate(small):
+            word, shift = divmod(k * self._radix_bits, LIMB_BITS)
+            words[word] += np.left_shift(digit, np.uint64(shift), out=spare)
+
+
+def _carry(words: Words, spare: Words) -> None:
+    for k in range(len(words) - 1):
+        words[k + 1] += np.right_shift(words[k], _BITS, out=spare)
+        words[k] &= _MASK
+
+
+def _fold(words: Words, spare: Words) -> None:
+    """Reduce ten carried words modulo q, in place; the upper two become meaningless."""
+    high = (words[_SCALAR_WORDS + 1] << _BITS) | words[_SCALAR_WORDS]
+    words[_SCALAR_WORDS:] = 0
+    halves = (high & np.uint64(2**_HIGH_BITS - 1), high >> np.uint64(_HIGH_BITS))
+    for half, fold in zip(halves, _FOLDS, strict=True):
+        for k, factor in enumerate(fold):
+            words[k] += np.multiply(half, factor, out=spare)
+    _carry(words[: _SCALAR_WORDS + 1], spare)
+    # What is left is below 2^256 + 2^176 and, but for one column in 2^32, surely below q.
+    doubtful = (words[_SCALAR_WORDS - 1] == _MASK) | (words[_SCALAR_WORDS] > 0)
+    for column in np.flatnonzero(doubtful):
+        value = sum(int(word) << (LIMB_BITS * k) for k, word in enumerate(words[:, column])) % Q
+        for k in range(_SCALAR_WORDS):
+            words[k, column] = value >> (LIMB_BITS * k) & (2**LIMB_BITS - 1)
+
+
+class WeightedSum:
+    """The sums over i of v_i x_il, for coefficients v_i of 128 bits and rows x_i of 32-bit limbs.
+
+    `totals` has eight rows, one for each 16-bit limb of the coefficients.
+    """
+
+    def __init__(self, width: int) -> None:
+        self.totals: Words = np.zeros((COEFFICIENT_BYTES // 2, width), np.uint64)
+        self._rows = 0
+
+    def add(self, coefficients: Bytes, limbs: Floats) -> None:
+        self._rows += len(limbs)
+        if self._rows > MAX_ROWS:
+            raise OverflowError(f"more than {MAX_ROWS} rows would not add up exactly")
+        weights = coefficients.view("<u2").T.astype(np.float64)
+        for start in range(0, len(limbs), ROWS_PER_PRODUCT):
+            part = slice(start, start + ROWS_PER_PRODUCT)
+            self.totals += (weights[:, part] @ limbs[part]).astype(np.uint64)
+
+
+def weighted_scalars(coefficients: Bytes, scalars: Bytes) -> int:
+    """Return sum_i v_i x_i mod q for x_i given as 32 little-endian bytes each."""
+    weights = coefficients.view("<u2").T.astype(np.float64)
+    limbs = scalars.view("<u2").astype(np.float64)
+    total = 0
+    for start in range(0, len(limbs), 1 << 21):  # rows of 16-bit limbs that add up below 2^53
+        part = slice(start, start + (1 << 21))
+        product = (weights[:, part] @ limbs[part]).astype(np.uint64)
+        even, odd = _integers(np.stack([product[:, 0::2], product[:, 1::2]], axis=1))
+        total += even + (odd << 16)
+    return total % Q
+
+
+def _integers(totals: Words) -> list[int]:
+    """Return sum_{a,k} totals[a, j, k] 2^(16 a + 32 k) for each j."""
+    rows, count, width = totals.shape
+    digits = np.zeros((rows + 2 * width + 4, count), np.uint64)
+    low, high = totals & _MASK, totals >> _BITS
+    for row in range(rows):
+        digits[row : row + 2 * width : 2] += low[row].T
+        digits[row + 2 : row + 2 * width + 2 : 2] += high[row].T
+    for k in range(len(digits) - 1):
+        digits[k + 1] += digits[k] >> np.uint64(16)
+    packed = np.ascontiguousarray(digits.T.astype("<u2"))
+    return [int.from_bytes(row.tobytes(), "little") for row in packed]

@@ -1,0 +1,69 @@
+"""Which blocks are damaged: a failing span is halved until single blocks remain.
+
+A challenge over all blocks of a span fails if any of them is damaged, but for a chance of 2^-128,
+so c damaged blocks of n are found with at most 2 c log2(n) + 1 proofs.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from holdfast.pdp.challenge import Challenge, draw_challenge
+from holdfast.pdp.inventory import Inventory
+from holdfast.pdp.keys import SecretKey
+from holdfast.pdp.proof import Proof
+from holdfast.pdp.verification import verify_with_key
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Damage:
+    """What localisation found.
+
+    `inconsistent` spans failed as a whole though both halves passed: the node changed its answers
+    or its data meanwhile.
+    """
+
+    blocks: tuple[int, ...]
+    inconsistent: tuple[Span, ...]
+    proofs: int
+
+
+def locate(
+    key: SecretKey,
+    inventory: Inventory,
+    respond: Callable[[Challenge], Proof],
+    *,
+    span: Span | None = None,
+    progress: Callable[[int, int], None] = lambda _cleared, _proofs: None,
+) -> Damage:
+    """Find the damaged blocks in the span; `progress` is told blocks settled and proofs asked."""
+    whole = span or (0, inventory.blocks)
+    damaged: list[int] = []
+    inconsistent: list[Span] = []
+    settled = proofs = 0
+
+    def passes(part: Span) -> bool:
+        nonlocal proofs
+        proofs += 1
+        challenge = draw_challenge(inventory, part[1] - part[0], span=part)
+        return verify_with_key(key, inventory, challenge, respond(challenge))
+
+    if passes(whole):
+        return Damage((), (), proofs)
+    failing = [whole]
+    while failing:
+        start, stop = failing.pop()
+        if stop - start == 1:
+            damaged.append(start)
+            settled += 1
+        else:
+            middle = (start + stop) // 2
+            halves = [(start, middle), (middle, stop)]
+            suspects = [half for half in halves if not passes(half)]
+            settled += stop - start - sum(b - a for a, b in suspects)
+            if not suspects:
+                inconsistent.append((start, stop))
+            failing += suspects
+        progress(settled, proofs)
+    return Damage(tuple(sorted(damaged)), tuple(sorted(inconsistent)), proofs)

@@ -1,0 +1,121 @@
+"""One proof for a challenge, across all files of a holding.
+
+sigma = sum v_i sigma_i and, for each sector, mu_j = sum v_i m_ij mod q. Making it reads the
+challenged blocks and their tags, nothing else.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from holdfast.errors import InputError, MalformedError, RefusedError
+from holdfast.pdp import encoding
+from holdfast.pdp.blocks import scattered_blocks
+from holdfast.pdp.challenge import Challenge
+from holdfast.pdp.field import MAX_SECTORS, SCALAR_BYTES, Q, scalar_from_bytes, scalar_to_bytes
+from holdfast.pdp.inventory import HASH_BYTES, FileEntry, Inventory
+from holdfast.pdp.limbs import MAX_ROWS, Layout, WeightedSum, weighted_scalars
+from holdfast.pdp.readers import Reader
+from holdfast.pdp.tagfile import TagFile
+
+
+@dataclass(frozen=True)
+class Proof:
+    challenge_id: bytes
+    sigma: int
+    mu: tuple[int, ...]
+
+    def encode(self) -> bytes:
+        return encoding.dump(
+            "proof",
+            {
+                "challenge_id": self.challenge_id.hex(),
+                "sigma": scalar_to_bytes(self.sigma).hex(),
+                "mu": [scalar_to_bytes(value).hex() for value in self.mu],
+            },
+        )
+
+    @classmethod
+    def decode(cls, content: bytes, name: str = "proof") -> Self:
+        fields = encoding.load("proof", content, name)
+        challenge_id = fields.hex("challenge_id", HASH_BYTES)
+        sigma = scalar_from_bytes(fields.hex("sigma", SCALAR_BYTES), f"{name}: 'sigma'")
+        what = f"{name}: a value of 'mu'"
+        mu = tuple(
+            scalar_from_bytes(encoding.unhex(value, SCALAR_BYTES, what), what)
+            for value in fields.items("mu", 1, MAX_SECTORS)
+        )
+        fields.end()
+        return cls(challenge_id, sigma, mu)
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """A file and its tags, wherever they lie."""
+
+    data: Reader
+    tags: TagFile
+
+    def check(self, entry: FileEntry, inventory: Inventory) -> None:
+        """Raise unless this is what the inventory says, as far as sizes and names tell."""
+        header, name = self.tags.header, self.tags.name
+        if header.key_id != inventory.key_id or header.sectors != inventory.sectors:
+            raise InputError(f"{name} was made under another key than the inventory's")
+        if (header.file_id, header.version) != (entry.file_id, entry.version):
+            raise InputError(
+                f"{name} is version {header.version} of file {header.file_id.hex()}, where the "
+                f"inventory has version {entry.version} of file {entry.file_id.hex()}"
+            )
+        if header.blocks != entry.blocks:
+            raise InputError(f"{name} has {header.blocks} blocks, the inventory {entry.blocks}")
+        if self.data.size() != header.length:
+            raise MalformedError(
+                f"{self.data.name} has {self.data.size()} bytes, but its tags were made for "
+                f"{header.length}: it was cut off, extended or replaced"
+            )
+
+
+@dataclass(frozen=True)
+class Prover:
+    """What a storage node can answer for: an inventory, and the stored file of each entry."""
+
+    inventory: Inventory
+    files: Mapping[bytes, StoredFile]  # by file id
+
+    def prove(self, challenge: Challenge) -> Proof:
+        inventory = self.inventory
+        if (challenge.inventory_hash, challenge.blocks) != (inventory.hash, inventory.blocks):
+            raise RefusedError(
+                "the challenge is for another inventory than the one at hand: owner and node "
+                "disagree on what is stored"
+            )
+        sample = challenge.expand()
+        borders = np.searchsorted(sample.indices, inventory.starts)
+        sigma, mu = 0, [0] * inventory.sectors
+        for k, entry in enumerate(inventory.files):
+            for start in range(borders[k], borders[k + 1], MAX_ROWS):
+                part = slice(start, min(start + MAX_ROWS, int(borders[k + 1])))
+                indices = sample.indices[part] - inventory.starts[k]
+                stored = self._stored(entry)
+                coefficients = sample.coefficients[part]
+                tags = np.ascontiguousarray(stored.tags.tags(indices)[:, ::-1])
+                sigma += weighted_scalars(coefficients, tags)
+                layout = Layout(inventory.sectors)
+                sums = WeightedSum(layout.limbs)
+                limbs = np.empty((layout.tile_rows, layout.limbs))
+                length = stored.tags.header.length
+                for rows, blocks in scattered_blocks(
+                    stored.data, length, layout, indices, layout.tile_rows
+                ):
+                    sums.add(coefficients[rows], layout.spread(blocks, limbs))
+                mu = [a + b for a, b in zip(mu, layout.sector_sums(sums.totals), strict=True)]
+        return Proof(challenge.id, sigma % Q, tuple(value % Q for value in mu))
+
+    def _stored(self, entry: FileEntry) -> StoredFile:
+        stored = self.files.get(entry.file_id)
+        if stored is None:
+            raise InputError(f"file {entry.file_id.hex()} of the inventory is not at hand")
+        stored.check(entry, self.inventory)
+        return stored

@@ -1,0 +1,139 @@
+"""Readers of byte ranges: a local file, or anything that fsspec reaches.
+
+A reader promises the exact range or a `StorageError`; it never returns less.
+"""
+
+import os
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+import fsspec
+
+from holdfast.errors import InputError, StorageError
+
+Range = tuple[int, int]  # offset, length
+
+
+class Reader(Protocol):
+    """Anything that gives exact byte ranges."""
+
+    @property
+    def name(self) -> str: ...
+
+    def size(self) -> int: ...
+
+    def read_many(self, ranges: Sequence[Range]) -> list[bytes]: ...
+
+
+class OpenReader(Reader, AbstractContextManager["OpenReader"], Protocol):
+    """A reader that holds something open until it is left."""
+
+
+@dataclass(frozen=True)
+class Location:
+    """Where bytes lie: a path or an fsspec address. Can be handed to another process."""
+
+    address: str
+
+    @property
+    def is_remote(self) -> bool:
+        return "://" in self.address
+
+    def open(self) -> "OpenReader":
+        return RemoteFile(self.address) if self.is_remote else LocalFile(Path(self.address))
+
+
+class LocalFile:
+    """A file of this machine, read at offsets without a shared position."""
+
+    def __init__(self, path: Path) -> None:
+        self.name = str(path)
+        try:
+            self._handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            self._size = os.fstat(self._handle).st_size
+        except OSError as error:
+            raise InputError(f"can't read {path}: {error.strerror}") from error
+        if not path.is_file():
+            os.close(self._handle)
+            raise InputError(f"can't read {path}: it is not a regular file")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._handle)
+
+    def size(self) -> int:
+        return self._size
+
+    def read_many(self, ranges: Sequence[Range]) -> list[bytes]:
+        parts = []
+        for offset, length in ranges:
+            try:
+                part = os.pread(self._handle, length, offset)
+                while len(part) < length:  # one call returns at most 2 GiB
+                    more = os.pread(self._handle, length - len(part), offset + len(part))
+                    if not more:
+                        raise StorageError(f"{self.name} ends before byte {offset + length}")
+                    part += more
+            except OSError as error:
+                raise StorageError(f"can't read {self.name}: {error.strerror}") from error
+            parts.append(part)
+        return parts
+
+
+class RemoteFile:
+    """A file behind an fsspec address; the ranges of one call are fetched at once."""
+
+    def __init__(self, address: str) -> None:
+        self.name = address
+        try:
+            self._system, self._path = fsspec.url_to_fs(address)
+            self._size = int(self._system.size(self._path))
+        except FileNotFoundError as error:
+            raise InputError(f"can't read {address}: no such file") from error
+        except Exception as error:  # fsspec's back ends raise whatever their libraries do
+            raise InputError(f"can't read {address}: {type(error).__name__}: {error}") from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def size(self) -> int:
+        return self._size
+
+    def read_many(self, ranges: Sequence[Range]) -> list[bytes]:
+        starts = [offset for offset, _ in ranges]
+        ends = [offset + length for offset, length in ranges]
+        paths = [self._path] * len(ranges)
+        try:
+            parts: list[Any] = self._system.cat_ranges(paths, starts, ends, on_error="raise")
+        except Exception as error:  # as above
+            raise StorageError(
+                f"can't read {self.name}: {type(error).__name__}: {error}"
+            ) from error
+        for part, (offset, length) in zip(parts, ranges, strict=True):
+            if len(part) != length:
+                raise StorageError(f"{self.name} ends before byte {offset + length}")
+        return parts
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes at hand."""
+
+    content: bytes
+    name: str = "memory"
+
+    def size(self) -> int:
+        return len(self.content)
+
+    def read_many(self, ranges: Sequence[Range]) -> list[bytes]:
+        if any(offset + length > len(self.content) for offset, length in ranges):
+            raise StorageError(f"{self.name} ends before what was asked of it")
+        return [self.content[offset : offset + length] for offset, length in ranges]

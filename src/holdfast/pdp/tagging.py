@@ -1,0 +1,163 @@
+"""Tags a whole file: streamed, in bounded memory, over several processes.
+
+The tag file appears whole or not at all, and only after the journal has bound the version to it.
+"""
+
+import hashlib
+import multiprocessing
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from multiprocessing.connection import wait
+from pathlib import Path
+
+from holdfast import atomic
+from holdfast.errors import InputError, StorageError
+from holdfast.pdp.blocks import run_of_blocks
+from holdfast.pdp.journal import TagJournal
+from holdfast.pdp.keys import SecretKey
+from holdfast.pdp.readers import Location, Reader
+from holdfast.pdp.tagfile import PAGE_TAGS, TagHeader, encode_pages
+from holdfast.pdp.tags import Tagger
+
+CHUNK_BYTES = 4 << 20
+WORTH_PROCESSES = 32 << 20  # below this a process takes longer to start than to tag the file
+
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Chunk:
+    start: int
+    blocks: int
+
+
+def available_processes() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+def tag_file(
+    source: Location,
+    key: SecretKey,
+    *,
+    file_id: bytes,
+    version: int,
+    out: Path,
+    journal: TagJournal,
+    processes: int | None = None,
+    progress: Progress = lambda _bytes: None,
+) -> TagHeader:
+    """Write the tags of `source` to `out`; `progress` is told how many bytes are done so far."""
+    if processes is not None and processes < 1:
+        raise InputError(f"processes must be at least 1, not {processes}")
+    with source.open() as reader:
+        length = reader.size()
+        header = TagHeader(key.public.id, file_id, version, key.sectors, length)
+        if processes is None:
+            processes = available_processes() if length >= WORTH_PROCESSES else 1
+        work = _Work(source, key, header)
+        tagged = work.here(reader) if processes == 1 else work.spread(processes)
+        digest = hashlib.sha256()
+        with atomic.replacing(out) as draft:
+            with draft.open("wb") as file:
+                file.write(header.encode())
+                for chunk, pages in tagged:
+                    digest.update(pages)
+                    file.write(pages)
+                    progress(min((chunk.start + chunk.blocks) * key.layout.block_bytes, length))
+            if reader.size() != _size_now(source):
+                raise StorageError(f"{source.address} changed while it was being tagged: try again")
+            journal.bind(file_id, version, digest.digest())
+    return header
+
+
+def _size_now(source: Location) -> int:
+    with source.open() as reader:
+        return reader.size()
+
+
+@dataclass(frozen=True)
+class _Work:
+    """All chunks of one file, tagged in order."""
+
+    source: Location
+    key: SecretKey
+    header: TagHeader
+
+    def chunks(self) -> Iterator[Chunk]:
+        pages = max(1, CHUNK_BYTES // (self.key.layout.block_bytes * PAGE_TAGS))
+        size = pages * PAGE_TAGS
+        for start in range(0, self.header.blocks, size):
+            yield Chunk(start, min(size, self.header.blocks - start))
+
+    def here(self, reader: Reader) -> Iterator[tuple[Chunk, bytes]]:
+        desk = Desk(reader, self.key, self.header)
+        for chunk in self.chunks():
+            yield chunk, desk.pages(chunk)
+
+    def spread(self, processes: int) -> Iterator[tuple[Chunk, bytes]]:
+        pool = ProcessPoolExecutor(
+            processes,
+            multiprocessing.get_context("spawn"),
+            _start_worker,
+            (self.source, self.key, self.header),
+        )
+        waiting: deque[tuple[Chunk, Future[bytes]]] = deque()
+        try:
+            for chunk in self.chunks():
+                waiting.append((chunk, pool.submit(_work_on, chunk)))
+                if len(waiting) > 2 * processes:
+                    yield _result(*waiting.popleft())
+            while waiting:
+                yield _result(*waiting.popleft())
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _result(chunk: Chunk, future: Future[bytes]) -> tuple[Chunk, bytes]:
+    try:
+        return chunk, future.result()
+    except BrokenProcessPool as error:
+        raise StorageError("a tagging process was killed, perhaps for want of memory") from error
+
+
+class Desk:
+    """Where chunks of one file are read and tagged."""
+
+    def __init__(self, reader: Reader, key: SecretKey, header: TagHeader) -> None:
+        self._reader = reader
+        self._header = header
+        self._tagger = Tagger(key, header.file_id, header.version)
+
+    def pages(self, chunk: Chunk) -> bytes:
+        header = self._header
+        blocks = run_of_blocks(
+            self._reader, header.length, header.layout, chunk.start, chunk.blocks
+        )
+        return encode_pages(chunk.start // PAGE_TAGS, self._tagger.tags(chunk.start, blocks))
+
+
+_desk: Desk
+
+
+def _start_worker(source: Location, key: SecretKey, header: TagHeader) -> None:
+    global _desk  # noqa: PLW0603 - the one place where a pool's process keeps what it works with
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted, and stops us
+    threading.Thread(target=_leave_with_parent, daemon=True).start()
+    _desk = Desk(source.open(), key, header)
+
+
+def _work_on(chunk: Chunk) -> bytes:
+    return _desk.pages(chunk)
+
+
+def _leave_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
