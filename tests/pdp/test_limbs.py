@@ -1,0 +1,184 @@
+"""The fast paths equal the plain-integer definition, on random and on extreme data."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.pdp.holding import FILE_ID, Holding
+
+from holdfast.pdp.blocks import padded
+from holdfast.pdp.field import Q, sectors_of
+from holdfast.pdp.keys import SecretKey
+from holdfast.pdp.limbs import (
+    MAX_ROWS,
+    RUN_ROWS,
+    Bytes,
+    Layout,
+    Reducer,
+    WeightedSum,
+    weighted_scalars,
+)
+from holdfast.pdp.tags import Tagger, tag_of
+
+SECTORS = [1, 2, 3, 4, 5, 16, 17, 31, 128]
+ALPHAS = {
+    "derived": None,
+    "q - 1": Q - 1,
+    "one": 1,
+    "every digit full": (1 << 255) - 1,
+    "wraps when shifted": (Q + 1) // 2,
+}
+
+
+def blocks_of(kind: str, count: int, size: int) -> Bytes:
+    random = np.random.default_rng(count + size)
+    match kind:
+        case "random":
+            return random.integers(0, 256, (count, size), np.uint8)
+        case "0xFF":
+            return np.full((count, size), 0xFF, np.uint8)
+        case "zero":
+            return np.zeros((count, size), np.uint8)
+        case _:
+            return random.choice(np.array([0, 0xFF], np.uint8), (count, size))
+
+
+def key_with(sectors: int, alpha: int | None) -> SecretKey:
+    key = SecretKey(bytes(range(32)), sectors)
+    if alpha is not None:
+        key.__dict__["_scalars"] = tuple((alpha, bytes(32)) for _ in range(sectors))
+    return key
+
+
+@pytest.mark.parametrize("sectors", SECTORS)
+@pytest.mark.parametrize("kind", ["random", "0xFF", "zero", "saturated"])
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_tags_equal_the_definition(sectors: int, kind: str, alpha: str) -> None:
+    key = key_with(sectors, ALPHAS[alpha])
+    blocks = blocks_of(kind, 7, key.layout.block_bytes)
+    tags = Tagger(key, FILE_ID, 3).tags(2**40, blocks)
+    for row, (tag, block) in enumerate(zip(tags, blocks, strict=True)):
+        expected = tag_of(key, FILE_ID, 3, 2**40 + row, block.tobytes())
+        assert int.from_bytes(tag.tobytes(), "big") == expected
+
+
+@pytest.mark.parametrize("sectors", [1, 16, 128])
+def test_runs_and_tiles_leave_no_seam(sectors: int) -> None:
+    key = key_with(sectors, None)
+    tile = key.layout.tile_rows
+    count = RUN_ROWS + tile + 1 if sectors < 100 else 3 * tile + 1
+    blocks = blocks_of("random", count, key.layout.block_bytes)
+    tags = Tagger(key, FILE_ID, 1).tags(5, blocks)
+    for row in {0, tile - 1, tile, min(RUN_ROWS, count) - 1, min(RUN_ROWS, count - 1), count - 1}:
+        expected = tag_of(key, FILE_ID, 1, 5 + row, blocks[row].tobytes())
+        assert int.from_bytes(tags[row].tobytes(), "big") == expected
+
+
+@pytest.mark.parametrize("sectors", [*SECTORS, 256, 600, 1024])
+def test_the_largest_possible_sum_stays_exact(sectors: int) -> None:
+    layout = Layout(sectors)
+    limbs = layout.spread(np.full((1, layout.block_bytes), 0xFF, np.uint8))
+    full_digit = (1 << layout.radix_bits) - 1
+    assert int(sum(int(limb) for limb in limbs[0])) * full_digit < 2**53
+
+
+@pytest.mark.parametrize("sectors", [1, 4, 16, 128, 1024])
+@given(data=st.data())
+@settings(max_examples=25, deadline=None)
+def test_reduction_equals_the_definition(sectors: int, data: st.DataObject) -> None:
+    layout = Layout(sectors)
+    digits = -(-256 // layout.radix_bits)
+    top = layout.limbs * 2**32 * 2**layout.radix_bits  # no digit of a real sum is larger
+    digit = st.one_of(
+        st.integers(0, min(top, 2**53 - 1)), st.sampled_from([0, min(top, 2**53) - 1])
+    )
+    low = data.draw(st.lists(digit, min_size=digits - 1, max_size=digits - 1))
+    columns = [*low, data.draw(st.integers(0, 2**40))]
+    addend = data.draw(
+        st.one_of(
+            st.integers(0, 2**256 - 1),
+            st.sampled_from([0, Q - 1, Q, Q + 1, 2**256 - 1, 2**256 - 2**224]),
+        )
+    )
+    words = np.frombuffer(addend.to_bytes(32, "little"), "<u4").reshape(1, 8)
+    reduced = Reducer(layout).reduce(np.array(columns, np.float64)[:, np.newaxis], words)
+    value = sum(digit << (layout.radix_bits * k) for k, digit in enumerate(columns)) + addend
+    assert int.from_bytes(reduced.tobytes(), "big") == value % Q
+
+
+@pytest.mark.parametrize("excess", [-1, 0, 1, 2**128, 2**256 - Q - 1])
+def test_what_lies_between_q_and_2_to_the_256_is_reduced(excess: int) -> None:
+    words = np.frombuffer((Q + excess).to_bytes(32, "little"), "<u4").reshape(1, 8)
+    columns = np.zeros((-(-256 // Layout(16).radix_bits), 1))
+    reduced = Reducer(Layout(16)).reduce(columns, words)
+    assert int.from_bytes(reduced.tobytes(), "big") == (Q + excess) % Q
+
+
+@pytest.mark.parametrize("sectors", [4, 16, 128])
+@pytest.mark.parametrize("high", [1, 2**24 - 1, 2**24, 2**30])
+def test_what_folding_carries_beyond_256_bits_is_reduced(sectors: int, high: int) -> None:
+    layout = Layout(sectors)
+    columns = np.zeros((-(-256 // layout.radix_bits), 1))
+    columns[-1] = high << (256 - (len(columns) - 1) * layout.radix_bits)
+    words = np.full((1, 8), 2**32 - 1, "<u4")
+    reduced = Reducer(layout).reduce(columns, words)
+    assert int.from_bytes(reduced.tobytes(), "big") == ((high + 1) * 2**256 - 1) % Q
+
+
+@pytest.mark.parametrize("sectors", SECTORS)
+@pytest.mark.parametrize("kind", ["random", "0xFF", "zero", "saturated"])
+@pytest.mark.parametrize("weights", ["random", "0xFF"])
+def test_sector_sums_equal_the_definition(sectors: int, kind: str, weights: str) -> None:
+    layout = Layout(sectors)
+    blocks = blocks_of(kind, 70, layout.block_bytes)
+    coefficients = blocks_of(weights, 70, 16)
+    sums = WeightedSum(layout.limbs)
+    sums.add(coefficients[:33], layout.spread(blocks[:33]))
+    sums.add(coefficients[33:], layout.spread(blocks[33:]))
+    v = [int.from_bytes(row.tobytes(), "little") for row in coefficients]
+    m = [sectors_of(block.tobytes()) for block in blocks]
+    expected = [sum(v[i] * m[i][j] for i in range(70)) % Q for j in range(sectors)]
+    assert layout.sector_sums(sums.totals) == expected
+
+
+def test_as_many_rows_as_allowed_add_up_exactly_and_one_more_is_refused() -> None:
+    layout = Layout(1)
+    limbs = layout.spread(np.full((MAX_ROWS, 31), 0xFF, np.uint8))
+    coefficients = np.full((MAX_ROWS, 16), 0xFF, np.uint8)
+    sums = WeightedSum(layout.limbs)
+    sums.add(coefficients, limbs)
+    expected = MAX_ROWS * (2**128 - 1) * (2**248 - 1) % Q
+    assert layout.sector_sums(sums.totals) == [expected]
+    with pytest.raises(OverflowError):
+        sums.add(coefficients[:1], limbs[:1])
+
+
+@given(
+    rows=st.lists(
+        st.tuples(st.binary(min_size=16, max_size=16), st.binary(min_size=32, max_size=32))
+    )
+)
+@settings(max_examples=50, deadline=None)
+def test_weighted_scalars_equal_the_definition(rows: list[tuple[bytes, bytes]]) -> None:
+    v = np.frombuffer(b"".join(row[0] for row in rows), np.uint8).reshape(-1, 16)
+    x = np.frombuffer(b"".join(row[1] for row in rows), np.uint8).reshape(-1, 32)
+    expected = sum(int.from_bytes(a, "little") * int.from_bytes(b, "little") for a, b in rows)
+    assert weighted_scalars(v, x) == expected % Q
+
+
+@pytest.mark.parametrize("sectors", [1, 2, 5, 16, 128])
+def test_files_of_every_awkward_length_are_tagged_by_the_definition(sectors: int) -> None:
+    size = 31 * sectors
+    lengths = {0, 1, 30, 31, 32, size - 1, size, size + 1, 8 * size - 1, 8 * size, 9 * size + 1}
+    for length in sorted(lengths):
+        holding = Holding.of(length, sectors=sectors)
+        content = bytes(holding.contents[0])
+        tail = content[length // size * size :]
+        blocks = [content[k * size : (k + 1) * size] for k in range(length // size)]
+        blocks.append(padded(tail, holding.key.layout))
+        expected = [
+            tag_of(holding.key, holding.ids[0], 1, index, block).to_bytes(32, "big")
+            for index, block in enumerate(blocks)
+        ]
+        assert holding.get_tags() == expected, length
+        assert holding.passes()

@@ -1,0 +1,66 @@
+"""Damaged blocks are found, all and only these, with few proofs."""
+
+from math import ceil, log2
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.pdp.holding import Holding
+
+from holdfast.pdp import Challenge, Proof, locate
+
+BLOCKS = 256
+
+
+@given(damaged=st.sets(st.integers(0, BLOCKS - 1), max_size=12))
+@settings(max_examples=40, deadline=None)
+def test_all_and_only_the_damaged_blocks_are_found(damaged: set[int]) -> None:
+    holding = Holding.of(31 * (BLOCKS - 100) - 1, 31 * 100 - 1, sectors=1)
+    assert holding.inventory.blocks == BLOCKS
+    for block in damaged:
+        entry, local = holding.inventory.place(block)
+        holding.damage(local, holding.ids.index(entry.file_id))
+    found = locate(holding.key, holding.inventory, holding.prover().prove)
+    assert set(found.blocks) == damaged
+    assert found.inconsistent == ()
+    assert found.proofs <= 2 * len(damaged) * ceil(log2(BLOCKS)) + 1
+
+
+def test_progress_ends_with_every_block_settled() -> None:
+    holding = Holding.of(31 * 100, sectors=1)
+    holding.damage(17)
+    seen: list[tuple[int, int]] = []
+    found = locate(
+        holding.key,
+        holding.inventory,
+        holding.prover().prove,
+        progress=lambda settled, proofs: seen.append((settled, proofs)),
+    )
+    assert seen == sorted(seen)
+    assert seen[-1] == (holding.inventory.blocks, found.proofs)
+
+
+def test_a_span_can_be_searched_alone() -> None:
+    holding = Holding.of(31 * 100, sectors=1)
+    holding.damage(3)
+    holding.damage(70)
+    found = locate(holding.key, holding.inventory, holding.prover().prove, span=(50, 101))
+    assert found.blocks == (70,)
+
+
+def test_a_node_that_changes_its_answers_is_reported_as_such() -> None:
+    holding = Holding.of(31 * 64, sectors=1)
+    prover = holding.prover()
+    first = True
+
+    def moody(challenge: Challenge) -> Proof:
+        nonlocal first
+        proof = prover.prove(challenge)
+        if first:
+            first = False
+            return Proof(proof.challenge_id, proof.sigma ^ 1, proof.mu)
+        return proof
+
+    found = locate(holding.key, holding.inventory, moody)
+    assert found.blocks == ()
+    assert found.inconsistent == ((0, holding.inventory.blocks),)
+    assert found.proofs == 3
