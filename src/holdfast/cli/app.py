@@ -13,7 +13,8 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 import holdfast
-from holdfast.cli import pdp
+from holdfast.cli import bench, pdp
+from holdfast.cli.demo import demo
 from holdfast.errors import HoldfastError
 
 app = typer.Typer(
@@ -24,6 +25,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(pdp.app, name="pdp")
+app.add_typer(bench.app, name="bench")
+app.command()(demo)
 
 
 def _show_version(value: bool) -> None:

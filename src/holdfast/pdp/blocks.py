@@ -35,22 +35,27 @@ def run_of_blocks(reader: Reader, length: int, layout: Layout, start: int, count
 
 
 def scattered_blocks(
-    reader: Reader, length: int, layout: Layout, indices: NDArray[np.int64], batch: int
+    reader: Reader, length: int, layout: Layout, indices: NDArray[np.int64], rows: int
 ) -> Iterator[tuple[slice, Bytes]]:
-    """Yield the blocks with these indices, `batch` at a time, reading nothing else."""
+    """Yield the blocks with these ascending indices, `rows` at a time, reading nothing else."""
     size = layout.block_bytes
     last = count_blocks(length, layout) - 1
-    for start in range(0, len(indices), batch):
-        chunk = indices[start : start + batch].tolist()
-        rows = slice(start, start + len(chunk))
+    at_once = rows * max(1, reader.batch_bytes // (rows * size))
+    for first in range(0, len(indices), at_once):
+        chunk = indices[first : first + at_once].tolist()
         if chunk[-1] - chunk[0] == len(chunk) - 1:
-            yield rows, run_of_blocks(reader, length, layout, chunk[0], len(chunk))
+            run = run_of_blocks(reader, length, layout, chunk[0], len(chunk))
+            for start in range(0, len(chunk), rows):
+                tile = run[start : start + rows]
+                yield slice(first + start, first + start + len(tile)), tile
             continue
         ranges: list[Range] = [(index * size, size) for index in chunk]
-        ends = chunk[-1] == last
-        if ends:
+        if chunk[-1] == last:
             ranges[-1] = (last * size, length - last * size)
         parts = reader.read_many(ranges)
-        if ends:
+        if chunk[-1] == last:
             parts[-1] = padded(parts[-1], layout)
-        yield rows, np.frombuffer(b"".join(parts), np.uint8).reshape(len(chunk), size)
+        for start in range(0, len(chunk), rows):
+            tile_parts = parts[start : start + rows]
+            tile = np.frombuffer(b"".join(tile_parts), np.uint8).reshape(-1, size)
+            yield slice(first + start, first + start + len(tile)), tile

@@ -83,14 +83,18 @@ class Layout:
             padded = np.zeros((rows, self.groups * GROUP_BYTES), np.uint8)
             padded[:, : self.block_bytes] = blocks
             blocks = padded
-        limbs = np.empty((rows, self.limbs)) if out is None else out[:rows]
+        limbs = np.empty((rows, self.limbs)) if out is None else out[:rows, : self.limbs]
         whole = self.groups * GROUP_LIMBS
         words = blocks.view("<u4")
         limbs[:, :whole] = words
-        borders = limbs[:, whole:].reshape(rows, GROUP_BORDERS, self.groups)
-        borders[:, 0] = blocks[:, SECTOR_BYTES::GROUP_BYTES]
-        borders[:, 1] = blocks.view("<u2")[:, SECTOR_BYTES :: GROUP_BYTES // 2]
-        borders[:, 2] = words[:, 23::GROUP_LIMBS] >> np.uint32(8)
+        for k, border in enumerate(
+            (
+                blocks[:, SECTOR_BYTES::GROUP_BYTES],
+                blocks.view("<u2")[:, SECTOR_BYTES :: GROUP_BYTES // 2],
+                words[:, 23::GROUP_LIMBS] >> np.uint32(8),
+            )
+        ):
+            limbs[:, whole + k * self.groups : whole + (k + 1) * self.groups] = border
         return limbs
 
     def constants(self, alphas: Sequence[int]) -> Floats:
@@ -114,22 +118,26 @@ class Layout:
             [[float(constant % Q >> shift & mask) for constant in column] for shift in digits]
         )
 
-    def sector_sums(self, totals: Words) -> list[int]:
-        """Return each sector's sum of v_i m_ij mod q, from the `WeightedSum` of the limbs."""
+    def sums(self, totals: Words) -> list[int]:
+        """Return sum_i v_i m_ij mod q for each sector, then for each scalar behind the limbs."""
         rows, whole = len(totals), self.groups * GROUP_LIMBS
-        borders = totals[:, whole:].reshape(rows, GROUP_BORDERS, self.groups)
+        borders = totals[:, whole : self.limbs].reshape(rows, GROUP_BORDERS, self.groups)
+        scalars = totals[:, self.limbs :].reshape(rows, -1, _SCALAR_WORDS)
+        padded = self.groups * GROUP_SECTORS
         bodies = np.zeros((rows, self.groups, GROUP_LIMBS + 1), np.uint64)
         bodies[:, :, :GROUP_LIMBS] = totals[:, :whole].reshape(rows, self.groups, GROUP_LIMBS)
         for k in range(GROUP_BORDERS):
             bodies[:, :, 8 * k + 7] -= borders[:, k] << np.uint64(24 - 8 * k)
-        body = _integers(bodies.reshape(rows, -1, 8))
-        border = _integers(borders.reshape(rows, -1, 1))
+        openings = np.zeros((rows, GROUP_BORDERS * self.groups, _SCALAR_WORDS), np.uint64)
+        openings[:, :, 0] = borders.reshape(rows, -1)
+        bodies = bodies.reshape(rows, padded, _SCALAR_WORDS)
+        values = _integers(np.concatenate([bodies, openings, scalars], axis=1))
         sums = []
         for j in range(self.sectors):
             group, place = divmod(j, GROUP_SECTORS)
-            opening = border[(place - 1) * self.groups + group] if place else 0
-            sums.append((opening + (body[j] << 8 * place)) % Q)
-        return sums
+            opening = values[padded + (place - 1) * self.groups + group] if place else 0
+            sums.append((opening + (values[j] << 8 * place)) % Q)
+        return sums + [value % Q for value in values[padded + openings.shape[1] :]]
 
 
 class Reducer:
@@ -243,11 +251,14 @@ def _integers(totals: Words) -> list[int]:
     """Return sum_{a,k} totals[a, j, k] 2^(16 a + 32 k) for each j."""
     rows, count, width = totals.shape
     digits = np.zeros((rows + 2 * width + 4, count), np.uint64)
-    low, high = totals & _MASK, totals >> _BITS
+    turned = np.ascontiguousarray(totals.transpose(0, 2, 1))
+    low, high = turned & _MASK, turned >> _BITS
     for row in range(rows):
-        digits[row : row + 2 * width : 2] += low[row].T
-        digits[row + 2 : row + 2 * width + 2 : 2] += high[row].T
+        digits[row : row + 2 * width : 2] += low[row]
+        digits[row + 2 : row + 2 * width + 2 : 2] += high[row]
+    spare = np.empty(count, np.uint64)
     for k in range(len(digits) - 1):
-        digits[k + 1] += digits[k] >> np.uint64(16)
-    packed = np.ascontiguousarray(digits.T.astype("<u2"))
-    return [int.from_bytes(row.tobytes(), "little") for row in packed]
+        digits[k + 1] += np.right_shift(digits[k], np.uint64(16), out=spare)
+    size = 2 * len(digits)
+    packed = np.ascontiguousarray(digits.T.astype("<u2")).tobytes()
+    return [int.from_bytes(packed[k : k + size], "little") for k in range(0, size * count, size)]

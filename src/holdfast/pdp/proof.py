@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holdfast.errors import InputError, MalformedError, RefusedError
 from holdfast.pdp import encoding
@@ -16,7 +17,7 @@ from holdfast.pdp.blocks import scattered_blocks
 from holdfast.pdp.challenge import Challenge
 from holdfast.pdp.field import MAX_SECTORS, SCALAR_BYTES, Q, scalar_from_bytes, scalar_to_bytes
 from holdfast.pdp.inventory import HASH_BYTES, FileEntry, Inventory
-from holdfast.pdp.limbs import MAX_ROWS, Layout, WeightedSum, weighted_scalars
+from holdfast.pdp.limbs import MAX_ROWS, ROWS_PER_PRODUCT, Bytes, WeightedSum
 from holdfast.pdp.readers import Reader
 from holdfast.pdp.tagfile import TagFile
 
@@ -76,6 +77,20 @@ class StoredFile:
                 f"{header.length}: it was cut off, extended or replaced"
             )
 
+    def weighted_sums(self, indices: NDArray[np.int64], coefficients: Bytes) -> list[int]:
+        """Return sum_i v_i m_ij mod q for each sector j and at last sum_i v_i sigma_i."""
+        header, layout = self.tags.header, self.tags.header.layout
+        tags = self.tags.tags(indices).view(">u4")[:, ::-1]
+        sums = WeightedSum(layout.limbs + tags.shape[1])
+        tile_rows = max(1, layout.tile_rows // ROWS_PER_PRODUCT) * ROWS_PER_PRODUCT
+        limbs = np.empty((tile_rows, layout.limbs + tags.shape[1]))
+        for rows, blocks in scattered_blocks(self.data, header.length, layout, indices, tile_rows):
+            tile = limbs[: len(blocks)]
+            layout.spread(blocks, tile)
+            tile[:, layout.limbs :] = tags[rows]
+            sums.add(coefficients[rows], tile)
+        return layout.sums(sums.totals)
+
 
 @dataclass(frozen=True)
 class Prover:
@@ -92,26 +107,16 @@ class Prover:
                 "disagree on what is stored"
             )
         sample = challenge.expand()
-        borders = np.searchsorted(sample.indices, inventory.starts)
-        sigma, mu = 0, [0] * inventory.sectors
+        borders = np.searchsorted(sample.indices, inventory.starts).tolist()
+        aggregates = [0] * (inventory.sectors + 1)
         for k, entry in enumerate(inventory.files):
             for start in range(borders[k], borders[k + 1], MAX_ROWS):
-                part = slice(start, min(start + MAX_ROWS, int(borders[k + 1])))
+                part = slice(start, min(start + MAX_ROWS, borders[k + 1]))
                 indices = sample.indices[part] - inventory.starts[k]
-                stored = self._stored(entry)
-                coefficients = sample.coefficients[part]
-                tags = np.ascontiguousarray(stored.tags.tags(indices)[:, ::-1])
-                sigma += weighted_scalars(coefficients, tags)
-                layout = Layout(inventory.sectors)
-                sums = WeightedSum(layout.limbs)
-                limbs = np.empty((layout.tile_rows, layout.limbs))
-                length = stored.tags.header.length
-                for rows, blocks in scattered_blocks(
-                    stored.data, length, layout, indices, layout.tile_rows
-                ):
-                    sums.add(coefficients[rows], layout.spread(blocks, limbs))
-                mu = [a + b for a, b in zip(mu, layout.sector_sums(sums.totals), strict=True)]
-        return Proof(challenge.id, sigma % Q, tuple(value % Q for value in mu))
+                sums = self._stored(entry).weighted_sums(indices, sample.coefficients[part])
+                aggregates = [a + b for a, b in zip(aggregates, sums, strict=True)]
+        *mu, sigma = (value % Q for value in aggregates)
+        return Proof(challenge.id, sigma, tuple(mu))
 
     def _stored(self, entry: FileEntry) -> StoredFile:
         stored = self.files.get(entry.file_id)

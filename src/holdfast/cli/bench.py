@@ -1,0 +1,54 @@
+"""`holdfast bench`: what it costs, as ratios against named references measured in the same run."""
+
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from holdfast.bench import pdp
+from holdfast.cli import terminal
+from holdfast.cli.terminal import Json
+
+app = typer.Typer(no_args_is_help=True, help="Measure, as ratios against named references.")
+
+Rounds = Annotated[int, typer.Option(min=1, help="How often each contender is timed.")]
+
+
+@app.command(name="pdp")
+def pdp_command(
+    rounds: Rounds = 40,
+    large_mib: Annotated[
+        int, typer.Option(min=64, help="Size of the file for memory and processes, in MiB.")
+    ] = 1024,
+    as_json: Json = False,
+) -> None:
+    """Tagging, proving, challenges and points, against SHA-256.
+
+    Example: holdfast bench pdp --json
+    """
+    figures = pdp.measure(rounds=rounds, large_bytes=large_mib << 20, say=tell)
+    report(figures, as_json=as_json)
+
+
+def tell(step: str) -> None:
+    terminal.messages.print(f"… {step}", style="dim")
+
+
+def report(figures: dict[str, Any], *, as_json: bool) -> None:
+    """Print the figures, nested ones with their names joined by points."""
+    if as_json:
+        terminal.print_json(figures)
+        return
+    table = Table("figure", "value")
+    for name, value in flatten(figures):
+        table.add_row(name, f"{value:.3g}" if isinstance(value, float) else str(value))
+    Console().print(table)
+
+
+def flatten(figures: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    rows: list[tuple[str, Any]] = []
+    for name, value in figures.items():
+        inner = isinstance(value, dict)
+        rows += flatten(value, f"{prefix}{name}.") if inner else [(prefix + name, value)]
+    return rows
