@@ -5,6 +5,8 @@ from collections.abc import Generator
 
 import pytest
 
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command line does, before NumPy loads
+
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from tests.pdp.holding import FILE_ID, Holding
 
 from holdfast.pdp.blocks import padded
@@ -17,6 +18,7 @@ from holdfast.pdp.limbs import (
     Reducer,
     WeightedSum,
     weighted_scalars,
+    weights_of,
 )
 from holdfast.pdp.tags import Tagger, tag_of
 
@@ -48,6 +50,11 @@ def key_with(sectors: int, alpha: int | None) -> SecretKey:
     if alpha is not None:
         key.__dict__["_scalars"] = tuple((alpha, bytes(32)) for _ in range(sectors))
     return key
+
+
+def with_scalar(sums: WeightedSum) -> NDArray[np.uint64]:
+    """Return the totals with those of a scalar of zero behind them, where a proof has its tag."""
+    return np.concatenate([sums.totals, np.zeros((len(sums.totals), 8), np.uint64)], axis=1)
 
 
 @pytest.mark.parametrize("sectors", SECTORS)
@@ -133,12 +140,12 @@ def test_sector_sums_equal_the_definition(sectors: int, kind: str, weights: str)
     blocks = blocks_of(kind, 70, layout.block_bytes)
     coefficients = blocks_of(weights, 70, 16)
     sums = WeightedSum(layout.limbs)
-    sums.add(coefficients[:33], layout.spread(blocks[:33]))
-    sums.add(coefficients[33:], layout.spread(blocks[33:]))
+    sums.add(weights_of(coefficients[:33]), layout.spread(blocks[:33]))
+    sums.add(weights_of(coefficients[33:]), layout.spread(blocks[33:]))
     v = [int.from_bytes(row.tobytes(), "little") for row in coefficients]
     m = [sectors_of(block.tobytes()) for block in blocks]
     expected = [sum(v[i] * m[i][j] for i in range(70)) % Q for j in range(sectors)]
-    assert layout.sector_sums(sums.totals) == expected
+    assert layout.sums(with_scalar(sums)) == [*expected, 0]
 
 
 def test_as_many_rows_as_allowed_add_up_exactly_and_one_more_is_refused() -> None:
@@ -146,11 +153,11 @@ def test_as_many_rows_as_allowed_add_up_exactly_and_one_more_is_refused() -> Non
     limbs = layout.spread(np.full((MAX_ROWS, 31), 0xFF, np.uint8))
     coefficients = np.full((MAX_ROWS, 16), 0xFF, np.uint8)
     sums = WeightedSum(layout.limbs)
-    sums.add(coefficients, limbs)
+    sums.add(weights_of(coefficients), limbs)
     expected = MAX_ROWS * (2**128 - 1) * (2**248 - 1) % Q
-    assert layout.sector_sums(sums.totals) == [expected]
+    assert layout.sums(with_scalar(sums)) == [expected, 0]
     with pytest.raises(OverflowError):
-        sums.add(coefficients[:1], limbs[:1])
+        sums.add(weights_of(coefficients[:1]), limbs[:1])
 
 
 @given(

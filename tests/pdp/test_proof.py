@@ -27,7 +27,7 @@ from holdfast.pdp import (
 )
 from holdfast.pdp.field import Q
 from holdfast.pdp.limbs import MAX_ROWS
-from holdfast.pdp.readers import Memory, Range
+from holdfast.pdp.readers import Memory, Part, Range
 
 
 class Recording:
@@ -36,12 +36,13 @@ class Recording:
     def __init__(self, content: bytes) -> None:
         self._memory = Memory(content)
         self.name = "recording"
+        self.batch_bytes = 1000
         self.ranges: list[Range] = []
 
     def size(self) -> int:
         return self._memory.size()
 
-    def read_many(self, ranges: Sequence[Range]) -> list[bytes]:
+    def read_many(self, ranges: Sequence[Range]) -> Sequence[Part]:
         self.ranges += ranges
         return self._memory.read_many(ranges)
 

@@ -5,6 +5,7 @@ the block length gets one more block. So the blocks determine the file, and no t
 """
 
 from collections.abc import Iterator
+from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,9 +30,12 @@ def run_of_blocks(reader: Reader, length: int, layout: Layout, start: int, count
     offset = start * size
     stop = min(offset + count * size, length)
     (content,) = reader.read_many([(offset, stop - offset)])
-    if start + count == count_blocks(length, layout):
-        content += padded(b"", layout)[: count * size - len(content)]
-    return np.frombuffer(content, np.uint8).reshape(count, size)
+    if start + count < count_blocks(length, layout):
+        return np.frombuffer(content, np.uint8).reshape(count, size)
+    run = np.zeros(count * size, np.uint8)
+    run[: len(content)] = np.frombuffer(content, np.uint8)
+    run[len(content)] = PADDING[0]
+    return run.reshape(count, size)
 
 
 def scattered_blocks(
@@ -42,19 +46,20 @@ def scattered_blocks(
     last = count_blocks(length, layout) - 1
     at_once = rows * max(1, reader.batch_bytes // (rows * size))
     for first in range(0, len(indices), at_once):
-        chunk = indices[first : first + at_once].tolist()
+        part = indices[first : first + at_once]
+        chunk = part.tolist()
         if chunk[-1] - chunk[0] == len(chunk) - 1:
             run = run_of_blocks(reader, length, layout, chunk[0], len(chunk))
             for start in range(0, len(chunk), rows):
                 tile = run[start : start + rows]
                 yield slice(first + start, first + start + len(tile)), tile
             continue
-        ranges: list[Range] = [(index * size, size) for index in chunk]
+        ranges: list[Range] = list(zip((part * size).tolist(), repeat(size), strict=False))
         if chunk[-1] == last:
             ranges[-1] = (last * size, length - last * size)
-        parts = reader.read_many(ranges)
+        parts = list(reader.read_many(ranges))
         if chunk[-1] == last:
-            parts[-1] = padded(parts[-1], layout)
+            parts[-1] = padded(bytes(parts[-1]), layout)
         for start in range(0, len(chunk), rows):
             tile_parts = parts[start : start + rows]
             tile = np.frombuffer(b"".join(tile_parts), np.uint8).reshape(-1, size)

@@ -57,6 +57,11 @@ class Challenge:
         content = self.seed + self.inventory_hash + numbers
         return hashlib.sha256(b"holdfast/v1/challenge\0" + content).digest()
 
+    @cached_property
+    def sample(self) -> Sample:
+        """The blocks and coefficients, derived once: a target and a verdict both need them."""
+        return self.expand()
+
     def expand(self) -> Sample:
         indices = distinct_below(
             b"holdfast/v1/indices\0" + self.id, self.samples, self.stop - self.start

@@ -40,8 +40,12 @@ _WORDS = _SCALAR_WORDS + 2
 _BITS = np.uint64(LIMB_BITS)
 _MASK = np.uint64(2**LIMB_BITS - 1)
 _HIGH_BITS = 24
-_FOLDS = tuple(  # what 2^256 and 2^280 are congruent to, in words: numbers of 129 and 153 bits
-    tuple(np.uint64((2**256 - Q << bits) >> (LIMB_BITS * k) & (2**LIMB_BITS - 1)) for k in range(5))
+# What 2^256 and 2^280 are congruent to, numbers of 129 and 153 bits, as columns of words.
+_FOLDS = tuple(
+    np.array(
+        [[(2**256 - Q << bits) >> (LIMB_BITS * k) & (2**LIMB_BITS - 1)] for k in range(5)],
+        np.uint64,
+    )
     for bits in (0, _HIGH_BITS)
 )
 
@@ -119,41 +123,51 @@ class Layout:
         )
 
     def sums(self, totals: Words) -> list[int]:
-        """Return sum_i v_i m_ij mod q for each sector, then for each scalar behind the limbs."""
-        rows, whole = len(totals), self.groups * GROUP_LIMBS
-        borders = totals[:, whole : self.limbs].reshape(rows, GROUP_BORDERS, self.groups)
-        scalars = totals[:, self.limbs :].reshape(rows, -1, _SCALAR_WORDS)
-        padded = self.groups * GROUP_SECTORS
-        bodies = np.zeros((rows, self.groups, GROUP_LIMBS + 1), np.uint64)
-        bodies[:, :, :GROUP_LIMBS] = totals[:, :whole].reshape(rows, self.groups, GROUP_LIMBS)
+        """Return sum_i v_i m_ij mod q for each sector, then for the scalar behind the limbs."""
+        rows, groups, whole = len(totals), self.groups, self.groups * GROUP_LIMBS
+        limbs = totals[:, :whole].reshape(rows, groups, GROUP_LIMBS)
+        borders = totals[:, whole : self.limbs].reshape(rows, GROUP_BORDERS, groups)
+        padded = groups * GROUP_SECTORS
+        columns = np.zeros((rows, _SCALAR_WORDS, padded + GROUP_BORDERS * groups + 1), np.uint64)
+        for place in range(GROUP_SECTORS):
+            part = limbs[:, :, 8 * place : 8 * place + 8].transpose(0, 2, 1)
+            columns[:, : part.shape[1], place:padded:GROUP_SECTORS] = part
         for k in range(GROUP_BORDERS):
-            bodies[:, :, 8 * k + 7] -= borders[:, k] << np.uint64(24 - 8 * k)
-        openings = np.zeros((rows, GROUP_BORDERS * self.groups, _SCALAR_WORDS), np.uint64)
-        openings[:, :, 0] = borders.reshape(rows, -1)
-        bodies = bodies.reshape(rows, padded, _SCALAR_WORDS)
-        values = _integers(np.concatenate([bodies, openings, scalars], axis=1))
-        sums = []
-        for j in range(self.sectors):
-            group, place = divmod(j, GROUP_SECTORS)
-            opening = values[padded + (place - 1) * self.groups + group] if place else 0
-            sums.append((opening + (values[j] << 8 * place)) % Q)
-        return sums + [value % Q for value in values[padded + openings.shape[1] :]]
+            columns[:, 7, k:padded:GROUP_SECTORS] -= borders[:, k] << np.uint64(24 - 8 * k)
+        columns[:, 0, padded:-1] = borders.reshape(rows, -1)
+        columns[:, :, -1] = totals[:, self.limbs :]
+        *values, scalar = _integers(columns)
+        sums = [0] * padded
+        sums[::GROUP_SECTORS] = [body % Q for body in values[:padded:GROUP_SECTORS]]
+        for k in range(GROUP_BORDERS):
+            openings = values[padded + k * groups : padded + (k + 1) * groups]
+            bodies = values[k + 1 : padded : GROUP_SECTORS]
+            sums[k + 1 :: GROUP_SECTORS] = [
+                (opening + (body << 8 * (k + 1))) % Q
+                for opening, body in zip(openings, bodies, strict=True)
+            ]
+        return [*sums[: self.sectors], scalar % Q]
 
 
 class Reducer:
     """Reduces columns of digits modulo q, up to RUN_ROWS columns at once.
 
-    Its buffers are made once: fresh memory for every call took longer than the arithmetic.
+    Its buffers are made once, and whole matrices are worked on where possible: fresh memory and
+    calls of NumPy took longer than the arithmetic.
     """
 
     def __init__(self, layout: Layout) -> None:
-        self._radix_bits = layout.radix_bits
-        digits = -(-256 // layout.radix_bits)
-        self._apart = -(-22 // layout.radix_bits)
-        self._whole: Words = np.empty((digits, RUN_ROWS), np.uint64)
-        self._small: Words = np.empty((digits + self._apart, RUN_ROWS), np.uint64)
+        radix = layout.radix_bits
+        digits = -(-256 // radix)
+        apart = -(-22 // radix)
+        self._radix_bits = radix
+        self._apart = apart
+        self._split_bits = np.uint64(apart * radix)
+        self._split_mask = np.uint64((1 << apart * radix) - 1)
+        self._digits: Words = np.empty((digits, RUN_ROWS), np.uint64)
+        self._parts: Words = np.empty((digits + apart, RUN_ROWS), np.uint64)
         self._words: Words = np.empty((_WORDS, RUN_ROWS), np.uint64)
-        self._spare: Words = np.empty(RUN_ROWS, np.uint64)
+        self._spare: Words = np.empty((5, RUN_ROWS), np.uint64)
 
     def reduce(self, columns: Floats, addend: NDArray[np.uint32]) -> Bytes:
         """Return sum_k columns[k] 2^(k radix_bits) + addend mod q, 32 big-endian bytes a column.
@@ -162,10 +176,10 @@ class Reducer:
         256-bit numbers as eight little-endian words.
         """
         count = columns.shape[1]
-        words, spare = self._words[:, :count], self._spare[:count]
-        self._repack(columns, words, spare)
+        words, spare = self._words[:, :count], self._spare[:, :count]
+        self._repack(columns, words, spare[0])
         words[:_SCALAR_WORDS] += addend.T
-        _carry(words, spare)
+        _carry(words, spare[0])
         _fold(words, spare)
         reduced = np.empty((count, _SCALAR_WORDS), ">u4")
         reduced[:] = words[_SCALAR_WORDS - 1 :: -1].T
@@ -177,24 +191,23 @@ class Reducer:
         Each digit is split so that both parts, shifted to their place in a word, fit in 64 bits
         together with whatever else falls into that word.
         """
-        digits, count = columns.shape
-        whole, small = self._whole[:, :count], self._small[:, :count]
-        split = self._apart * self._radix_bits
-        np.copyto(whole, columns, casting="unsafe")
-        np.bitwise_and(whole, np.uint64((1 << split) - 1), out=small[:digits])
-        small[digits:] = 0
-        whole >>= np.uint64(split)
-        small[self._apart :] += whole
+        count = columns.shape[1]
+        digits, parts = self._digits[:, :count], self._parts[:, :count]
+        np.copyto(digits, columns, casting="unsafe")
+        np.bitwise_and(digits, self._split_mask, out=parts[: len(digits)])
+        parts[len(digits) :] = 0
+        digits >>= self._split_bits
+        parts[self._apart :] += digits
         words[:] = 0
-        for k, digit in enumerate(small):
+        for k, part in enumerate(parts):
             word, shift = divmod(k * self._radix_bits, LIMB_BITS)
-            words[word] += np.left_shift(digit, np.uint64(shift), out=spare)
+            words[word] += np.left_shift(part, np.uint64(shift), out=spare)
 
 
 def _carry(words: Words, spare: Words) -> None:
     for k in range(len(words) - 1):
         words[k + 1] += np.right_shift(words[k], _BITS, out=spare)
-        words[k] &= _MASK
+    words[:-1] &= _MASK
 
 
 def _fold(words: Words, spare: Words) -> None:
@@ -203,9 +216,8 @@ def _fold(words: Words, spare: Words) -> None:
     words[_SCALAR_WORDS:] = 0
     halves = (high & np.uint64(2**_HIGH_BITS - 1), high >> np.uint64(_HIGH_BITS))
     for half, fold in zip(halves, _FOLDS, strict=True):
-        for k, factor in enumerate(fold):
-            words[k] += np.multiply(half, factor, out=spare)
-    _carry(words[: _SCALAR_WORDS + 1], spare)
+        words[: len(fold)] += np.multiply(half, fold, out=spare)
+    _carry(words[: _SCALAR_WORDS + 1], spare[0])
     # What is left is below 2^256 + 2^176 and, but for one column in 2^32, surely below q.
     doubtful = (words[_SCALAR_WORDS - 1] == _MASK) | (words[_SCALAR_WORDS] > 0)
     for column in np.flatnonzero(doubtful):
@@ -224,41 +236,45 @@ class WeightedSum:
         self.totals: Words = np.zeros((COEFFICIENT_BYTES // 2, width), np.uint64)
         self._rows = 0
 
-    def add(self, coefficients: Bytes, limbs: Floats) -> None:
+    def add(self, weights: Floats, limbs: Floats) -> None:
+        """Add rows of limbs, whose coefficients are the columns of `weights`."""
         self._rows += len(limbs)
         if self._rows > MAX_ROWS:
             raise OverflowError(f"more than {MAX_ROWS} rows would not add up exactly")
-        weights = coefficients.view("<u2").T.astype(np.float64)
         for start in range(0, len(limbs), ROWS_PER_PRODUCT):
             part = slice(start, start + ROWS_PER_PRODUCT)
             self.totals += (weights[:, part] @ limbs[part]).astype(np.uint64)
 
 
+def weights_of(coefficients: Bytes) -> Floats:
+    """Return the 16-bit limbs of the coefficients, one row for each power of 2^16."""
+    return np.ascontiguousarray(coefficients.view("<u2").T, np.float64)
+
+
 def weighted_scalars(coefficients: Bytes, scalars: Bytes) -> int:
     """Return sum_i v_i x_i mod q for x_i given as 32 little-endian bytes each."""
-    weights = coefficients.view("<u2").T.astype(np.float64)
+    weights = weights_of(coefficients)
     limbs = scalars.view("<u2").astype(np.float64)
     total = 0
     for start in range(0, len(limbs), 1 << 21):  # rows of 16-bit limbs that add up below 2^53
         part = slice(start, start + (1 << 21))
         product = (weights[:, part] @ limbs[part]).astype(np.uint64)
-        even, odd = _integers(np.stack([product[:, 0::2], product[:, 1::2]], axis=1))
+        even, odd = _integers(np.stack([product[:, 0::2], product[:, 1::2]], axis=2))
         total += even + (odd << 16)
     return total % Q
 
 
 def _integers(totals: Words) -> list[int]:
-    """Return sum_{a,k} totals[a, j, k] 2^(16 a + 32 k) for each j."""
-    rows, count, width = totals.shape
-    digits = np.zeros((rows + 2 * width + 4, count), np.uint64)
-    turned = np.ascontiguousarray(totals.transpose(0, 2, 1))
-    low, high = turned & _MASK, turned >> _BITS
-    for row in range(rows):
-        digits[row : row + 2 * width : 2] += low[row]
-        digits[row + 2 : row + 2 * width + 2 : 2] += high[row]
-    spare = np.empty(count, np.uint64)
-    for k in range(len(digits) - 1):
-        digits[k + 1] += np.right_shift(digits[k], np.uint64(16), out=spare)
-    size = 2 * len(digits)
-    packed = np.ascontiguousarray(digits.T.astype("<u2")).tobytes()
+    """Return sum_{a,k} totals[a, k, j] 2^(16 a + 32 k) for each j."""
+    rows, width, count = totals.shape
+    even, odd = totals[0::2], totals[1::2]
+    low = (even & _MASK) + ((odd & np.uint64(0xFFFF)) << np.uint64(16))
+    high = (even >> _BITS) + (odd >> np.uint64(16))
+    digits = np.zeros((rows // 2 + width + 2, count), np.uint64)
+    for row in range(rows // 2):
+        digits[row : row + width] += low[row]
+        digits[row + 1 : row + width + 1] += high[row]
+    _carry(digits, np.empty(count, np.uint64))
+    packed = digits.astype("<u4").T.tobytes()
+    size = 4 * len(digits)
     return [int.from_bytes(packed[k : k + size], "little") for k in range(0, size * count, size)]

@@ -17,7 +17,7 @@ from holdfast.pdp.blocks import scattered_blocks
 from holdfast.pdp.challenge import Challenge
 from holdfast.pdp.field import MAX_SECTORS, SCALAR_BYTES, Q, scalar_from_bytes, scalar_to_bytes
 from holdfast.pdp.inventory import HASH_BYTES, FileEntry, Inventory
-from holdfast.pdp.limbs import MAX_ROWS, ROWS_PER_PRODUCT, Bytes, WeightedSum
+from holdfast.pdp.limbs import MAX_ROWS, ROWS_PER_PRODUCT, Bytes, WeightedSum, weights_of
 from holdfast.pdp.readers import Reader
 from holdfast.pdp.tagfile import TagFile
 
@@ -81,6 +81,7 @@ class StoredFile:
         """Return sum_i v_i m_ij mod q for each sector j and at last sum_i v_i sigma_i."""
         header, layout = self.tags.header, self.tags.header.layout
         tags = self.tags.tags(indices).view(">u4")[:, ::-1]
+        weights = weights_of(coefficients)
         sums = WeightedSum(layout.limbs + tags.shape[1])
         tile_rows = max(1, layout.tile_rows // ROWS_PER_PRODUCT) * ROWS_PER_PRODUCT
         limbs = np.empty((tile_rows, layout.limbs + tags.shape[1]))
@@ -88,7 +89,7 @@ class StoredFile:
             tile = limbs[: len(blocks)]
             layout.spread(blocks, tile)
             tile[:, layout.limbs :] = tags[rows]
-            sums.add(coefficients[rows], tile)
+            sums.add(weights[:, rows], tile)
         return layout.sums(sums.totals)
 
 
@@ -106,7 +107,7 @@ class Prover:
                 "the challenge is for another inventory than the one at hand: owner and node "
                 "disagree on what is stored"
             )
-        sample = challenge.expand()
+        sample = challenge.sample
         borders = np.searchsorted(sample.indices, inventory.starts).tolist()
         aggregates = [0] * (inventory.sectors + 1)
         for k, entry in enumerate(inventory.files):

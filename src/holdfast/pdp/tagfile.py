@@ -11,6 +11,7 @@ import hashlib
 import struct
 import zlib
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Self
 
 import numpy as np
@@ -81,13 +82,14 @@ class TagHeader:
 def encode_pages(first_page: int, tags: Bytes) -> bytes:
     """Return the pages that hold these tags; all but the file's last page must be full."""
     count = -(-len(tags) // PAGE_TAGS)
-    pages = np.zeros((count, PAGE_BYTES), np.uint8)
+    pages = np.empty((count, PAGE_BYTES), np.uint8)
     missing = count * PAGE_TAGS - len(tags)
     whole = (
         tags if not missing else np.concatenate([tags, np.zeros((missing, TAG_BYTES), np.uint8)])
     )
-    pages[:, :BODY_BYTES] = whole.reshape(count, BODY_BYTES)
-    pages[:, BODY_BYTES:] = _checksums(np.arange(first_page, first_page + count), pages)
+    bodies = whole.reshape(count, BODY_BYTES)
+    pages[:, :BODY_BYTES] = bodies
+    pages[:, BODY_BYTES:] = _checksums(np.arange(first_page, first_page + count), bodies)
     content = pages.tobytes()
     if not missing:
         return content
@@ -95,16 +97,14 @@ def encode_pages(first_page: int, tags: Bytes) -> bytes:
     return content[: end - missing * TAG_BYTES] + content[end:]
 
 
-def _checksums(numbers: NDArray[np.int64], pages: Bytes) -> Bytes:
+def _checksums(numbers: NDArray[np.int64], bodies: Bytes) -> Bytes:
     """Return the upper half of a multilinear sum of each page's words and its number, mod 2^64.
 
     An accident goes unnoticed with probability 2^-32, as with a CRC, which zlib would compute one
     page at a time and ten times as slowly.
     """
-    words = np.ascontiguousarray(pages[:, :BODY_BYTES]).view("<u4").astype(np.uint64)
-    sums: NDArray[np.uint64] = (
-        words @ _WEIGHTS[2:] + numbers.astype(np.uint64) * _WEIGHTS[0] + _WEIGHTS[1]
-    )
+    sums: NDArray[np.uint64] = np.einsum("ij,j->i", bodies.view("<u4"), _WEIGHTS[2:])
+    sums += numbers.astype(np.uint64) * _WEIGHTS[0] + _WEIGHTS[1]
     upper = (sums >> np.uint64(32)).astype(">u4")
     return upper[:, np.newaxis].view(np.uint8)
 
@@ -118,7 +118,7 @@ class TagFile:
         if reader.size() < HEADER_BYTES:
             raise MalformedError(f"{self.name} is too short to be a tag file: it was cut off")
         (head,) = reader.read_many([(0, HEADER_BYTES)])
-        self.header = TagHeader.decode(head, self.name)
+        self.header = TagHeader.decode(bytes(head), self.name)
         if reader.size() != self.header.file_bytes:
             raise MalformedError(
                 f"{self.name} has {reader.size()} bytes where its header asks for "
@@ -129,25 +129,26 @@ class TagFile:
         """Return the tags of these blocks, which must be in ascending order."""
         numbers, rows = np.unique(indices // PAGE_TAGS, return_inverse=True)
         pages = self._pages(numbers)
-        wrong = (_checksums(numbers, pages) != pages[:, BODY_BYTES:]).any(axis=1)
+        bodies = np.ascontiguousarray(pages[:, :BODY_BYTES])
+        wrong = (_checksums(numbers, bodies) != pages[:, BODY_BYTES:]).any(axis=1)
         if wrong.any():
             raise MalformedError(
                 f"{self.name} is damaged: the tags from block {numbers[wrong][0] * PAGE_TAGS} on "
                 "do not match their checksum; take a good copy or tag the file again"
             )
-        bodies = pages[:, :BODY_BYTES].reshape(len(numbers), PAGE_TAGS, TAG_BYTES)
-        return bodies[rows, indices % PAGE_TAGS]
+        return bodies.reshape(len(numbers), PAGE_TAGS, TAG_BYTES)[rows, indices % PAGE_TAGS]
 
     def _pages(self, numbers: NDArray[np.int64]) -> Bytes:
         last = (self.header.blocks - 1) // PAGE_TAGS
         ends = len(numbers) > 0 and int(numbers[-1]) == last
-        ranges = [(HEADER_BYTES + page * PAGE_BYTES, PAGE_BYTES) for page in numbers.tolist()]
+        offsets = (HEADER_BYTES + numbers * PAGE_BYTES).tolist()
+        ranges = list(zip(offsets, repeat(PAGE_BYTES), strict=False))
         if ends:
             start = ranges[-1][0]
             ranges[-1] = (start, self.header.file_bytes - start)
-        parts = self._reader.read_many(ranges)
+        parts = list(self._reader.read_many(ranges))
         if ends:
-            tail = parts[-1]
+            tail = bytes(parts[-1])
             body = tail[:-CHECKSUM_BYTES].ljust(BODY_BYTES, b"\0")
             parts[-1] = body + tail[-CHECKSUM_BYTES:]
         return np.frombuffer(b"".join(parts), np.uint8).reshape(len(numbers), PAGE_BYTES)

@@ -39,6 +39,14 @@ class Chunk:
     blocks: int
 
 
+def chunks_of(header: TagHeader) -> Iterator[Chunk]:
+    """Divide a file into runs of whole pages."""
+    pages = max(1, CHUNK_BYTES // (header.layout.block_bytes * PAGE_TAGS))
+    size = pages * PAGE_TAGS
+    for start in range(0, header.blocks, size):
+        yield Chunk(start, min(size, header.blocks - start))
+
+
 def available_processes() -> int:
     return len(os.sched_getaffinity(0))
 
@@ -91,15 +99,9 @@ class _Work:
     key: SecretKey
     header: TagHeader
 
-    def chunks(self) -> Iterator[Chunk]:
-        pages = max(1, CHUNK_BYTES // (self.key.layout.block_bytes * PAGE_TAGS))
-        size = pages * PAGE_TAGS
-        for start in range(0, self.header.blocks, size):
-            yield Chunk(start, min(size, self.header.blocks - start))
-
     def here(self, reader: Reader) -> Iterator[tuple[Chunk, bytes]]:
         desk = Desk(reader, self.key, self.header)
-        for chunk in self.chunks():
+        for chunk in chunks_of(self.header):
             yield chunk, desk.pages(chunk)
 
     def spread(self, reader: Reader, processes: int) -> Iterator[tuple[Chunk, bytes]]:
@@ -112,7 +114,7 @@ class _Work:
             (self.source, self.key, self.header),
         )
         desk = Desk(reader, self.key, self.header)
-        chunks = self.chunks()
+        chunks = chunks_of(self.header)
         in_order: deque[tuple[Chunk, Future[bytes]]] = deque()
         try:
             while True:

@@ -1,14 +1,12 @@
 """Homomorphic tags: sigma_i = PRF_K(i) + sum_j alpha_j m_ij mod q, one for each block."""
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from holdfast.pdp.field import SCALAR_BYTES, Q, sectors_of
 from holdfast.pdp.keys import SecretKey
 from holdfast.pdp.limbs import RUN_ROWS, Bytes, Reducer
 
 TAG_BYTES = SCALAR_BYTES
-_BLAS = ThreadpoolController()  # finds the loaded libraries, which takes a millisecond: once
 
 
 def tag_of(key: SecretKey, file_id: bytes, version: int, index: int, block: bytes) -> int:
@@ -31,10 +29,9 @@ class Tagger:
     def tags(self, start: int, blocks: Bytes) -> Bytes:
         """Return the tags of the blocks from index `start` on, 32 big-endian bytes each."""
         tags = np.empty((len(blocks), TAG_BYTES), np.uint8)
-        with _BLAS.limit(limits=1, user_api="blas"):  # processes share the cores, threads fight
-            for first in range(0, len(blocks), RUN_ROWS):
-                run = blocks[first : first + RUN_ROWS]
-                tags[first : first + RUN_ROWS] = self._run(start + first, run)
+        for first in range(0, len(blocks), RUN_ROWS):
+            run = blocks[first : first + RUN_ROWS]
+            tags[first : first + RUN_ROWS] = self._run(start + first, run)
         return tags
 
     def _run(self, start: int, blocks: Bytes) -> Bytes:

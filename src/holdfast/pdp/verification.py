@@ -80,7 +80,7 @@ def _tau(key: SecretKey, inventory: Inventory, challenge: Challenge) -> int:
         raise InputError("the inventory belongs to another key")
     if (challenge.inventory_hash, challenge.blocks) != (inventory.hash, inventory.blocks):
         raise InputError("the challenge belongs to another inventory, or to an older state of it")
-    sample = challenge.expand()
+    sample = challenge.sample
     borders = np.searchsorted(sample.indices, inventory.starts)
     tau = 0
     for k, entry in enumerate(inventory.files):
