@@ -1,0 +1,1 @@
+"""The shared vocabulary: actions, observations, detection, scenarios. No input or output."""

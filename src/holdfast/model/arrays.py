@@ -1,0 +1,46 @@
+"""The types of arrays over a batch of nodes, and the one way to pick some nodes of a batch."""
+
+from dataclasses import fields, is_dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+Float32Array = NDArray[np.float32]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+T = TypeVar("T")
+
+
+def take(value: T, which: IntArray | BoolArray) -> T:
+    """Return the chosen nodes of a batch-first array, or of a dataclass or tuple of them."""
+    chosen: T = _map(lambda array: array[which], value)
+    return chosen
+
+
+def put(value: T, which: IntArray | BoolArray, replacement: T) -> T:
+    """Return `value` with the chosen nodes replaced, in order, by those of `replacement`."""
+
+    def replace(array: NDArray[Any], new: NDArray[Any]) -> NDArray[Any]:
+        copy = array.copy()
+        copy[which] = new
+        return copy
+
+    changed: T = _map(replace, value, replacement)
+    return changed
+
+
+def _map(function: Any, *values: Any) -> Any:
+    first = values[0]
+    if first is None:
+        return None
+    if is_dataclass(first) and not isinstance(first, type):
+        names = [field.name for field in fields(first)]
+        parts = [_map(function, *(getattr(value, name) for value in values)) for name in names]
+        return type(first)(*parts)
+    if isinstance(first, tuple):
+        parts = [_map(function, *items) for items in zip(*values, strict=True)]
+        return type(first)(*parts) if hasattr(first, "_fields") else tuple(parts)
+    return function(*values)

@@ -1,0 +1,96 @@
+"""What a scheduler sees of a node: one function turns its audit history into an observation.
+
+Simulation and operation both call `record` and `observe`, so that a policy meets in service what
+it was trained on. A history holds arrays over a batch of nodes, or plain floats for one node: the
+arithmetic is the same.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from holdfast.model.arrays import Float32Array, FloatArray
+
+OBSERVATION = (
+    "reputation",
+    "previous_interval",
+    "latency",
+    "consecutive_failures",
+    "pass_rate",
+)
+
+Value = FloatArray | float
+
+
+@dataclass(frozen=True)
+class HistoryConstants:
+    """How a history is weighed and brought into [0, 1]."""
+
+    # Share of the past evidence that survives one audit.
+    reputation_memory: float = 0.98
+    # Imagined passes and failures that never fade: the reputation starts at their ratio.
+    reputation_passes: float = 1.0
+    reputation_failures: float = 1.0
+    # The interval shown as 1; longer ones (an audit that was late) are shown as 1 too.
+    longest_interval: float = 14.0
+    # The response time in seconds shown as one half.
+    latency_scale: float = 0.2
+    # The number of consecutive failures shown as one half.
+    failure_scale: float = 2.0
+
+
+@dataclass(frozen=True)
+class History:
+    """What a node's audits so far have left behind."""
+
+    good: Value  # passes, the older the lighter
+    bad: Value  # failures, the older the lighter
+    interval: Value  # time units before the last audit; 0 before the first
+    latency: Value  # seconds the last answer took; 0 before the first
+    failures: Value  # consecutive failures up to now
+    passes: Value
+    audits: Value
+
+
+def empty_history(batch: int | None = None) -> History:
+    """Return the history of nodes never audited; without `batch`, of one node in plain floats."""
+    if batch is None:
+        return History(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    zero = np.zeros(batch)
+    return History(zero, zero, zero, zero, zero, zero, zero)
+
+
+def record(
+    history: History, interval: Value, failed: Value, latency: Value, constants: HistoryConstants
+) -> History:
+    """Return the history after one more audit; `failed` is 1 or 0."""
+    passed = 1.0 - failed
+    return History(
+        good=constants.reputation_memory * history.good + passed,
+        bad=constants.reputation_memory * history.bad + failed,
+        interval=interval,
+        latency=latency,
+        failures=(history.failures + 1.0) * failed,
+        passes=history.passes + passed,
+        audits=history.audits + 1.0,
+    )
+
+
+def observe(history: History, constants: HistoryConstants) -> Float32Array:
+    """Return the observation, each signal in [0, 1]: shape (batch, 5), or (5,) for one node.
+
+    `consecutive_failures` is above 0 exactly when the last audit failed. Before the first audit
+    the reputation and the pass rate are undecided.
+    """
+    good = history.good + constants.reputation_passes
+    bad = history.bad + constants.reputation_failures
+    unaudited = history.audits == 0
+    signals = (
+        good / (good + bad),
+        history.interval / constants.longest_interval,
+        history.latency / (history.latency + constants.latency_scale),
+        history.failures / (history.failures + constants.failure_scale),
+        (history.passes + 0.5 * unaudited) / (history.audits + unaudited),
+    )
+    observation: Float32Array = np.array(signals, np.float32).T
+    return np.minimum(observation, np.float32(1.0))
