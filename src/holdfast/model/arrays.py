@@ -34,13 +34,14 @@ def put(value: T, which: IntArray | BoolArray, replacement: T) -> T:
 
 def _map(function: Any, *values: Any) -> Any:
     first = values[0]
-    if first is None:
-        return None
+    if isinstance(first, np.ndarray):
+        return function(*values)
     if is_dataclass(first) and not isinstance(first, type):
         names = [field.name for field in fields(first)]
-        parts = [_map(function, *(getattr(value, name) for value in values)) for name in names]
-        return type(first)(*parts)
+        return type(first)(*[_map(function, *[getattr(v, n) for v in values]) for n in names])
     if isinstance(first, tuple):
         parts = [_map(function, *items) for items in zip(*values, strict=True)]
         return type(first)(*parts) if hasattr(first, "_fields") else tuple(parts)
-    return function(*values)
+    if first is None:
+        return None
+    raise TypeError(f"a batch is made of arrays, not of {type(first).__name__}")

@@ -110,10 +110,20 @@ class Scenario:
                     " stay below 1, for it is a probability"
                 )
 
-    @property
+    @cached_property
     def drifts(self) -> bool:
         """Whether types or bursts change from unit to unit."""
         return self.turn_malicious > 0 or self.turn_honest > 0 or self.burst_start > 0
+
+    @cached_property
+    def steady(self) -> bool:
+        """Whether a node's rate stays the same through its whole episode."""
+        return not self.drifts and self.quiet_factor == 1
+
+    @cached_property
+    def burst_share(self) -> float:
+        """The share of its time that an honest node spends in bursts."""
+        return self.burst_start / (self.burst_start + self.burst_end) if self.burst_start else 0.0
 
     @cached_property
     def constants(self) -> HistoryConstants:
