@@ -50,7 +50,7 @@ class Scenario:
     name: str = "paper"
 
     # Time units of an episode; it ends after the audit that reaches or passes them.
-    horizon: int = _range(1, 100_000, 365)
+    horizon: int = _range(1, 10_000, 365)
     # Blocks of the holding, n.
     blocks: int = _range(1, MOST_BLOCKS, 1000)
     # The most blocks one audit samples; the default caps nothing.
@@ -71,7 +71,7 @@ class Scenario:
     turn_malicious: float = _range(0, 1, 0.0)
     turn_honest: float = _range(0, 1, 0.0)
     # A malicious node multiplies its rate after so many units without a detection.
-    quiet_after: int = _range(0, 100_000, 0)
+    quiet_after: int = _range(0, 10_000, 0)
     quiet_factor: float = _range(1, 1e6, 1.0)
     # Honest faults come in bursts, which begin and end with these probabilities per unit and
     # multiply the rate meanwhile.
