@@ -194,7 +194,7 @@ def scenario_named(name: str) -> Scenario:
 def scenario_from(mapping: Mapping[str, Any]) -> Scenario:
     """Return the scenario that `base` names, with the other fields of the mapping set."""
     base = mapping.get("base", PAPER.name)
-    if base not in SCENARIOS:
+    if not isinstance(base, str) or base not in SCENARIOS:
         raise InputError(f"scenario field base: must be one of {_known()}, not {base!r}")
     changes = {name: value for name, value in mapping.items() if name != "base"}
     unknown = sorted(changes.keys() - {parameter.name for parameter in fields(Scenario)})
