@@ -97,6 +97,7 @@ def test_the_tally_adds_up() -> None:
     assert tally.detections_malicious.sum() == tally.detections[tally.malicious].sum()
     assert tally.event_detected.sum() == tally.detections.sum()
     assert (~tally.event_detected).sum() == tally.undetected.sum()
+    assert set(tally.undetected) == {0.0, 1.0}, "an episode ends once"
     detected = np.bincount(tally.event_episode[tally.event_detected], minlength=100)
     np.testing.assert_array_equal(detected, tally.detections)
     true_delay = tally.event_delay[tally.event_detected].sum()

@@ -21,6 +21,8 @@ from holdfast.sim.world import World, world_of
 
 BATCH = 2048  # nodes at once: more gain no speed and take more memory
 
+Progress = Callable[[float], None]  # hears how many episodes' worth of time has passed
+
 
 class Policy(Protocol):
     """What evaluation asks of a policy; its state is made of batch-first arrays."""
@@ -47,9 +49,9 @@ def evaluate(
     episodes: int,
     seed: int,
     malicious_share: float | None = None,
-    progress: Callable[[int], None] = lambda _episodes: None,
+    progress: Progress = lambda _episodes: None,
 ) -> Tally:
-    """Run the episodes and return what happened in each; `progress` hears of those finished."""
+    """Run the episodes and return what happened in each."""
     if episodes < 1:
         raise InputError(f"at least one episode is needed, not {episodes}")
     share = scenario.malicious_share if malicious_share is None else malicious_share
@@ -60,8 +62,7 @@ def evaluate(
     for first in range(0, episodes, BATCH):
         some = range(first, min(first + BATCH, episodes))
         streams = Streams.of_episodes(seed, some)
-        tallies.append(_run(policy, world_of(scenario), malicious[some], streams))
-        progress(len(some))
+        tallies.append(_run(policy, world_of(scenario), malicious[some], streams, progress))
     return joined(tallies)
 
 
@@ -72,7 +73,11 @@ def types(share: float, episodes: int, seed: int) -> BoolArray:
 
 
 def _run(
-    policy: Policy | PrivilegedPolicy, world: World, malicious: BoolArray, streams: Streams
+    policy: Policy | PrivilegedPolicy,
+    world: World,
+    malicious: BoolArray,
+    streams: Streams,
+    progress: Progress,
 ) -> Tally:
     nodes = fleet.start(world, len(malicious), streams, malicious)
     state = policy.initial_state(len(malicious))
@@ -82,6 +87,7 @@ def _run(
         actions, state = _decide(policy, state, nodes, world.scenario)
         nodes, outcome = fleet.step(world, nodes, actions, streams)
         book.enter(episode, nodes, outcome)
+        progress(float(outcome.growth.interval.sum()) / world.scenario.horizon)
         alive = ~outcome.finished
         if not alive.all():
             nodes, state, episode = take((nodes, state, episode), alive)

@@ -5,9 +5,12 @@ from functools import lru_cache
 
 import numpy as np
 
+from holdfast.errors import InputError
 from holdfast.model.action import GRID
 from holdfast.model.arrays import FloatArray, IntArray
 from holdfast.model.scenario import Scenario
+
+MOST_ENTRIES = 10_000_000  # of the table of detection: 80 MB
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +38,11 @@ def world_of(scenario: Scenario) -> World:
     sampled = scenario.samples_of[: len(GRID.ratios)]
     # With c s > 40 n a miss has a probability below exp(-40), and 1 - exp(-40) is 1.0.
     most = min(scenario.blocks, 1 + 40 * scenario.blocks // int(sampled.min()))
+    if most * len(sampled) > MOST_ENTRIES:
+        raise InputError(
+            f"scenario field sample_cap: {sampled.min()} of {scenario.blocks} blocks are too few"
+            " to simulate; raise it, or lower the field blocks"
+        )
     corrupted = np.arange(most + 1)
     return World(
         scenario=scenario,
@@ -43,5 +51,5 @@ def world_of(scenario: Scenario) -> World:
         compute=GRID.ratio_of / max(GRID.ratios),
         remembered=np.power(scenario.load_memory, GRID.interval_of, dtype=np.float64),
         row=np.arange(GRID.size) % len(GRID.ratios),
-        detection=scenario.detection_probability(corrupted[np.newaxis, :], sampled[:, np.newaxis]),
+        detection=np.array([scenario.detection_probability(corrupted, s) for s in sampled]),
     )
