@@ -13,6 +13,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 import holdfast
+from holdfast.cli.evaluate import evaluate
 from holdfast.errors import HoldfastError
 
 app = typer.Typer(
@@ -22,6 +23,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+app.command()(evaluate)
 
 
 def _show_version(value: bool) -> None:
