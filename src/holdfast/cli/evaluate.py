@@ -123,7 +123,7 @@ def _table(title: str, found: Mapping[str, "Measures"]) -> Table:
     table = Table(title=title, title_justify="left", caption="below each figure: its 95 % interval")
     table.add_column("")
     for name in found:
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", overflow="fold")
     for field, (label, decimals, percent) in ROWS.items():
         estimates = [getattr(measured, field) for measured in found.values()]
         if isinstance(estimates[0], Mapping):
