@@ -15,6 +15,7 @@ import typer
 import holdfast
 from holdfast.cli import bench, pdp
 from holdfast.cli.demo import demo
+from holdfast.cli.evaluate import evaluate
 from holdfast.errors import HoldfastError
 
 app = typer.Typer(
@@ -27,6 +28,7 @@ app = typer.Typer(
 app.add_typer(pdp.app, name="pdp")
 app.add_typer(bench.app, name="bench")
 app.command()(demo)
+app.command()(evaluate)
 
 
 def _show_version(value: bool) -> None:

@@ -23,12 +23,24 @@ def pdp_command(
     ] = 1024,
     as_json: Json = False,
 ) -> None:
-    """Tagging, proving, challenges and points, against SHA-256.
+    """Compare tagging, proving, challenges and points with SHA-256.
 
     Example: holdfast bench pdp --json
     """
     figures = pdp.measure(rounds=rounds, large_bytes=large_mib << 20, say=tell)
     report(figures, as_json=as_json)
+
+
+@app.command(name="sim")
+def sim_command(rounds: Rounds = 15, as_json: Json = False) -> None:
+    """Compare the fleet with the single environment, and that with Gymnasium's CartPole.
+
+    Example: holdfast bench sim --json
+    """
+    from holdfast.bench import sim  # noqa: PLC0415 - Gymnasium would slow every command's start
+
+    tell("stepping the fleet, the environment and CartPole in turns")
+    report({**sim.measure(rounds=rounds)}, as_json=as_json)
 
 
 def tell(step: str) -> None:

@@ -1,0 +1,57 @@
+"""What every policy offers, whether it serves a simulation, a shadow or production.
+
+A state is an immutable value whose arrays have one row per node, so that nodes can be taken out
+of a batch and put back. A policy whose state remembers its last action also has `executed`.
+"""
+
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
+
+import numpy as np
+
+from holdfast.model.arrays import BoolArray, FloatArray, IntArray
+from holdfast.model.observation import OBSERVATION
+from holdfast.model.truth import Truth
+
+S = TypeVar("S")
+
+FAILURES = OBSERVATION.index("consecutive_failures")
+
+
+class Policy(Protocol[S]):
+    """Decides from observations alone."""
+
+    privileged: ClassVar[Literal[False]] = False
+
+    def initial_state(self, batch: int) -> S:
+        """Return the state of nodes about which nothing is known yet."""
+        ...
+
+    def act(self, state: S, observations: FloatArray) -> tuple[IntArray, S]:
+        """Return each node's action for its row of `observations`, and the state after it."""
+        ...
+
+
+class PrivilegedPolicy(Protocol[S]):
+    """Decides with knowledge that only a simulation has: a reference, never to be served."""
+
+    privileged: ClassVar[Literal[True]] = True
+
+    def initial_state(self, batch: int) -> S: ...
+
+    def act(self, state: S, observations: FloatArray, truth: Truth) -> tuple[IntArray, S]: ...
+
+
+class Corrigible(Protocol[S]):
+    """Wants to know which actions were really carried out, if not those it chose."""
+
+    def executed(self, state: S, actions: IntArray) -> S:
+        """Return the state after `actions` took the place of those chosen last."""
+        ...
+
+
+AnyPolicy = Policy[Any] | PrivilegedPolicy[Any]
+
+
+def last_failed(observations: FloatArray) -> BoolArray:
+    """Return whether each node's last audit failed; before the first it is False."""
+    return np.asarray(observations[:, FAILURES] > 0, np.bool_)

@@ -1,0 +1,72 @@
+"""Policies by name, as the command line and configurations write them.
+
+`fixed-high`, `constant:14,0.20`, `belief`, `belief:rho=0.045,latency=7.5`, `clairvoyant:rho=0.05`.
+"""
+
+from collections.abc import Callable
+
+from holdfast.errors import InputError
+from holdfast.model.action import GRID
+from holdfast.model.scenario import Scenario
+from holdfast.policy import rules
+from holdfast.policy.bayesian import Bayesian
+from holdfast.policy.belief import belief_policy
+from holdfast.policy.clairvoyant import clairvoyant
+from holdfast.policy.interface import AnyPolicy
+from holdfast.policy.lagrangian import Ceilings
+
+DEFAULT_RHO = 0.05
+
+_PLAIN: dict[str, Callable[[Scenario], AnyPolicy]] = {
+    "fixed-high": lambda _: rules.fixed_high(),
+    "fixed-low": lambda _: rules.fixed_low(),
+    "heuristic": lambda _: rules.heuristic(),
+    "bayesian": Bayesian,
+    "oracle": lambda _: rules.Oracle(),
+    "two-speed": lambda _: rules.two_speed(),
+    "daily-5": rules.daily_5,
+    "sample-460": rules.sample_460,
+}
+_PLANNED: dict[str, Callable[[Scenario, Ceilings], AnyPolicy]] = {
+    "belief": belief_policy,
+    "clairvoyant": clairvoyant,
+}
+NAMES = (*_PLAIN, "constant", *_PLANNED)
+
+
+def policy_named(name: str, scenario: Scenario) -> AnyPolicy:
+    """Return the policy for a scenario; `belief` and `clairvoyant` are planned here, in seconds."""
+    kind, colon, options = name.partition(":")
+    if kind in _PLANNED:
+        return _PLANNED[kind](scenario, _ceilings(name, options))
+    if kind == "constant":
+        return rules.Constant(_action(name, options))
+    if kind in _PLAIN and not colon:
+        return _PLAIN[kind](scenario)
+    if kind in _PLAIN:
+        raise InputError(f"policy {name}: {kind} takes no options")
+    raise InputError(f"there is no policy {name!r}: the known ones are {', '.join(NAMES)}")
+
+
+def _action(name: str, options: str) -> int:
+    interval, _, ratio = options.partition(",")
+    try:
+        return GRID.index_of(float(interval), float(ratio))
+    except ValueError:
+        raise InputError(
+            f"policy {name}: write the interval and the ratio, as in constant:14,0.20"
+        ) from None
+
+
+def _ceilings(name: str, options: str) -> Ceilings:
+    """Read `rho`, the ceiling on the miss rate, and `latency`, the one on the mean latency."""
+    given: dict[str, float] = {}
+    for option in options.split(",") if options else ():
+        key, _, value = option.partition("=")
+        if key not in ("rho", "latency") or key in given:
+            raise InputError(f"policy {name}: the options are rho and latency, not {option!r}")
+        try:
+            given[key] = float(value)
+        except ValueError:
+            raise InputError(f"policy {name}: {key} must be a number, not {value!r}") from None
+    return Ceilings(given.get("rho", DEFAULT_RHO), given.get("latency"))

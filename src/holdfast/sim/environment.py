@@ -1,0 +1,174 @@
+"""The audit world of a single node as a Gymnasium environment, `holdfast/Audit-v0`.
+
+It is the world of `fleet`, written for one node in plain numbers, since NumPy on arrays of one is
+slow; the tests hold the two equal step by step.
+"""
+
+import math
+import operator
+from bisect import bisect_left
+from itertools import accumulate
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from gymnasium.error import ResetNeeded
+
+from holdfast.model.action import GRID
+from holdfast.model.arrays import Float32Array
+from holdfast.model.observation import OBSERVATION, empty_history, observe, record
+from holdfast.model.scenario import Scenario
+from holdfast.sim.fleet import LONGEST
+from holdfast.sim.reward import reward_of_one
+from holdfast.sim.scenario_file import load_scenario
+from holdfast.sim.world import world_of
+
+
+class AuditEnv(gymnasium.Env[Float32Array, np.int64]):
+    """Schedule the audits of one node: an action waits its interval, then audits.
+
+    The reward is the paper's; `multiplier`, its lambda, may be changed at any time. `info` has the
+    operating cost of the audit (what the reward subtracts) with its components, whether it was an
+    encounter and whether that ended in a detection or a miss, and under `hidden` what no scheduler
+    may see. The horizon truncates: the node lives on, and the observation does not tell the time.
+    """
+
+    metadata = {"render_modes": []}  # noqa: RUF012 - declared so by Gymnasium
+
+    def __init__(self, scenario: Scenario | str = "paper", multiplier: float = 10.0) -> None:
+        self.scenario = load_scenario(scenario) if isinstance(scenario, str) else scenario
+        self.multiplier = multiplier
+        self.action_space = spaces.Discrete(GRID.size)
+        self.observation_space = spaces.Box(0.0, 1.0, (len(OBSERVATION),), np.float32)
+        world = world_of(self.scenario)
+        self._interval = world.interval.tolist()
+        self._gas = world.gas.tolist()
+        self._compute = world.compute.tolist()
+        self._remembered = world.remembered.tolist()
+        self._found = world.detection
+        self._row = world.row.tolist()
+        self._most_listed = world.most_listed
+        self._started = False
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Float32Array, dict[str, Any]]:
+        """Begin an episode; the option `malicious` sets the type of the node."""
+        super().reset(seed=seed)
+        scenario = self.scenario
+        kind, honest, malicious, burst, load = self.np_random.random(5).tolist()
+        self._malicious = bool((options or {}).get("malicious", kind < scenario.malicious_share))
+        self._honest_rate = scenario.honest_rate * math.pow(scenario.honest_spread, 2 * honest - 1)
+        self._malicious_rate = scenario.malicious_rate * math.pow(
+            scenario.malicious_spread, 2 * malicious - 1
+        )
+        self._bursting = burst < scenario.burst_share
+        self._load = load
+        self._time = self._corrupted = self._quiet = self._onset = self._interval_onset = 0
+        self._history = empty_history()
+        keep = 1.0 - self._rate(quiet=0)
+        self._lost = [1.0 - survival for survival in accumulate([keep] * LONGEST, operator.mul)]
+        self._started = True
+        return observe(self._history, scenario.constants), {"hidden": self._hidden()}
+
+    def step(
+        self, action: np.int64 | int
+    ) -> tuple[Float32Array, float, bool, bool, dict[str, Any]]:
+        if not self._started:
+            raise ResetNeeded("reset the environment before its first step")
+        scenario = self.scenario
+        interval = self._interval[action]
+        first, audit, load, response = self.np_random.random(4).tolist()
+
+        lost = self._wait(interval)
+        before = self._corrupted
+        grown = int(self.np_random.binomial(scenario.blocks - before, lost[-1]))
+        corrupted = before + grown
+        if grown and not before:
+            share = -math.expm1(math.log1p(-first) / grown) * lost[-1]
+            self._onset = self._time + bisect_left(lost, share)
+            self._interval_onset = self._time
+        exposure = before * interval + (grown * (sum(lost) / lost[-1]) if grown else 0.0)
+        self._time += interval
+
+        found = float(self._found[self._row[action], min(corrupted, self._most_listed)])
+        detected = audit < found
+        remembered = self._remembered[action]
+        self._load = remembered * self._load + (1.0 - remembered) * load
+        self._corrupted = 0 if detected else corrupted
+        self._quiet = 0 if detected else self._quiet + interval
+        self._history = record(
+            self._history,
+            float(interval),
+            float(detected),
+            self._response(corrupted, response),
+            scenario.constants,
+        )
+
+        gas, compute = self._gas[action], self._compute[action]
+        earned = reward_of_one(
+            scenario,
+            self.multiplier,
+            corrupted=corrupted,
+            detected=detected,
+            gas=gas,
+            compute=compute,
+        )
+        info = {
+            "cost": scenario.reward_gas * gas + scenario.reward_compute * compute,
+            "gas": gas,
+            "compute": compute,
+            "encounter": corrupted > 0,
+            "detection": detected,
+            "miss": corrupted > 0 and not detected,
+            "miss_probability": 1.0 - found if corrupted else 0.0,
+            "hidden": {
+                **self._hidden(),
+                "corrupted_at_audit": corrupted,
+                "latency": self._time - self._interval_onset,
+                "delay": self._time - self._onset,
+                "exposure": exposure,
+            },
+        }
+        return (
+            observe(self._history, scenario.constants),
+            earned,
+            False,
+            self._time >= scenario.horizon,
+            info,
+        )
+
+    def _wait(self, interval: int) -> list[float]:
+        """Live through the interval; return how likely a block has gone bad by each unit."""
+        scenario = self.scenario
+        if scenario.steady:
+            return self._lost[:interval]
+        lost = []
+        survival = 1.0
+        turns, bursts = self.np_random.random((2, LONGEST)).tolist()
+        for unit, turn, burst in zip(range(interval), turns, bursts, strict=False):
+            turning = scenario.turn_honest if self._malicious else scenario.turn_malicious
+            changing = scenario.burst_end if self._bursting else scenario.burst_start
+            self._malicious ^= turn < turning
+            self._bursting ^= burst < changing
+            survival *= 1.0 - self._rate(self._quiet + unit)
+            lost.append(1.0 - survival)
+        return lost
+
+    def _rate(self, quiet: int) -> float:
+        scenario = self.scenario
+        if self._malicious:
+            bold = scenario.quiet_factor if quiet >= scenario.quiet_after else 1.0
+            return self._malicious_rate * bold
+        return self._honest_rate * (scenario.burst_factor if self._bursting else 1.0)
+
+    def _response(self, corrupted: int, luck: float) -> float:
+        scenario = self.scenario
+        noise = math.pow(luck / (1.0 - luck), scenario.latency_noise)
+        strain = scenario.latency_load * self._load
+        tampering = scenario.latency_tampering * (corrupted / scenario.blocks)
+        return scenario.latency_median * noise * math.exp(strain + tampering)
+
+    def _hidden(self) -> dict[str, Any]:
+        return {"malicious": self._malicious, "corrupted": self._corrupted, "time": self._time}

@@ -1,0 +1,131 @@
+"""A picture of policies side by side: the gas-miss plane and the time to detection."""
+
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holdfast import atomic
+from holdfast.errors import InputError
+from holdfast.model.arrays import FloatArray
+from holdfast.sim.measures import WITHIN, Measures
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+FORMATS = ("svg", "png")
+
+# Okabe and Ito's colours, which the colour-blind tell apart; marks and lines help besides.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKS = "osD^vPX*"
+LINES = ("-", "--", "-.", ":", (0, (6, 1, 1, 1, 1, 1)))
+QUIET = "#666666"
+
+
+def check_can_draw(path: Path) -> None:
+    """Refuse, before any work is done, a picture that could not be drawn in the end."""
+    if path.suffix.removeprefix(".").lower() not in FORMATS:
+        raise InputError(f"{path} must end in .svg or .png")
+    if not path.parent.is_dir():
+        raise InputError(f"{path.parent} is not a folder: {path.name} can't be written there")
+    if find_spec("matplotlib") is None:
+        raise InputError("plots need matplotlib: install it with pip install 'holdfast[plot]'")
+
+
+def draw(results: Mapping[str, tuple[Measures, FloatArray]], title: str, path: Path) -> None:
+    """Draw each policy's measures and its share of events still undetected by unit."""
+    check_can_draw(path)
+    from matplotlib import rc_context  # noqa: PLC0415 - an optional extra
+    from matplotlib.figure import Figure  # noqa: PLC0415
+    from matplotlib.lines import Line2D  # noqa: PLC0415
+
+    with rc_context({"svg.hashsalt": "holdfast", "font.size": 10, "axes.axisbelow": True}):
+        figure = Figure(figsize=(10, 4.8), layout="constrained")
+        plane, curve = figure.subplots(1, 2)
+        _draw_plane(plane, [measures for measures, _ in results.values()])
+        _draw_curve(curve, [shares for _, shares in results.values()])
+        figure.suptitle(title, fontsize=12)
+        keys = [Line2D([], [], label=name, **_key(i)) for i, name in enumerate(results)]
+        rows = -(-len(keys) // 5)
+        figure.legend(
+            handles=keys,
+            loc="outside lower center",
+            ncols=-(-len(keys) // rows),
+            frameon=False,
+            handlelength=3,
+        )
+        kind = path.suffix.removeprefix(".").lower()
+        # A date in the file would make every drawing of the same figures another file.
+        metadata = {"Date": None} if kind == "svg" else None
+        with atomic.replacing(path) as draft:
+            figure.savefig(draft, format=kind, dpi=150, metadata=metadata)
+
+
+def _draw_plane(axes: "Axes", measures: Sequence[Measures]) -> None:
+    for index, found in enumerate(measures):
+        gas, miss = found.gas, found.miss_rate
+        axes.errorbar(
+            gas.value,
+            100 * miss.value,
+            xerr=[[gas.value - gas.low], [gas.high - gas.value]],
+            yerr=[[100 * (miss.value - miss.low)], [100 * (miss.high - miss.value)]],
+            capsize=3,
+            elinewidth=1,
+            **_key(index) | {"linestyle": "none"},
+        )
+    axes.set_xscale("log")
+    axes.set_ylim(bottom=0)
+    _label_decades(axes, [found.gas.value for found in measures])
+    axes.set_xlabel("gas per episode")
+    axes.set_ylabel("miss rate (%)")
+    axes.set_title("Cost and safety: lower left is better", fontsize=10, color=QUIET)
+    _tidy(axes)
+
+
+def _label_decades(axes: "Axes", values: list[float]) -> None:
+    """Put 1, 2 and 5 of each decade on the axis, in plain figures."""
+    low, high = min(values) / 1.6, max(values) * 1.6
+    decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
+    ticks = [lead * 10.0**decade for decade in decades for lead in (1, 2, 5)]
+    axes.set_xlim(low, high)
+    axes.set_xticks([tick for tick in ticks if low <= tick <= high])
+    axes.set_xticks([], minor=True)
+    axes.xaxis.set_major_formatter("{x:g}")
+
+
+def _draw_curve(axes: "Axes", shares: Sequence[FloatArray]) -> None:
+    slowest = max(int(np.count_nonzero(each >= 0.01)) for each in shares)
+    reach = max(max(WITHIN) + 2, min(slowest, 120))
+    units = np.arange(reach + 1)
+    for index, each in enumerate(shares):
+        known = each[np.minimum(units, len(each) - 1)]
+        axes.step(units, 100 * known, where="post", **_key(index) | {"marker": ""})
+    axes.set_xlim(0, reach)
+    axes.set_ylim(0, 102)
+    axes.set_xticks([0, *WITHIN, *range(60, reach + 1, 30)])
+    axes.set_xlabel("time units since the true onset")
+    axes.set_ylabel("corruption events still undetected (%)")
+    axes.set_title("Time to detection: lower is better", fontsize=10, color=QUIET)
+    _tidy(axes)
+
+
+def _key(index: int) -> dict[str, Any]:
+    """Return how the policy of this place is drawn."""
+    return {
+        "color": COLOURS[index % len(COLOURS)],
+        "marker": MARKS[index % len(MARKS)],
+        "linestyle": LINES[index % len(LINES)],
+        "linewidth": 1.8,
+        "markersize": 8,
+        "markeredgecolor": "white",
+        "markeredgewidth": 0.8,
+    }
+
+
+def _tidy(axes: "Axes") -> None:
+    axes.grid(color="#e4e4e4", linewidth=0.8)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color("#999999")
+    axes.tick_params(color="#999999")

@@ -1,0 +1,98 @@
+"""What happened in each episode, counted as it happens: the raw material of every measure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from holdfast.model.arrays import BoolArray, FloatArray, IntArray
+from holdfast.sim.fleet import Nodes, Outcome
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Sums by episode, and one entry for each corruption event: damage from onset to repair."""
+
+    malicious: BoolArray  # at the beginning
+    gas: FloatArray
+    audits: FloatArray
+    detections: FloatArray
+    misses: FloatArray
+    detections_malicious: FloatArray  # by the type at the audit; the rest was honest then
+    misses_malicious: FloatArray
+    latency: FloatArray  # summed over the detections, each since the paper's onset
+    exposure: FloatArray  # corrupted blocks x units
+    undetected: FloatArray  # 1 where corruption outlived the episode
+    event_episode: IntArray
+    event_delay: IntArray  # units from the true onset to the detection, or to the last audit
+    event_detected: BoolArray
+
+    @property
+    def episodes(self) -> int:
+        return len(self.malicious)
+
+
+def joined(tallies: Sequence[Tally]) -> Tally:
+    """Return the tallies as one, their episodes numbered through."""
+    parts = {
+        field.name: np.concatenate([getattr(tally, field.name) for tally in tallies])
+        for field in fields(Tally)
+    }
+    first = np.cumsum([0, *(tally.episodes for tally in tallies)])
+    parts["event_episode"] = np.concatenate(
+        [tally.event_episode + offset for tally, offset in zip(tallies, first, strict=False)]
+    )
+    return Tally(**parts)
+
+
+class Book:
+    """Keeps the tally of episodes while they run."""
+
+    def __init__(self, malicious: BoolArray) -> None:
+        count = len(malicious)
+        self._malicious = malicious
+        self._sums = {field.name: np.zeros(count) for field in fields(Tally)[1:10]}
+        # Of the corruption now present: the start of the unit in which its first block went bad,
+        # and the start of the interval in which it did, which is the onset the paper reports.
+        self._onset = np.zeros(count, np.int64)
+        self._interval_onset = np.zeros(count, np.int64)
+        self._events: list[tuple[IntArray, IntArray, BoolArray]] = []
+
+    def enter(self, episode: IntArray, nodes: Nodes, outcome: Outcome) -> None:
+        """Count one audit of each of these episodes; `nodes` is the state after it."""
+        growth = outcome.growth
+        began = growth.began
+        departure = nodes.time - growth.interval
+        self._interval_onset[episode[began]] = departure[began]
+        self._onset[episode[began]] = (departure + growth.first_unit())[began]
+
+        open_end = outcome.finished & outcome.miss
+        latency = np.where(outcome.detection, nodes.time - self._interval_onset[episode], 0)
+        self._add(episode, "gas", outcome.gas)
+        self._add(episode, "audits", np.ones(len(episode)))
+        self._add(episode, "detections", outcome.detection)
+        self._add(episode, "misses", outcome.miss)
+        self._add(episode, "detections_malicious", outcome.detection & outcome.malicious)
+        self._add(episode, "misses_malicious", outcome.miss & outcome.malicious)
+        self._add(episode, "latency", latency)
+        self._add(episode, "exposure", growth.exposure())
+        self._add(episode, "undetected", open_end)
+
+        over = outcome.detection | open_end
+        delay = (nodes.time - self._onset[episode])[over]
+        self._events.append((episode[over], delay, outcome.detection[over]))
+
+    def closed(self) -> Tally:
+        which, delay, detected = (
+            np.concatenate(column) for column in zip(*self._events, strict=True)
+        )
+        return Tally(
+            malicious=self._malicious,
+            event_episode=which,
+            event_delay=delay,
+            event_detected=detected,
+            **self._sums,
+        )
+
+    def _add(self, episode: IntArray, name: str, amount: FloatArray | IntArray | BoolArray) -> None:
+        self._sums[name][episode] += amount

@@ -1,0 +1,111 @@
+"""`holdfast evaluate` compares policies, as a table, as data and as a picture."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.cli.app import run
+
+MEASURES = {
+    *("gas", "latency", "miss_rate", "detections_per_100", "miss_rate_honest"),
+    *("miss_rate_malicious", "detected_within", "time_to_detection_p95", "exposure"),
+    *("undetected", "audits"),
+}
+
+
+def evaluated(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    assert run(["evaluate", "--json", *arguments]) == 0
+    shown = capsys.readouterr()
+    assert not shown.err, "progress is for terminals"
+    data: dict[str, Any] = json.loads(shown.out)
+    return data
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert run(["evaluate", *arguments]) == 2
+    shown = capsys.readouterr()
+    assert not shown.out
+    assert "Traceback" not in shown.err
+    return shown.err
+
+
+def test_every_measure_is_data_with_its_interval(capsys: pytest.CaptureFixture[str]) -> None:
+    data = evaluated(capsys, "--policy", "constant:7,0.20", "--episodes", "40", "--seed", "3")
+    assert (data["scenario"], data["episodes"], data["seed"]) == ("paper", 40, 3)
+    assert data["malicious_share"] == 0.3
+    found = data["policies"]["constant:7,0.20"]
+    assert set(found) == MEASURES
+    assert found.pop("detected_within").keys() == {"7", "14", "30"}
+    for estimate in found.values():
+        assert estimate["low"] <= estimate["value"] <= estimate["high"]
+    assert data["gas"] == found["gas"], "a single policy's measures stand at the top as well"
+
+
+def test_policies_stand_side_by_side_on_the_same_episodes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    both = ("--policy", "fixed-low", "--policy", "constant:14,0.20", "--episodes", "30")
+    data = evaluated(capsys, *both, "--malicious-share", "0.5")
+    alone = evaluated(capsys, *both[2:], "--malicious-share", "0.5")
+    assert list(data["policies"]) == ["fixed-low", "constant:14,0.20"]
+    assert "gas" not in data
+    assert data["policies"]["constant:14,0.20"] == alone["policies"]["constant:14,0.20"]
+
+    assert run(["evaluate", *both]) == 0
+    table = capsys.readouterr().out
+    assert "fixed-low" in table
+    assert "constant:14,0.20" in table
+    assert "miss rate" in table
+
+
+def test_a_measure_without_a_figure_is_null(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "sound.toml"
+    file.write_text("honest_rate = 0\nmalicious_share = 0\n")
+    data = evaluated(capsys, "--policy", "fixed-low", "--scenario", str(file), "--episodes", "3")
+    assert data["scenario"] == "sound"
+    assert data["miss_rate"] == {"value": None, "low": None, "high": None}
+    assert data["exposure"]["value"] == 0
+    assert (
+        run(["evaluate", "--policy", "fixed-low", "--scenario", str(file), "--episodes", "3"]) == 0
+    )
+
+
+@pytest.mark.parametrize("kind", ["svg", "png"])
+def test_the_picture_is_drawn_and_reproducible(
+    kind: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    pictures = [tmp_path / f"first.{kind}", tmp_path / f"second.{kind}"]
+    for picture in pictures:
+        arguments = ["evaluate", "--policy", "fixed-low", "--policy", "oracle", "--episodes", "20"]
+        assert run([*arguments, "--json", "--plot", str(picture)]) == 0
+        json.loads(capsys.readouterr().out)
+    first, second = (picture.read_bytes() for picture in pictures)
+    assert first == second
+    assert first.startswith(b"\x89PNG" if kind == "png" else b"<?xml")
+
+
+def test_what_cannot_be_run_is_refused_in_a_sentence(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = ("--policy", "fixed-low", "--episodes", "1")
+    file = tmp_path / "wrong.toml"
+    for line, field in {
+        "blokcs = 1": "blokcs",
+        'blocks = "many"': "blocks",
+        "blocks = 0": "blocks",
+    }.items():
+        file.write_text(line)
+        assert f"scenario field {field}:" in refused(capsys, *one, "--scenario", str(file))
+    assert "paper, drift, field" in refused(capsys, *one, "--scenario", "papyrus")
+    assert "fixed-high" in refused(capsys, "--policy", "fixed-hihg", "--episodes", "1")
+    assert ".svg or .png" in refused(capsys, *one, "--plot", str(tmp_path / "plot.pdf"))
+    assert "not a folder" in refused(capsys, *one, "--plot", str(tmp_path / "no" / "plot.svg"))
+
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert "holdfast[plot]" in refused(capsys, *one, "--plot", str(tmp_path / "plot.svg"))
+    assert not (tmp_path / "plot.svg").exists()

@@ -1,0 +1,129 @@
+"""The fleet and the single environment are the same world, and both obey its definition."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from holdfast.model.action import GRID
+from holdfast.model.observation import observe
+from holdfast.model.scenario import DRIFT, FIELD, PAPER, Scenario
+from holdfast.sim import fleet
+from holdfast.sim.environment import AuditEnv
+from holdfast.sim.reward import reward
+from holdfast.sim.streams import Streams
+from holdfast.sim.world import world_of
+
+NODES = 12
+
+# Everything that can happen does, within a few dozen steps.
+LIVELY = replace(
+    DRIFT, turn_malicious=0.05, turn_honest=0.05, malicious_rate=0.002, quiet_after=5, blocks=5000
+)
+
+
+@pytest.mark.parametrize(
+    "scenario", [PAPER, DRIFT, FIELD, LIVELY], ids=["paper", "drift", "field", "lively"]
+)
+def test_the_fleet_equals_the_single_environment_step_by_step(scenario: Scenario) -> None:
+    world = world_of(scenario)
+    environments = [AuditEnv(scenario, multiplier=20.0) for _ in range(NODES)]
+    first = [environment.reset(seed=k)[0] for k, environment in enumerate(environments)]
+    streams = Streams([np.random.default_rng(k) for k in range(NODES)])
+    nodes = fleet.start(world, NODES, streams)
+    np.testing.assert_array_equal(observe(nodes.history, scenario.constants), first)
+
+    chooser = np.random.default_rng(99)
+    for _ in range(60):
+        actions = chooser.integers(GRID.size, size=NODES)
+        nodes, outcome = fleet.step(world, nodes, actions, streams)
+        steps = [each.step(a) for each, a in zip(environments, actions, strict=True)]
+        observations, rewards, _, truncated, infos = zip(*steps, strict=True)
+
+        def listed(key: str, infos: tuple[dict[str, Any], ...] = infos) -> list[Any]:
+            return [info[key] for info in infos]
+
+        hidden = listed("hidden")
+        np.testing.assert_allclose(
+            observe(nodes.history, scenario.constants), observations, rtol=1e-6
+        )
+        np.testing.assert_allclose(reward(scenario, outcome, 20.0), rewards, rtol=1e-12)
+        np.testing.assert_array_equal(outcome.finished, truncated)
+        for key in ("encounter", "detection", "miss", "gas", "compute", "miss_probability"):
+            np.testing.assert_array_equal(getattr(outcome, key), listed(key), err_msg=key)
+        for key in ("malicious", "corrupted", "time"):
+            assert getattr(nodes, key).tolist() == [each[key] for each in hidden]
+        assert outcome.corrupted.tolist() == [each["corrupted_at_audit"] for each in hidden]
+        np.testing.assert_allclose(
+            outcome.growth.exposure(), [each["exposure"] for each in hidden], rtol=1e-9
+        )
+        onset = nodes.time - outcome.growth.interval + outcome.growth.first_unit()
+        began = outcome.growth.began
+        assert onset[began].tolist() == [
+            each["time"] - each["delay"] for each, new in zip(hidden, began, strict=True) if new
+        ]
+
+
+def test_everything_lively_happens() -> None:
+    """The scenario above would prove little if its nodes never turned or burst."""
+    world = world_of(LIVELY)
+    source = np.random.default_rng(0)
+    nodes = fleet.start(world, NODES, source)
+    turned = burst = False
+    for _ in range(60):
+        before = nodes
+        nodes, _ = fleet.step(world, nodes, np.full(NODES, GRID.index_of(3, 0.01)), source)
+        turned |= bool((nodes.malicious != before.malicious).any())
+        burst |= bool((nodes.bursting != before.bursting).any())
+    assert turned
+    assert burst
+
+
+def test_one_draw_for_an_interval_has_the_law_of_one_draw_for_each_unit() -> None:
+    """Count, first unit and exposure of 14 units at once, against 14 single units."""
+    scenario = replace(PAPER, honest_rate=0.0003, malicious_share=0.0)
+    world, batch, units = world_of(scenario), 40_000, 14
+    source = np.random.default_rng(1)
+    action = np.full(batch, GRID.index_of(units, 0.01))
+    _, outcome = fleet.step(world, fleet.start(world, batch, source), action, source)
+    growth = outcome.growth
+
+    corrupted = np.zeros(batch, np.int64)
+    first, exposure = np.full(batch, -1), np.zeros(batch)
+    for unit in range(units):
+        corrupted = corrupted + source.binomial(scenario.blocks - corrupted, 0.0003)
+        first[(first < 0) & (corrupted > 0)] = unit
+        exposure += corrupted
+
+    def histogram(values: Any) -> Any:
+        return np.bincount(values, minlength=units)[:units] / batch
+
+    tolerance = 4 * np.sqrt(0.25 * 2 / batch)  # four standard deviations of any one share
+    assert np.abs(histogram(outcome.corrupted) - histogram(corrupted)).max() < tolerance
+    assert growth.began.mean() == pytest.approx((first >= 0).mean(), abs=tolerance)
+    by_unit = histogram(growth.first_unit()[growth.began]) - histogram(first[first >= 0])
+    assert np.abs(by_unit).max() < tolerance
+    assert growth.exposure().mean() == pytest.approx(exposure.mean(), rel=0.02)
+
+
+def test_malicious_nodes_speed_up_after_a_quiet_period() -> None:
+    scenario = replace(PAPER, malicious_share=1.0, quiet_after=10, quiet_factor=5.0)
+    world, source = world_of(scenario), np.random.default_rng(2)
+    wait = np.full(4000, GRID.index_of(1, 0.01))
+    nodes = fleet.start(world, 4000, source)
+    _, early = fleet.step(world, nodes, wait, source)
+    _, late = fleet.step(world, replace(nodes, quiet=nodes.quiet + 10), wait, source)
+    assert late.corrupted.mean() == pytest.approx(5 * early.corrupted.mean(), rel=0.05)
+
+
+def test_finished_nodes_start_again_and_the_others_go_on() -> None:
+    world, source = world_of(PAPER), np.random.default_rng(3)
+    nodes, _ = fleet.step(
+        world, fleet.start(world, 4, source), np.full(4, GRID.index_of(14, 0.01)), source
+    )
+    again = fleet.restart(world, nodes, np.array([True, False, True, False]), source)
+    assert again.time.tolist() == [0, 14, 0, 14]
+    assert again.corrupted[[0, 2]].tolist() == [0, 0]
+    assert again.corrupted[[1, 3]].tolist() == nodes.corrupted[[1, 3]].tolist()
+    assert np.asarray(again.history.audits).tolist() == [0, 1, 0, 1]
