@@ -20,6 +20,7 @@ from holdfast.pdp.limbs import (
     weighted_scalars,
     weights_of,
 )
+from holdfast.pdp.prf import BlockPrf
 from holdfast.pdp.tags import Tagger, tag_of
 
 SECTORS = [1, 2, 3, 4, 5, 16, 17, 31, 128]
@@ -50,6 +51,25 @@ def key_with(sectors: int, alpha: int | None) -> SecretKey:
     if alpha is not None:
         key.__dict__["_scalars"] = tuple((alpha, bytes(32)) for _ in range(sectors))
     return key
+
+
+def reduce_one(layout: Layout, column: NDArray[np.float64], addend: NDArray[np.uint32]) -> int:
+    reduced = np.empty((1, 32), np.uint8)
+    Reducer(layout).reduce(column, addend, reduced)
+    return int.from_bytes(reduced.tobytes(), "big")
+
+
+@given(indices=st.lists(st.integers(0, 2**62), max_size=5), start=st.integers(0, 2**62))
+@settings(max_examples=30, deadline=None)
+def test_scattered_pseudorandom_numbers_are_those_of_the_runs(
+    indices: list[int], start: int
+) -> None:
+    prf = BlockPrf(b"k" * 32)
+    scattered = prf.scattered(np.array([*indices, start + 3], np.int64))
+    assert [row.tobytes() for row in scattered] == [
+        *(prf.run(index, 1).tobytes() for index in indices),
+        prf.run(start, 5)[3].tobytes(),
+    ]
 
 
 def with_scalar(sums: WeightedSum) -> NDArray[np.uint64]:
@@ -108,17 +128,17 @@ def test_reduction_equals_the_definition(sectors: int, data: st.DataObject) -> N
         )
     )
     words = np.frombuffer(addend.to_bytes(32, "little"), "<u4").reshape(1, 8)
-    reduced = Reducer(layout).reduce(np.array(columns, np.float64)[:, np.newaxis], words)
+    reduced = reduce_one(layout, np.array(columns, np.float64)[:, np.newaxis], words)
     value = sum(digit << (layout.radix_bits * k) for k, digit in enumerate(columns)) + addend
-    assert int.from_bytes(reduced.tobytes(), "big") == value % Q
+    assert reduced == value % Q
 
 
 @pytest.mark.parametrize("excess", [-1, 0, 1, 2**128, 2**256 - Q - 1])
 def test_what_lies_between_q_and_2_to_the_256_is_reduced(excess: int) -> None:
     words = np.frombuffer((Q + excess).to_bytes(32, "little"), "<u4").reshape(1, 8)
     columns = np.zeros((-(-256 // Layout(16).radix_bits), 1))
-    reduced = Reducer(Layout(16)).reduce(columns, words)
-    assert int.from_bytes(reduced.tobytes(), "big") == (Q + excess) % Q
+    reduced = reduce_one(Layout(16), columns, words)
+    assert reduced == (Q + excess) % Q
 
 
 @pytest.mark.parametrize("sectors", [4, 16, 128])
@@ -128,8 +148,8 @@ def test_what_folding_carries_beyond_256_bits_is_reduced(sectors: int, high: int
     columns = np.zeros((-(-256 // layout.radix_bits), 1))
     columns[-1] = high << (256 - (len(columns) - 1) * layout.radix_bits)
     words = np.full((1, 8), 2**32 - 1, "<u4")
-    reduced = Reducer(layout).reduce(columns, words)
-    assert int.from_bytes(reduced.tobytes(), "big") == ((high + 1) * 2**256 - 1) % Q
+    reduced = reduce_one(layout, columns, words)
+    assert reduced == ((high + 1) * 2**256 - 1) % Q
 
 
 @pytest.mark.parametrize("sectors", SECTORS)

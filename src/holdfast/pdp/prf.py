@@ -13,21 +13,26 @@ AES_BLOCK = 16
 
 
 class BlockPrf:
-    """The pseudorandom numbers of one version of one file."""
+    """The pseudorandom numbers of one version of one file, 32 little-endian bytes each."""
 
     def __init__(self, key: bytes) -> None:
-        # ECB over counter blocks *is* counter mode, and serves scattered indices in one call.
-        self._cipher = Cipher(algorithms.AES256(key), modes.ECB())  # noqa: S305
+        self._aes = algorithms.AES256(key)
 
-    def values(self, indices: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Return 32 little-endian bytes for each index."""
-        counters = np.empty((len(indices), 2, 2), ">u8")
-        counters[:, :, 0] = 0
+    def run(self, start: int, count: int) -> NDArray[np.uint8]:
+        """Return the numbers of `count` indices from `start` on."""
+        counter = (2 * start).to_bytes(AES_BLOCK, "big")
+        stream = Cipher(self._aes, modes.CTR(counter)).encryptor().update(bytes(32 * count))
+        return np.frombuffer(stream, np.uint8).reshape(count, SCALAR_BYTES)
+
+    def scattered(self, indices: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """Return the numbers of these indices."""
+        counters = np.zeros((len(indices), 2, 2), ">u8")
         counters[:, 0, 1] = indices * 2
         counters[:, 1, 1] = indices * 2 + 1
-        stream = np.empty(counters.nbytes + AES_BLOCK - 1, np.uint8)  # the least the cipher takes
-        self._cipher.encryptor().update_into(counters.data.cast("B"), stream.data)
-        return stream[: counters.nbytes].reshape(len(indices), SCALAR_BYTES)
+        # ECB over the counters *is* counter mode, for indices that do not follow each other.
+        ecb = Cipher(self._aes, modes.ECB())  # noqa: S305
+        stream = ecb.encryptor().update(counters.tobytes())
+        return np.frombuffer(stream, np.uint8).reshape(len(indices), SCALAR_BYTES)
 
     def value(self, index: int) -> int:
-        return int.from_bytes(self.values(np.array([index])).tobytes(), "little") % Q
+        return int.from_bytes(self.run(index, 1).tobytes(), "little") % Q

@@ -22,6 +22,7 @@ from holdfast.errors import InputError, StorageError
 from holdfast.pdp.blocks import run_of_blocks
 from holdfast.pdp.journal import TagJournal
 from holdfast.pdp.keys import SecretKey
+from holdfast.pdp.limbs import RUN_ROWS
 from holdfast.pdp.readers import Location, Reader
 from holdfast.pdp.tagfile import PAGE_TAGS, TagHeader, encode_pages
 from holdfast.pdp.tags import Tagger
@@ -40,9 +41,9 @@ class Chunk:
 
 
 def chunks_of(header: TagHeader) -> Iterator[Chunk]:
-    """Divide a file into runs of whole pages."""
-    pages = max(1, CHUNK_BYTES // (header.layout.block_bytes * PAGE_TAGS))
-    size = pages * PAGE_TAGS
+    """Divide a file into chunks of whole runs or, where blocks are large, of whole pages."""
+    most = CHUNK_BYTES // header.layout.block_bytes
+    size = max(PAGE_TAGS, most - most % (RUN_ROWS if most > RUN_ROWS else PAGE_TAGS))
     for start in range(0, header.blocks, size):
         yield Chunk(start, min(size, header.blocks - start))
 

@@ -30,16 +30,15 @@ class Tagger:
         """Return the tags of the blocks from index `start` on, 32 big-endian bytes each."""
         tags = np.empty((len(blocks), TAG_BYTES), np.uint8)
         for first in range(0, len(blocks), RUN_ROWS):
-            run = blocks[first : first + RUN_ROWS]
-            tags[first : first + RUN_ROWS] = self._run(start + first, run)
+            run = slice(first, first + RUN_ROWS)
+            self._tag_run(start + first, blocks[run], tags[run])
         return tags
 
-    def _run(self, start: int, blocks: Bytes) -> Bytes:
+    def _tag_run(self, start: int, blocks: Bytes, tags: Bytes) -> None:
         layout, rows = self._layout, len(blocks)
         columns = self._columns[:, :rows]
         for first in range(0, rows, layout.tile_rows):
             tile = slice(first, first + layout.tile_rows)
             limbs = layout.spread(blocks[tile], self._limbs)
             np.matmul(self._constants, limbs.T, out=columns[:, tile])
-        pseudorandom = self._prf.values(np.arange(start, start + rows))
-        return self._reducer.reduce(columns, pseudorandom.view("<u4"))
+        self._reducer.reduce(columns, self._prf.run(start, rows).view("<u4"), tags)
