@@ -16,14 +16,10 @@ def replacing(path: Path, *, mode: int = 0o666, overwrite: bool = True) -> Itera
     `mode` is subject to the umask. Without `overwrite` an existing `path` is left as it is and
     `InputError` is raised, even if it appears while the block runs.
     """
-    if not overwrite and path.exists():
-        raise InputError(f"{path} exists already: choose another name or move it away")
+    check_output(path, overwrite=overwrite)
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
-    except OSError as error:
-        raise StorageError(f"can't write {path}: {error.strerror}") from error
-    try:
         yield draft
         _sync(draft)
         if overwrite:
@@ -38,6 +34,16 @@ def replacing(path: Path, *, mode: int = 0o666, overwrite: bool = True) -> Itera
         raise StorageError(f"can't write {path}: {error.strerror}") from error
     finally:
         draft.unlink(missing_ok=True)
+
+
+def check_output(path: Path, *, overwrite: bool = True) -> None:
+    """Raise if a file can't come to stand at `path`; ask before long work, not after it."""
+    if not path.name or path.is_dir():
+        raise InputError(f"can't write {path}: it is a directory, name a file")
+    if not path.parent.is_dir():
+        raise InputError(f"can't write {path}: there is no directory {path.parent}")
+    if not overwrite and path.exists():
+        raise InputError(f"{path} exists already: choose another name or move it away")
 
 
 def write(path: Path, content: bytes, *, mode: int = 0o666, overwrite: bool = True) -> None:

@@ -13,6 +13,8 @@ def main() -> NoReturn:
     # We share the cores among processes. BLAS threads on top of that wait more than they work:
     # locating damage took twice as long with two of them on two cores.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from holdfast.cli.app import main as run_command  # noqa: PLC0415
-
+    try:
+        from holdfast.cli.app import main as run_command  # noqa: PLC0415
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
     run_command()

@@ -13,10 +13,13 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 import holdfast
-from holdfast.cli import bench, pdp
+from holdfast.cli import bench, pdp, terminal
 from holdfast.cli.demo import demo
 from holdfast.cli.evaluate import evaluate
 from holdfast.errors import HoldfastError
+
+INTERRUPTED = 130
+COMPLETION = "_HOLDFAST_COMPLETE"
 
 app = typer.Typer(
     name="holdfast",
@@ -57,17 +60,19 @@ def run(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code."""
     try:
         result: Any = app(args=arguments, standalone_mode=False)
-        sys.stdout.flush()
-    except BrokenPipeError:  # the reader of our output left, as `head` does: nobody to tell
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        terminal.flush()
+    except SystemExit as left:
+        # So leave Typer and Rich when the reader of our output has left, as `head` does, which
+        # is no failure of ours; and so leaves the completion of the shell.
+        return int(left.code or 0) if COMPLETION in os.environ else 0
     except (KeyboardInterrupt, typer.Abort):
-        typer.echo("holdfast: interrupted", err=True)
-        return 130
+        result = INTERRUPTED
     except (HoldfastError, typer.TyperException, OSError, MemoryError) as error:
         if sentence := _sentence(error):  # empty when the help has been shown instead
-            typer.echo(f"holdfast: {sentence}", err=True)
+            terminal.complain(sentence)
         return 2
+    if result == INTERRUPTED:  # Typer's word for Ctrl-C, too
+        terminal.complain("interrupted")
     return result if isinstance(result, int) else 0
 
 

@@ -69,13 +69,12 @@ def keygen(
 
     Example: holdfast pdp keygen --out owner.key
     """
+    atomic.check_output(out, overwrite=False)
     public_path = out.with_suffix(".pub")
     if public_path == out:
         raise InputError(f"{out} is the name of the public key: choose another ending")
+    atomic.check_output(public_path, overwrite=False)
     key = SecretKey.generate(sectors)
-    for path in (out, public_path):
-        if path.exists():
-            raise InputError(f"{path} exists already: choose another name or move it away")
     write_key(out, key, terminal.passphrase(passphrase_file, confirm=True))
     atomic.write(public_path, key.public.encode(), overwrite=False)
     facts = {
@@ -114,6 +113,13 @@ def tag(
     """
     if tags is not None and len(files) > 1:
         raise InputError("--tags names one file: tag the files one by one to use it")
+    atomic.check_output(inventory)
+    outputs = {name: tags or _tags_of(name) for name in files}
+    sizes = {}
+    for name, out in outputs.items():
+        with Location(name).open() as reader:
+            sizes[name] = reader.size()
+        atomic.check_output(out)
     secret = read_key(key, terminal.passphrase(passphrase_file))
     facts = []
     with _locked(key):
@@ -122,16 +128,15 @@ def tag(
         if holding.key_id != secret.public.id:
             raise InputError(f"{inventory} belongs to another key: name a new --inventory")
         journal = TagJournal.beside(key)
-        for name in files:
-            out = tags or _tags_of(name)
-            file_id = _file_id(out, secret)
-            version = journal.latest_version(file_id) + 1
-            source = Location(name)
-            with source.open() as reader:
-                size = reader.size()
-            with terminal.progress_bar(f"tagging {name}", size) as bar:
+        for name, out in outputs.items():
+            file_id, seen = _last_tagged(out, secret)
+            entry = holding.entry(file_id)
+            # Whichever of the three was lost, no version is used twice.
+            seen = max(seen, journal.latest_version(file_id), entry.version if entry else 0)
+            version = seen + 1
+            with terminal.progress_bar(f"tagging {name}", sizes[name]) as bar:
                 header = tag_file(
-                    source,
+                    Location(name),
                     secret,
                     file_id=file_id,
                     version=version,
@@ -180,6 +185,9 @@ def challenge(
 
     Example: holdfast pdp challenge --samples 460 --out challenge.json
     """
+    atomic.check_output(out)
+    if target is not None:
+        atomic.check_output(target)
     holding = _read_inventory(inventory)
     if holding.blocks == 0:
         raise InputError(f"{inventory} is empty: tag a file first")
@@ -223,6 +231,7 @@ def prove(
 
     Example: holdfast pdp prove challenge.json photos.tar --out proof.json
     """
+    atomic.check_output(out)
     asked = _read_challenge(challenge_file)
     with _prover(_read_inventory(inventory), files) as prover:
         proof = prover.prove(asked)
@@ -366,23 +375,17 @@ def _prover(holding: Inventory, files: list[str]) -> Iterator[Prover]:
 
 def _tags_of(name: str) -> Path:
     """Return where a file's tags lie: beside it, or here if it lies elsewhere."""
-    path = Path(name)
-    return (
-        Path(path.name + ".tags")
-        if Location(name).is_remote
-        else path.with_name(path.name + ".tags")
-    )
+    return Path(f"{Path(name).name if Location(name).is_remote else name}.tags")
 
 
-def _file_id(tags: Path, secret: SecretKey) -> bytes:
-    """Return the id of the file these tags are replaced for, or a fresh one."""
-    if not tags.exists():
-        return secrets.token_bytes(FILE_ID_BYTES)
-    with Location(str(tags)).open() as reader:
-        header = TagFile(reader).header
-    return (
-        header.file_id if header.key_id == secret.public.id else secrets.token_bytes(FILE_ID_BYTES)
-    )
+def _last_tagged(tags: Path, secret: SecretKey) -> tuple[bytes, int]:
+    """Return the id and version that these tags were made for, or a fresh id and 0."""
+    if tags.exists():
+        with Location(str(tags)).open() as reader:
+            header = TagFile(reader).header
+        if header.key_id == secret.public.id:
+            return header.file_id, header.version
+    return secrets.token_bytes(FILE_ID_BYTES), 0
 
 
 def _facts_of(name: str, tags: Path, header: TagHeader) -> dict[str, Any]:

@@ -40,11 +40,38 @@ messages = Console(stderr=True, highlight=False)
 
 
 def print_json(data: Mapping[str, Any]) -> None:
-    typer.echo(json.dumps(data, indent=2))
+    say(json.dumps(data, indent=2))
 
 
-def say(sentence: str) -> None:
-    typer.echo(sentence)
+def say(text: str) -> None:
+    """Print a result. Names that are no text in this locale are shown with escapes."""
+    with _to_whoever_reads():
+        typer.echo(_printable(text))
+
+
+def complain(sentence: str) -> None:
+    """Say on stderr, in one line whatever names it has in it, why a command could not run."""
+    line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in sentence)
+    typer.echo(_printable(f"holdfast: {line}"), err=True)
+
+
+def flush() -> None:
+    with _to_whoever_reads():
+        if sys.stdout is not None:
+            sys.stdout.flush()
+
+
+@contextmanager
+def _to_whoever_reads() -> Iterator[None]:
+    """Go on when the reader of our output has left: the exit code is a result as well."""
+    try:
+        yield
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _printable(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def passphrase(file: Path | None, *, confirm: bool = False) -> bytes:

@@ -31,7 +31,8 @@ def load(kind: str, content: bytes, name: str) -> "Fields":
         ) from error
     if not isinstance(document, dict) or document.get("holdfast") != kind:
         raise MalformedError(f"{name} is not a Holdfast {kind}")
-    if document.get("version") != VERSION:
+    version = document.get("version")
+    if type(version) is not int or version != VERSION:
         raise MalformedError(f"{name} is not in version {VERSION}, the one this Holdfast reads")
     checksum = document.pop("checksum", None)
     if checksum != _checksum(document):

@@ -14,7 +14,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.errors import InputError
+from holdfast.errors import InputError, MalformedError
 from holdfast.pdp import encoding
 from holdfast.pdp.field import MAX_SECTORS
 from holdfast.pdp.keys import FILE_ID_BYTES, MAX_VERSION
@@ -115,5 +115,7 @@ class Inventory:
             )
         fields.end()
         if len({entry.file_id for entry in entries}) != len(entries):
-            raise InputError(f"{name} names a file twice")
+            raise MalformedError(f"{name} names a file twice")
+        if sum(entry.blocks for entry in entries) > MAX_BLOCKS:
+            raise MalformedError(f"{name} has more than {MAX_BLOCKS} blocks in all")
         return cls(key_id, sectors, tuple(entries))

@@ -6,17 +6,25 @@ difference is linear in the alphas, and a node that has seen enough of them solv
 """
 
 import fcntl
+import hashlib
 import os
 import re
 from pathlib import Path
 
 from holdfast.errors import MalformedError, RefusedError, StorageError
 
-_LINE = re.compile(rb"([0-9a-f]{32}) ([1-9][0-9]{0,18}) ([0-9a-f]{64})")
+_LINE = re.compile(
+    r"(?P<entry>(?P<file_id>[0-9a-f]{32}) (?P<version>[1-9][0-9]{0,18}) (?P<digest>[0-9a-f]{64}))"
+    r" (?P<checksum>[0-9a-f]{16})"
+)
+LONGEST_LINE = 32 + 1 + 19 + 1 + 64 + 1 + 16
 
 
 class TagJournal:
-    """An append-only text file; a line is a file id, its version and the SHA-256 of its tags."""
+    """An append-only text file with a line for each tagged version.
+
+    A line is the file id, the version, the SHA-256 of the tags, and a checksum of these three.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -32,8 +40,7 @@ class TagJournal:
                 fcntl.flock(file, fcntl.LOCK_EX)
                 file.seek(0)
                 content = file.read()
-                # A line without its end was cut off by a crash, before its tags were published.
-                whole = content[: content.rfind(b"\n") + 1]
+                whole = self._whole_lines(content)
                 bound = self._parse(whole).get((file_id, version))
                 if bound == digest:
                     return
@@ -43,7 +50,8 @@ class TagJournal:
                         "a changed file needs a new version, or its tags would betray the key"
                     )
                 file.truncate(len(whole))
-                file.write(f"{file_id.hex()} {version} {digest.hex()}\n".encode())
+                entry = f"{file_id.hex()} {version} {digest.hex()}"
+                file.write(f"{entry} {_checksum(entry)}\n".encode())
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
@@ -57,18 +65,32 @@ class TagJournal:
             return 0
         except OSError as error:
             raise StorageError(f"can't read {self.path}: {error.strerror}") from error
-        whole = content[: content.rfind(b"\n") + 1]
-        return max((version for seen, version in self._parse(whole) if seen == file_id), default=0)
+        bound = self._parse(self._whole_lines(content))
+        return max((version for seen, version in bound if seen == file_id), default=0)
+
+    def _whole_lines(self, content: bytes) -> bytes:
+        """Leave out a line that a crash has cut off, which was before its tags were published."""
+        end = content.rfind(b"\n") + 1
+        if len(content) - end > LONGEST_LINE:
+            raise self._damaged("end")
+        return content[:end]
 
     def _parse(self, content: bytes) -> dict[tuple[bytes, int], bytes]:
         bound = {}
         for number, line in enumerate(content.splitlines(), start=1):
-            fields = _LINE.fullmatch(line)
-            if fields is None:
-                raise MalformedError(
-                    f"{self.path} is damaged at line {number}: restore it, for it keeps the key "
-                    "from being betrayed by tagging changed content twice"
-                )
-            file_id, version, digest = (field.decode() for field in fields.groups())
-            bound[bytes.fromhex(file_id), int(version)] = bytes.fromhex(digest)
+            fields = _LINE.fullmatch(line.decode("ascii", "replace"))
+            if fields is None or _checksum(fields["entry"]) != fields["checksum"]:
+                raise self._damaged(f"line {number}")
+            version = int(fields["version"])
+            bound[bytes.fromhex(fields["file_id"]), version] = bytes.fromhex(fields["digest"])
         return bound
+
+    def _damaged(self, where: str) -> MalformedError:
+        return MalformedError(
+            f"{self.path} is damaged at its {where}: restore it, for it keeps the key from being "
+            "betrayed by tagging changed content twice"
+        )
+
+
+def _checksum(entry: str) -> str:
+    return hashlib.sha256(entry.encode()).hexdigest()[:16]

@@ -4,6 +4,7 @@ A reader promises the exact range or a `StorageError`; it never returns less.
 """
 
 import os
+import stat
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -59,13 +60,15 @@ class LocalFile:
     def __init__(self, path: Path) -> None:
         self.name = str(path)
         try:
-            self._handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            self._size = os.fstat(self._handle).st_size
+            # A named pipe without a writer would keep us waiting here for ever.
+            self._handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError as error:
             raise InputError(f"can't read {path}: {error.strerror}") from error
-        if not path.is_file():
+        status = os.fstat(self._handle)
+        if not stat.S_ISREG(status.st_mode):
             os.close(self._handle)
             raise InputError(f"can't read {path}: it is not a regular file")
+        self._size = status.st_size
 
     def __enter__(self) -> Self:
         return self

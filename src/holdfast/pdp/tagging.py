@@ -7,29 +7,29 @@ import hashlib
 import multiprocessing
 import os
 import signal
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from itertools import islice
-from multiprocessing.connection import wait
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from holdfast import atomic
-from holdfast.errors import InputError, StorageError
+from holdfast.errors import HoldfastError, InputError, StorageError
 from holdfast.pdp.blocks import run_of_blocks
 from holdfast.pdp.journal import TagJournal
-from holdfast.pdp.keys import SecretKey
+from holdfast.pdp.keys import MAX_VERSION, SecretKey
 from holdfast.pdp.limbs import RUN_ROWS
 from holdfast.pdp.readers import Location, Reader
-from holdfast.pdp.tagfile import PAGE_TAGS, TagHeader, encode_pages
+from holdfast.pdp.tagfile import HEADER_BYTES, PAGE_BYTES, PAGE_TAGS, TagHeader, encode_pages
 from holdfast.pdp.tags import Tagger
 
 CHUNK_BYTES = 4 << 20
-MAX_AHEAD = 256  # chunks tagged before an earlier one is done: 70 MB of tags at S = 16
 WORTH_PROCESSES = 32 << 20  # below this a process takes longer to start than to tag the file
+AHEAD = 3  # chunks that a helper is given at once, so that it never waits for us
 
 Progress = Callable[[int], None]
 
@@ -66,82 +66,26 @@ def tag_file(
     """Write the tags of `source` to `out`; `progress` is told how many bytes are done so far."""
     if processes is not None and processes < 1:
         raise InputError(f"processes must be at least 1, not {processes}")
+    if not 1 <= version <= MAX_VERSION:
+        raise InputError(f"a version must be between 1 and {MAX_VERSION}, not {version}")
     with source.open() as reader:
         length = reader.size()
-        header = TagHeader(key.public.id, file_id, version, key.sectors, length)
-        if processes is None:
-            processes = available_processes() if length >= WORTH_PROCESSES else 1
-        work = _Work(source, key, header)
-        tagged = work.here(reader) if processes == 1 else work.spread(reader, processes)
-        digest = hashlib.sha256()
-        with atomic.replacing(out) as draft:
-            with draft.open("wb") as file:
-                file.write(header.encode())
-                for chunk, pages in tagged:
-                    digest.update(pages)
-                    file.write(pages)
-                    progress(min((chunk.start + chunk.blocks) * key.layout.block_bytes, length))
-            if reader.size() != _size_now(source):
+    header = TagHeader(key.public.id, file_id, version, key.sectors, length)
+    if processes is None:
+        processes = available_processes() if length >= WORTH_PROCESSES else 1
+    with atomic.replacing(out) as draft:
+        draft.write_bytes(header.encode())
+        task = Task(source, key, header, draft)
+        done = 0
+        for chunk in task.finished(processes - 1):
+            done += chunk.blocks * key.layout.block_bytes
+            progress(min(done, length))
+        with source.open() as reader, draft.open("rb") as tags:
+            if reader.size() != length:
                 raise StorageError(f"{source.address} changed while it was being tagged: try again")
-            journal.bind(file_id, version, digest.digest())
+            tags.seek(HEADER_BYTES)
+            journal.bind(file_id, version, hashlib.file_digest(tags, "sha256").digest())
     return header
-
-
-def _size_now(source: Location) -> int:
-    with source.open() as reader:
-        return reader.size()
-
-
-@dataclass(frozen=True)
-class _Work:
-    """All chunks of one file, tagged in order."""
-
-    source: Location
-    key: SecretKey
-    header: TagHeader
-
-    def here(self, reader: Reader) -> Iterator[tuple[Chunk, bytes]]:
-        desk = Desk(reader, self.key, self.header)
-        for chunk in chunks_of(self.header):
-            yield chunk, desk.pages(chunk)
-
-    def spread(self, reader: Reader, processes: int) -> Iterator[tuple[Chunk, bytes]]:
-        """Tag with helpers, and here too: a helper takes a third of a second to start."""
-        helpers = processes - 1
-        pool = ProcessPoolExecutor(
-            helpers,
-            multiprocessing.get_context("spawn"),
-            _start_worker,
-            (self.source, self.key, self.header),
-        )
-        desk = Desk(reader, self.key, self.header)
-        chunks = chunks_of(self.header)
-        in_order: deque[tuple[Chunk, Future[bytes]]] = deque()
-        try:
-            while True:
-                asked = sum(not future.done() for _, future in in_order)
-                for chunk in islice(chunks, 2 * helpers - asked):
-                    in_order.append((chunk, pool.submit(_work_on, chunk)))
-                while in_order and in_order[0][1].done():
-                    yield _result(*in_order.popleft())
-                own = next(chunks, None) if len(in_order) < MAX_AHEAD else None
-                if own is not None:
-                    finished: Future[bytes] = Future()
-                    finished.set_result(desk.pages(own))
-                    in_order.append((own, finished))
-                elif in_order:
-                    yield _result(*in_order.popleft())
-                else:
-                    return
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-
-def _result(chunk: Chunk, future: Future[bytes]) -> tuple[Chunk, bytes]:
-    try:
-        return chunk, future.result()
-    except BrokenProcessPool as error:
-        raise StorageError("a tagging process was killed, perhaps for want of memory") from error
 
 
 class Desk:
@@ -160,22 +104,119 @@ class Desk:
         return encode_pages(chunk.start // PAGE_TAGS, self._tagger.tags(chunk.start, blocks))
 
 
-_desk: Desk
+@dataclass(frozen=True)
+class Task:
+    """One file to be tagged into one draft, by any number of processes."""
+
+    source: Location
+    key: SecretKey
+    header: TagHeader
+    draft: Path
+
+    @contextmanager
+    def opened(self) -> Iterator[Callable[[Chunk], None]]:
+        """Yield a function that tags a chunk and puts its tags in their place in the draft."""
+        with self.source.open() as reader, self.draft.open("r+b") as out:
+            desk = Desk(reader, self.key, self.header)
+
+            def tag(chunk: Chunk) -> None:
+                pages = desk.pages(chunk)
+                out.seek(HEADER_BYTES + chunk.start // PAGE_TAGS * PAGE_BYTES)
+                out.write(pages)
+                out.flush()
+
+            yield tag
+
+    def finished(self, helpers: int) -> Iterator[Chunk]:
+        """Tag all chunks and yield each when it is done.
+
+        We work ourselves, too: a helper takes a third of a second to start.
+        """
+        chunks = chunks_of(self.header)
+        with self.opened() as tag, _helped(self, helpers) as team:
+            while True:
+                for helper in team:
+                    for chunk in islice(chunks, AHEAD - len(helper.asked)):
+                        helper.ask(chunk)
+                own = next(chunks, None)
+                if own is not None:
+                    tag(own)
+                    yield own
+                else:
+                    busy = [helper.connection for helper in team if helper.asked]
+                    if not busy:
+                        return
+                    wait(busy)
+                for helper in team:
+                    while helper.asked and helper.connection.poll():
+                        yield helper.answer()
 
 
-def _start_worker(source: Location, key: SecretKey, header: TagHeader) -> None:
-    global _desk  # noqa: PLW0603 - the one place where a pool's process keeps what it works with
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted, and stops us
-    threading.Thread(target=_leave_with_parent, daemon=True).start()
-    _desk = Desk(source.open(), key, header)
+@dataclass(frozen=True)
+class Helper:
+    """A process of ours with a pipe of its own, so that its death can't block the others'."""
+
+    process: BaseProcess
+    connection: Connection
+    asked: deque[Chunk] = field(default_factory=deque)
+
+    def ask(self, chunk: Chunk) -> None:
+        try:
+            self.connection.send(chunk)
+        except OSError as error:
+            raise _killed() from error
+        self.asked.append(chunk)
+
+    def answer(self) -> Chunk:
+        try:
+            complaint = self.connection.recv()
+        except (EOFError, OSError) as error:
+            raise _killed() from error
+        if complaint is not None:
+            raise StorageError(complaint)
+        return self.asked.popleft()
 
 
-def _work_on(chunk: Chunk) -> bytes:
-    return _desk.pages(chunk)
+def _killed() -> StorageError:
+    return StorageError("a tagging process was killed, perhaps for want of memory")
 
 
-def _leave_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        wait([parent.sentinel])
-        os._exit(1)
+@contextmanager
+def _helped(task: Task, count: int) -> Iterator[list[Helper]]:
+    context = multiprocessing.get_context("spawn")
+    if count:
+        resource_tracker.ensure_running()  # which, while it starts, lets through what we hold back
+    team: list[Helper] = []
+    try:
+        for _ in range(count):
+            ours, theirs = context.Pipe()
+            process = context.Process(target=_help, args=(theirs, task), daemon=True)
+            # It inherits that Ctrl-C is held back: we are interrupted, and stop it.
+            held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            try:
+                process.start()
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, held)
+            theirs.close()
+            team.append(Helper(process, ours))
+        yield team
+    finally:
+        for helper in team:
+            helper.connection.close()
+            helper.process.kill()
+            helper.process.join()
+
+
+def _help(connection: Connection, task: Task) -> None:
+    """Tag the chunks that come in, and answer each with nothing or with a complaint."""
+    try:
+        with task.opened() as tag:
+            while True:
+                tag(connection.recv())
+                connection.send(None)
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        pass  # whoever asked has ended
+    except HoldfastError as error:
+        connection.send(str(error))
+    except OSError as error:
+        connection.send(f"can't write the tags: {error.strerror}")
