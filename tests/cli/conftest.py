@@ -54,7 +54,7 @@ class Finished:
 def end(process: subprocess.Popen[str]) -> Finished:
     """Wait for a command to end."""
     try:
-        stdout, stderr = process.communicate(timeout=30)
+        stdout, stderr = process.communicate(timeout=120)
     finally:
         process.kill()
     return Finished(process.returncode, stdout or "", stderr or "")

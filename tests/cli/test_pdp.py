@@ -399,7 +399,7 @@ def terminal() -> Iterator[tuple[int, int]]:
 def wait_for(person: int, word: str) -> str:
     shown = ""
     while word not in shown:
-        readable, _, _ = select.select([person], [], [], 20)
+        readable, _, _ = select.select([person], [], [], 100)
         assert readable, f"a terminal on which {word!r} never appears: {shown!r}"
         shown += os.read(person, 1024).decode(errors="replace")
     return shown

@@ -20,7 +20,7 @@ from holdfast.pdp import Inventory
 
 LARGE = 600 << 20  # sparse, so that it is there at once and takes no room; its tags are 40 MB
 HALF_WAY = 5_000_000
-PATIENCE = 30.0
+PATIENCE = 100.0
 INTERRUPTED = Finished(130, "", "holdfast: interrupted\n")
 
 Signal = Callable[[Popen[str]], None]

@@ -41,7 +41,7 @@ FILE_ID = bytes(16)
 Say = Callable[[str], None]
 
 
-def measure(*, rounds: int = 40, large_bytes: int = 1 << 30, say: Say) -> dict[str, Any]:
+def measure(*, rounds: int = 300, large_bytes: int = 1 << 30, say: Say) -> dict[str, Any]:
     """Return all figures; `large_bytes` is the size of the file for memory and processes."""
     say("tagging in memory, S = 16 and 128")
     tagging = {f"S{sectors}": _tagging(sectors, rounds) for sectors in (16, 128)}

@@ -17,9 +17,9 @@ Rounds = Annotated[int, typer.Option(min=1, help="How often each contender is ti
 
 @app.command(name="pdp")
 def pdp_command(
-    rounds: Rounds = 40,
+    rounds: Rounds = 300,
     large_mib: Annotated[
-        int, typer.Option(min=64, help="Size of the file for memory and processes, in MiB.")
+        int, typer.Option(min=1, help="Size of the file for memory and processes, in MiB.")
     ] = 1024,
     as_json: Json = False,
 ) -> None:

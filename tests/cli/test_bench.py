@@ -1,0 +1,25 @@
+"""`holdfast bench` prints what was measured, as data and as a table."""
+
+import json
+
+import pytest
+
+from holdfast.cli.app import run
+
+
+@pytest.mark.parametrize(
+    ("line", "figure"),
+    [
+        ("bench sim --rounds 1", "vector_over_gym"),
+        ("bench pdp --rounds 1 --large-mib 1", "tag_two_processes_over_one"),
+    ],
+)
+def test_figures_are_printed_as_data_and_as_a_table(
+    line: str, figure: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*line.split(), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[figure] > 0
+    assert run(line.split()) == 0
+    shown = capsys.readouterr()
+    assert figure in shown.out
+    assert shown.err, "it says what it does meanwhile"
