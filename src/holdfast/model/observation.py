@@ -6,18 +6,24 @@ arithmetic is the same.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from holdfast.model.arrays import Float32Array, FloatArray
 
-OBSERVATION = (
-    "reputation",
-    "previous_interval",
-    "latency",
-    "consecutive_failures",
-    "pass_rate",
-)
+
+class Observation(NamedTuple):
+    """What a scheduler sees of one node, each signal in [0, 1]; `observe` gives rows of these."""
+
+    reputation: float
+    previous_interval: float
+    latency: float
+    consecutive_failures: float
+    pass_rate: float
+
+
+OBSERVATION = Observation._fields
 
 Value = FloatArray | float
 
