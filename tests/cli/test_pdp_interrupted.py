@@ -192,9 +192,9 @@ def while_at_work(_process: Popen[str]) -> None:
 
 def while_handing_over(process: Popen[str]) -> None:
     """Stop the command while a worker is in the middle of handing its tags over a pipe."""
-    for _ in range(10):
+    for _ in range(5):
         process.send_signal(signal.SIGSTOP)
-        time.sleep(0.3)
+        time.sleep(0.2)
         waiting = [Path(f"/proc/{worker}/wchan").read_text() for worker in workers_of(process)]
         if any("pipe_write" in place for place in waiting):
             return

@@ -28,7 +28,7 @@ from holdfast.pdp.tagfile import HEADER_BYTES, PAGE_BYTES, PAGE_TAGS, TagHeader,
 from holdfast.pdp.tags import Tagger
 
 CHUNK_BYTES = 4 << 20
-WORTH_PROCESSES = 32 << 20  # below this a process takes longer to start than to tag the file
+WORTH_PROCESSES = 256 << 20  # what we have tagged alone by the time a helper has started
 AHEAD = 3  # chunks that a helper is given at once, so that it never waits for us
 
 Progress = Callable[[int], None]
