@@ -1,5 +1,6 @@
 """Files that appear whole or not at all, whatever interrupts their writing."""
 
+import glob
 import os
 import secrets
 from collections.abc import Iterator
@@ -44,6 +45,12 @@ def check_output(path: Path, *, overwrite: bool = True) -> None:
         raise InputError(f"can't write {path}: there is no directory {path.parent}")
     if not overwrite and path.exists():
         raise InputError(f"{path} exists already: choose another name or move it away")
+
+
+def sweep(path: Path) -> None:
+    """Remove drafts of `path` that a killed process left; call it while no other can write it."""
+    for draft in path.parent.glob(f".{glob.escape(path.name)}.????????.part"):
+        draft.unlink(missing_ok=True)
 
 
 def write(path: Path, content: bytes, *, mode: int = 0o666, overwrite: bool = True) -> None:

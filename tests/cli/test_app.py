@@ -44,7 +44,9 @@ def test_the_version_is_told(shell: Shell) -> None:
 
 
 def test_the_audit_primitive_is_mounted() -> None:
-    assert MOUNTED["pdp"] == ["keygen", "tag", "challenge", "prove", "verify", "locate"]
+    assert MOUNTED["pdp"] == [
+        *("keygen", "tag", "challenge", "prove", "verify", "locate", "forget")
+    ]
 
 
 @pytest.mark.parametrize("group", GROUPS)

@@ -32,7 +32,7 @@ COMMANDS = {
     "keygen": "keygen --out new.key --passphrase-file passphrase",
     "tag": f"tag one.bin {SECRET}",
     "challenge": f"challenge --samples 5 --out new.json --target new-target.json {SECRET}",
-    "prove": "prove challenge.json one.bin two.bin --out new.json",
+    "prove": "prove challenge.json one.bin two.bin --out new-proof.json",
     "verify with the key": f"verify challenge.json proof.json {SECRET}",
     "verify in public": "verify challenge.json proof.json --public owner.pub --target target.json",
     "locate": f"locate one.bin two.bin {SECRET}",
@@ -369,7 +369,7 @@ def test_a_journal_at_its_last_version_is_refused(holding: Workplace) -> None:
         ("tag --key owner.key", "FILE"),
         ("tag one.bin", "--key"),
         ("tag one.bin --key owner.key --processes 0", "processes"),
-        ("tag one.bin two.bin --key owner.key --tags new", "--tags"),
+        ("challenge --samples 3 --confidence 5 --out new.json", "--confidence"),
         ("tag one.bin two.bin no.bin --key owner.key", "no.bin"),
         ("tag two.bin file:///no/such/file --key owner.key", "/no/such/file"),
         ("tag nonesuch://address --key owner.key", "nonesuch"),
@@ -393,7 +393,7 @@ def test_wrong_options_are_refused(holding: Workplace, line: str, named: str) ->
     "line",
     [
         "keygen --out {}/new.key",
-        "tag one.bin --key owner.key --tags {}/new.tags",
+        "tag one.bin --key owner.key --tags-dir {}/new",
         "tag one.bin --key owner.key --inventory {}/new.inventory",
         "challenge --samples 5 --out {}/new.json",
         "challenge --samples 5 --out {}/new.json --key owner.key --target target.json",
@@ -414,7 +414,6 @@ def test_an_output_that_cannot_be_written_changes_nothing(
     [
         "keygen --out",
         "tag --key owner.key",
-        "tag one.bin --key owner.key --tags",
         "tag one.bin --key owner.key --inventory",
         "tag one.bin --key",
         "challenge --samples 5 --out",
@@ -458,6 +457,35 @@ def test_a_line_break_in_a_name_breaks_no_sentence(holding: Workplace, line: str
     refused(holding, line, "no such\nfile")
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "prove challenge.json one.bin two.bin --out one.bin",
+        "prove challenge.json one.bin two.bin --out challenge.json",
+        "prove challenge.json one.bin two.bin --out holding.inventory",
+        "prove challenge.json one.bin two.bin --out owner.key",
+        "challenge --samples 5 --out owner.key",
+        "challenge --samples 5 --out proof.json",
+        f"challenge --samples 5 --out new.json --target owner.pub {SECRET}",
+        f"challenge --samples 5 --out new.json --target new.json {SECRET}",
+        f"tag one.bin --inventory one.bin {SECRET}",
+        f"tag one.bin --inventory owner.key {SECRET}",
+        f"tag one.bin --inventory one.bin.tags {SECRET}",
+    ],
+)
+def test_no_output_replaces_an_input_or_what_is_no_such_output(
+    holding: Workplace, line: str
+) -> None:
+    assert "choose another name" in refused(holding, line)
+
+
+def test_a_public_key_of_another_owner_accuses_nobody(holding: Workplace) -> None:
+    (holding.directory / "theirs").mkdir()
+    new_key(holding.directory / "theirs")
+    line = "verify challenge.json proof.json --public theirs/owner.pub --target target.json"
+    assert "another public key" in refused(holding, line)
+
+
 def test_files_of_another_owner_are_refused(holding: Workplace) -> None:
     (holding.directory / "theirs").mkdir()
     new_key(holding.directory / "theirs")
@@ -469,7 +497,7 @@ def test_files_of_another_owner_are_refused(holding: Workplace) -> None:
         f"locate one.bin two.bin {theirs}",
     ):
         assert "another key" in refused(holding, line)
-    holding.must(f"tag two.bin --inventory theirs/inventory --tags theirs/two.bin.tags {theirs}")
+    holding.must(f"tag two.bin --inventory theirs/inventory --tags-dir theirs {theirs}")
     shutil.copy("theirs/two.bin.tags", "two.bin.tags")
     for line in (COMMANDS["prove"], COMMANDS["locate"]):
         assert "not given" in refused(holding, line)

@@ -246,9 +246,9 @@ def test_a_forger_who_holds_the_target_cannot_pass_without_the_data() -> None:
 def test_a_wrong_target_does_not_make_a_wrong_proof_pass(holding: Holding) -> None:
     challenge = draw_challenge(holding.inventory, 10)
     proof = holding.prove(challenge)
-    wrong = Target(challenge.id, curve.encode(curve.times_base(12345)))
+    wrong = Target(holding.key.public.id, challenge.id, curve.encode(curve.times_base(12345)))
     assert not verify_in_public(holding.key.public, wrong, challenge, proof)
-    infinite = Target(challenge.id, curve.encode(None))
+    infinite = Target(holding.key.public.id, challenge.id, curve.encode(None))
     assert not verify_in_public(holding.key.public, infinite, challenge, proof)
 
 

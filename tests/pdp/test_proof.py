@@ -108,12 +108,12 @@ def test_the_point_at_infinity_is_borne() -> None:
     holding = Holding.of(100, sectors=1)
     challenge = draw_challenge(holding.inventory, 1)
     alpha = holding.key.alphas[0]
-    nothing = Target(challenge.id, curve.encode(None))  # tau = 0
+    nothing = Target(holding.key.public.id, challenge.id, curve.encode(None))  # tau = 0
     public = holding.key.public
     assert verify_in_public(public, nothing, challenge, Proof(challenge.id, 0, (0,)))
     assert verify_in_public(public, nothing, challenge, Proof(challenge.id, alpha, (1,)))
     assert not verify_in_public(public, nothing, challenge, Proof(challenge.id, 1, (0,)))
-    cancelling = Target(challenge.id, curve.encode(curve.times_base(-alpha)))
+    cancelling = Target(holding.key.public.id, challenge.id, curve.encode(curve.times_base(-alpha)))
     assert verify_in_public(public, cancelling, challenge, Proof(challenge.id, 0, (1,)))
     assert not verify_in_public(public, cancelling, challenge, Proof(challenge.id, 1, (1,)))
 
@@ -171,6 +171,9 @@ def test_keys_inventories_and_challenges_that_do_not_belong_together_are_named()
     target = target_of(holding.key, holding.inventory, holding.challenge_all())
     with pytest.raises(InputError, match="another challenge"):
         verify_in_public(holding.key.public, target, challenge, proof)
+    right = target_of(holding.key, holding.inventory, challenge)
+    with pytest.raises(InputError, match="another public key"):
+        verify_in_public(other.key.public, right, challenge, proof)
 
 
 def test_proofs_of_any_number_of_blocks_have_one_size() -> None:

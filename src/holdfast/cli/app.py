@@ -53,7 +53,11 @@ def holdfast_command(
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run one command and leave the process with its exit code."""
     signal.signal(signal.SIGTERM, _interrupt)
-    sys.exit(run(arguments))
+    try:
+        code = run(arguments)
+    except KeyboardInterrupt:  # once more, while the first was being dealt with
+        code = INTERRUPTED
+    sys.exit(code)
 
 
 def run(arguments: list[str] | None = None) -> int:

@@ -1,9 +1,5 @@
 """`holdfast pdp`: tag a file, challenge it, prove and verify it, and find what is damaged."""
 
-import fcntl
-import secrets
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,23 +7,30 @@ import typer
 
 from holdfast import atomic
 from holdfast.cli import terminal
+from holdfast.cli.holding import (
+    check_outputs,
+    last_tagged,
+    locked,
+    prover,
+    read_challenge,
+    read_inventory,
+    read_message,
+    tags_of,
+)
 from holdfast.cli.terminal import Json, PassphraseFile, say
 from holdfast.errors import InputError
 from holdfast.model.detection import detection_probability, samples, samples_for
 from holdfast.pdp import (
-    Challenge,
     FileEntry,
     Inventory,
     Location,
     Proof,
-    Prover,
     PublicKey,
     SecretKey,
-    StoredFile,
-    TagFile,
     TagHeader,
     Target,
     draw_challenge,
+    encoding,
     locate,
     read_key,
     tag_file,
@@ -37,11 +40,8 @@ from holdfast.pdp import (
     write_key,
 )
 from holdfast.pdp.field import DEFAULT_SECTORS
-from holdfast.pdp.inventory import MAX_INVENTORY_BYTES
 from holdfast.pdp.journal import TagJournal
 from holdfast.pdp.keys import FILE_ID_BYTES
-
-MAX_MESSAGE_BYTES = 1 << 20
 
 app = typer.Typer(no_args_is_help=True, help="The audit primitive: tag, challenge, prove, verify.")
 
@@ -52,6 +52,12 @@ InventoryFile = Annotated[
 Files = Annotated[
     list[str],
     typer.Argument(metavar="FILE...", help="Files, or addresses such as s3://bucket/key."),
+]
+TagsDirectory = Annotated[
+    Path | None,
+    typer.Option(
+        "--tags-dir", help="Where the tags lie; else beside each file.", show_default=False
+    ),
 ]
 DEFAULT_INVENTORY = Path("holding.inventory")
 
@@ -95,11 +101,10 @@ def tag(
     files: Files,
     key: KeyFile,
     inventory: InventoryFile = DEFAULT_INVENTORY,
-    tags: Annotated[
-        Path | None, typer.Option(help="Where the tags go, for one file.  [default: FILE.tags]")
-    ] = None,
+    tags_dir: TagsDirectory = None,
     processes: Annotated[
-        int | None, typer.Option(help="Processes to tag with.  [default: one a core]")
+        int | None,
+        typer.Option(help="Processes to tag with; else one a core, one for files below 256 MiB."),
     ] = None,
     passphrase_file: PassphraseFile = None,
     as_json: Json = False,
@@ -111,29 +116,27 @@ def tag(
 
     Example: holdfast pdp tag --key owner.key photos.tar
     """
-    if tags is not None and len(files) > 1:
-        raise InputError("--tags names one file: tag the files one by one to use it")
-    atomic.check_output(inventory)
-    outputs = {name: tags or _tags_of(name) for name in files}
     sizes = {}
-    for name, out in outputs.items():
+    for name in files:
         with Location(name).open() as reader:
             sizes[name] = reader.size()
-        atomic.check_output(out)
+    outputs = {name: tags_of(name, tags_dir) for name in sizes}
+    check_outputs([inventory, *outputs.values()], [key, *map(Path, files)])
     secret = read_key(key, terminal.passphrase(passphrase_file))
     facts = []
-    with _locked(key):
-        holding = _read_inventory(inventory) if inventory.exists() else None
+    with locked(key):
+        holding = read_inventory(inventory) if inventory.exists() else None
         holding = holding or Inventory(secret.public.id, secret.sectors)
         if holding.key_id != secret.public.id:
             raise InputError(f"{inventory} belongs to another key: name a new --inventory")
         journal = TagJournal.beside(key)
         for name, out in outputs.items():
-            file_id, seen = _last_tagged(out, secret)
+            file_id, seen = last_tagged(out, secret)
             entry = holding.entry(file_id)
             # Whichever of the three was lost, no version is used twice.
             seen = max(seen, journal.latest_version(file_id), entry.version if entry else 0)
             version = seen + 1
+            atomic.sweep(out)
             with terminal.progress_bar(f"tagging {name}", sizes[name]) as bar:
                 header = tag_file(
                     Location(name),
@@ -155,7 +158,8 @@ def tag(
         overhead = fact["tag_bytes"] / max(1, fact["bytes"])
         say(
             f"{fact['file']}: {fact['bytes']} bytes in {fact['blocks']} blocks, tags in "
-            f"{fact['tags']} ({overhead:.1%} more storage), version {fact['version']}"
+            f"{fact['tags']} ({overhead:.1%} more storage), version {fact['version']} of file "
+            f"{fact['file_id']}"
         )
 
 
@@ -185,10 +189,9 @@ def challenge(
 
     Example: holdfast pdp challenge --samples 460 --out challenge.json
     """
-    atomic.check_output(out)
-    if target is not None:
-        atomic.check_output(target)
-    holding = _read_inventory(inventory)
+    check_outputs([out], [inventory, key, passphrase_file, target], kind="challenge")
+    check_outputs([target], [inventory, key, passphrase_file, out], kind="target")
+    holding = read_inventory(inventory)
     if holding.blocks == 0:
         raise InputError(f"{inventory} is empty: tag a file first")
     damaged = _damaged_blocks(damage, holding.blocks)
@@ -225,16 +228,17 @@ def prove(
     files: Files,
     out: Annotated[Path, typer.Option(help="Where the proof goes.")],
     inventory: InventoryFile = DEFAULT_INVENTORY,
+    tags_dir: TagsDirectory = None,
     as_json: Json = False,
 ) -> None:
     """Answer a challenge from the stored files and their tags. Needs no key.
 
     Example: holdfast pdp prove challenge.json photos.tar --out proof.json
     """
-    atomic.check_output(out)
-    asked = _read_challenge(challenge_file)
-    with _prover(_read_inventory(inventory), files) as prover:
-        proof = prover.prove(asked)
+    check_outputs([out], [challenge_file, inventory, *map(Path, files)], kind="proof")
+    asked = read_challenge(challenge_file)
+    with prover(read_inventory(inventory), files, tags_dir) as node:
+        proof = node.prove(asked)
     encoded = proof.encode()
     atomic.write(out, encoded)
     if as_json:
@@ -262,17 +266,17 @@ def verify(
     Examples: holdfast pdp verify challenge.json proof.json --key owner.key
     or: holdfast pdp verify challenge.json proof.json --public owner.pub --target target.json
     """
-    asked = _read_challenge(challenge_file)
-    proof = Proof.decode(_read_message(proof_file), str(proof_file))
+    asked = read_challenge(challenge_file)
+    proof = Proof.decode(read_message(proof_file), str(proof_file))
     if key is not None and public is None:
         secret = read_key(key, terminal.passphrase(passphrase_file))
         form = "with the key"
-        passed = verify_with_key(secret, _read_inventory(inventory), asked, proof)
+        passed = verify_with_key(secret, read_inventory(inventory), asked, proof)
     elif public is not None and key is None and target is not None:
         form = "in public"
         passed = verify_in_public(
-            PublicKey.decode(_read_message(public), str(public)),
-            Target.decode(_read_message(target), str(target)),
+            PublicKey.decode(read_message(public), str(public)),
+            Target.decode(read_message(target), str(target)),
             asked,
             proof,
         )
@@ -292,6 +296,7 @@ def locate_command(
     files: Files,
     key: KeyFile,
     inventory: InventoryFile = DEFAULT_INVENTORY,
+    tags_dir: TagsDirectory = None,
     passphrase_file: PassphraseFile = None,
     as_json: Json = False,
 ) -> int:
@@ -300,17 +305,17 @@ def locate_command(
     Example: holdfast pdp locate photos.tar --key owner.key
     """
     secret = read_key(key, terminal.passphrase(passphrase_file))
-    holding = _read_inventory(inventory)
+    holding = read_inventory(inventory)
     if holding.blocks == 0:
         raise InputError(f"{inventory} is empty: tag a file first")
     with (
-        _prover(holding, files) as prover,
+        prover(holding, files, tags_dir) as node,
         terminal.progress_bar("locating", holding.blocks, of_bytes=False) as bar,
     ):
         damage = locate(
-            secret, holding, prover.prove, progress=lambda settled, _proofs: bar.reach(settled)
+            secret, holding, node.prove, progress=lambda settled, _proofs: bar.reach(settled)
         )
-        names = {file_id: stored.data.name for file_id, stored in prover.files.items()}
+        names = {file_id: stored.data.name for file_id, stored in node.files.items()}
     size = secret.layout.block_bytes
     places: list[dict[str, Any]] = []
     for index in damage.blocks:
@@ -345,47 +350,29 @@ def locate_command(
     return 1 if places or damage.inconsistent else 0
 
 
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Let one command at a time change what belongs to this key."""
-    with path.open("rb") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+@app.command()
+def forget(
+    file_ids: Annotated[
+        list[str], typer.Argument(metavar="FILE_ID...", help="As `tag` shows them.")
+    ],
+    key: KeyFile,
+    inventory: InventoryFile = DEFAULT_INVENTORY,
+    as_json: Json = False,
+) -> None:
+    """Take files out of the holding's inventory: they are no longer audited.
 
-
-@contextmanager
-def _prover(holding: Inventory, files: list[str]) -> Iterator[Prover]:
-    """Open the files and their tags, and check that they are what the inventory says."""
-    with ExitStack() as stack:
-        stored = {}
-        for name in files:
-            data = stack.enter_context(Location(name).open())
-            tags = TagFile(stack.enter_context(Location(str(_tags_of(name))).open()))
-            stored[tags.header.file_id] = StoredFile(data, tags)
-        missing = [entry for entry in holding.files if entry.file_id not in stored]
-        if missing:
-            raise InputError(
-                f"{len(missing)} of the inventory's {len(holding.files)} files are not given, "
-                f"among them {missing[0].file_id.hex()}: name all files of the holding"
-            )
-        for entry in holding.files:
-            stored[entry.file_id].check(entry, holding)
-        yield Prover(holding, stored)
-
-
-def _tags_of(name: str) -> Path:
-    """Return where a file's tags lie: beside it, or here if it lies elsewhere."""
-    return Path(f"{Path(name).name if Location(name).is_remote else name}.tags")
-
-
-def _last_tagged(tags: Path, secret: SecretKey) -> tuple[bytes, int]:
-    """Return the id and version that these tags were made for, or a fresh id and 0."""
-    if tags.exists():
-        with Location(str(tags)).open() as reader:
-            header = TagFile(reader).header
-        if header.key_id == secret.public.id:
-            return header.file_id, header.version
-    return secrets.token_bytes(FILE_ID_BYTES), 0
+    Example: holdfast pdp forget cbad915329bf943374d742a26cb10b80 --key owner.key
+    """
+    with locked(key):
+        holding = read_inventory(inventory)
+        for file_id in file_ids:
+            name = f"file id {file_id!r}"
+            holding = holding.without_file(encoding.unhex(file_id, FILE_ID_BYTES, name))
+        atomic.write(inventory, holding.encode())
+    if as_json:
+        terminal.print_json({"inventory_hash": holding.hash.hex(), "files": len(holding.files)})
+    else:
+        say(f"{inventory} has {len(holding.files)} files and {holding.blocks} blocks now")
 
 
 def _facts_of(name: str, tags: Path, header: TagHeader) -> dict[str, Any]:
@@ -411,6 +398,8 @@ def _sample_count(
 ) -> int:
     if count is not None and ratio is not None:
         raise InputError("give --samples or --ratio, not both")
+    if not 0 < confidence < 1:
+        raise InputError(f"--confidence must lie between 0 and 1, not at {confidence:g}")
     if count is not None:
         if not 1 <= count <= blocks:
             raise InputError(f"--samples must lie between 1 and {blocks}, not at {count}")
@@ -420,15 +409,3 @@ def _sample_count(
             raise InputError(f"--ratio must lie above 0 and at most at 1, not at {ratio:g}")
         return int(samples(ratio, blocks, blocks))
     return samples_for(confidence, damaged, blocks)
-
-
-def _read_inventory(path: Path) -> Inventory:
-    return Inventory.decode(atomic.read(path, at_most=MAX_INVENTORY_BYTES), str(path))
-
-
-def _read_challenge(path: Path) -> Challenge:
-    return Challenge.decode(_read_message(path), str(path))
-
-
-def _read_message(path: Path) -> bytes:
-    return atomic.read(path, at_most=MAX_MESSAGE_BYTES)

@@ -44,6 +44,16 @@ def load(kind: str, content: bytes, name: str) -> "Fields":
     return Fields({k: v for k, v in document.items() if k not in _ENVELOPE}, name)
 
 
+def kind_of(content: bytes) -> str | None:
+    """Return which kind of document this claims to be, if any."""
+    try:
+        document = json.loads(content.decode("ascii"))
+    except (ValueError, RecursionError):
+        return None
+    kind = document.get("holdfast") if isinstance(document, dict) else None
+    return kind if isinstance(kind, str) else None
+
+
 class Fields:
     """The fields of a document, taken out one by one with their type and range checked."""
 

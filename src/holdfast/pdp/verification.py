@@ -14,7 +14,7 @@ from holdfast.errors import InputError
 from holdfast.pdp import curve, encoding
 from holdfast.pdp.challenge import Challenge
 from holdfast.pdp.field import Q
-from holdfast.pdp.inventory import HASH_BYTES, Inventory
+from holdfast.pdp.inventory import HASH_BYTES, KEY_ID_BYTES, Inventory
 from holdfast.pdp.keys import PublicKey, SecretKey
 from holdfast.pdp.limbs import weighted_scalars
 from holdfast.pdp.proof import Proof
@@ -24,17 +24,26 @@ from holdfast.pdp.proof import Proof
 class Target:
     """T = tau G of one challenge: what the owner publishes so that anyone can check the answer."""
 
+    key_id: bytes
     challenge_id: bytes
     point: bytes  # compressed
 
     def encode(self) -> bytes:
-        fields = {"challenge_id": self.challenge_id.hex(), "point": self.point.hex()}
+        fields = {
+            "key_id": self.key_id.hex(),
+            "challenge_id": self.challenge_id.hex(),
+            "point": self.point.hex(),
+        }
         return encoding.dump("target", fields)
 
     @classmethod
     def decode(cls, content: bytes, name: str = "target") -> Self:
         fields = encoding.load("target", content, name)
-        target = cls(fields.hex("challenge_id", HASH_BYTES), fields.hex("point", curve.POINT_BYTES))
+        target = cls(
+            fields.hex("key_id", KEY_ID_BYTES),
+            fields.hex("challenge_id", HASH_BYTES),
+            fields.hex("point", curve.POINT_BYTES),
+        )
         fields.end()
         curve.decode(target.point, f"{name}: 'point'")
         return target
@@ -42,7 +51,7 @@ class Target:
 
 def target_of(key: SecretKey, inventory: Inventory, challenge: Challenge) -> Target:
     point = curve.times_base(_tau(key, inventory, challenge))
-    return Target(challenge.id, curve.encode(point))
+    return Target(key.public.id, challenge.id, curve.encode(point))
 
 
 def verify_with_key(
@@ -59,6 +68,8 @@ def verify_in_public(public: PublicKey, target: Target, challenge: Challenge, pr
     """Return whether sigma G == T + sum_j mu_j A_j, from public values alone."""
     if target.challenge_id != challenge.id:
         raise InputError("the target belongs to another challenge")
+    if target.key_id != public.id:
+        raise InputError("the target belongs to another public key")
     if not _fits(challenge, proof, public.sectors):
         return False
     terms = [curve.times(point, m) for point, m in zip(public.points, proof.mu, strict=True)]
