@@ -159,8 +159,8 @@ def _fill(path: Path, size: int) -> None:
 
 
 def _processes(large: Path) -> tuple[float, float]:
-    """Return the times with one process and with two, the best of three runs each."""
-    times = best_times({"one": lambda: _tag(large, 1), "two": lambda: _tag(large, 2)}, rounds=3)
+    """Return the times with one process and with two, the best of five runs each."""
+    times = best_times({"one": lambda: _tag(large, 1), "two": lambda: _tag(large, 2)}, rounds=5)
     return times["one"], times["two"]
 
 

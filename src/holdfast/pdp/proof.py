@@ -83,7 +83,7 @@ class StoredFile:
         tags = self.tags.tags(indices).view(">u4")[:, ::-1]
         weights = weights_of(coefficients)
         sums = WeightedSum(layout.limbs + tags.shape[1])
-        tile_rows = max(1, layout.tile_rows // ROWS_PER_PRODUCT) * ROWS_PER_PRODUCT
+        tile_rows = max(1, round(layout.tile_rows / ROWS_PER_PRODUCT)) * ROWS_PER_PRODUCT
         limbs = np.empty((tile_rows, layout.limbs + tags.shape[1]))
         for rows, blocks in scattered_blocks(self.data, header.length, layout, indices, tile_rows):
             tile = limbs[: len(blocks)]

@@ -15,7 +15,7 @@ from holdfast.errors import InputError, StorageError
 
 Range = tuple[int, int]  # offset, length
 Part = bytes | memoryview
-LOCAL_BATCH = 128 << 10  # memory that fits the cache: with 2 MiB a proof took a fifth longer
+LOCAL_BATCH = 512 << 10  # memory that fits the cache: with 2 MiB a proof took a tenth longer
 
 
 class Reader(Protocol):

@@ -27,7 +27,7 @@ from holdfast.pdp.readers import Location, Reader
 from holdfast.pdp.tagfile import HEADER_BYTES, PAGE_BYTES, PAGE_TAGS, TagHeader, encode_pages
 from holdfast.pdp.tags import Tagger
 
-CHUNK_BYTES = 4 << 20
+CHUNK_BYTES = 8 << 20
 WORTH_PROCESSES = 256 << 20  # what we have tagged alone by the time a helper has started
 AHEAD = 3  # chunks that a helper is given at once, so that it never waits for us
 
