@@ -21,10 +21,9 @@ ALLOWED = {
     "web": {"model", "pdp", "sim", "policy", "ledger", "node", "control"},
     "cli": {
         *("model", "pdp", "sim", "policy", "learn", "paper"),
-        *("ledger", "node", "control", "web", "bench", "demo"),
+        *("ledger", "node", "control", "web", "bench"),
     },
     "bench": {"model", "pdp", "sim", "policy"},
-    "demo": {"model", "pdp", "sim", "policy"},
 }
 
 

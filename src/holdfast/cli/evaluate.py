@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import Progress, TaskID
 from rich.table import Table
 
+from holdfast.cli import terminal
 from holdfast.cli.terminal import Json
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def evaluate(
             "seed": seed,
             "malicious_share": share,
         }
-        typer.echo(json.dumps(_data(about, found), indent=2, allow_nan=False))
+        terminal.say(json.dumps(_data(about, found), indent=2, allow_nan=False))
     else:
         Console().print(_table(title, found))
     if plot:
