@@ -39,7 +39,8 @@ ROWS = {
 def evaluate(
     *,
     policy: Annotated[
-        list[str], typer.Option("--policy", metavar="NAME", help="A policy, see above; repeat it.")
+        list[str],
+        typer.Option("--policy", metavar="NAME|DIR", help="A policy, see above; repeat it."),
     ],
     scenario: Annotated[
         str,
@@ -65,6 +66,10 @@ def evaluate(
 
     Planned in seconds for ceilings on the miss rate and, if given, on the latency:
     belief:rho=0.05,latency=7.5. References that see what is hidden: oracle, clairvoyant:rho=0.05.
+
+    Learned: dqn, double-dqn, dueling-dqn, d3qn, ppo, a2c, ppo-lagrangian, drqn-cmdp and
+    drqn-cmdp-plus, as shipped for the scenario; drqn-cmdp-plus@paper as for another; runs/a for
+    the checkpoint in a folder. Where it has a dial: drqn-cmdp-plus:rho=0.04,latency=8.
 
     Example: holdfast evaluate --policy belief --policy fixed-high --plot policies.svg
     """

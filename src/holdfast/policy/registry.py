@@ -1,9 +1,13 @@
 """Policies by name, as the command line and configurations write them.
 
 `fixed-high`, `constant:14,0.20`, `belief`, `belief:rho=0.045,latency=7.5`, `clairvoyant:rho=0.05`.
+Learned: `drqn-cmdp-plus`, `drqn-cmdp-plus@paper` (trained for that scenario, whichever it is run
+in), `drqn-cmdp-plus:rho=0.04,latency=8`, `runs/a` and `runs/a:rho=0.03` (the folder of a
+checkpoint).
 """
 
 from collections.abc import Callable
+from pathlib import Path
 
 from holdfast.errors import InputError
 from holdfast.model.action import GRID
@@ -11,9 +15,12 @@ from holdfast.model.scenario import Scenario
 from holdfast.policy import rules
 from holdfast.policy.bayesian import Bayesian
 from holdfast.policy.belief import belief_policy
+from holdfast.policy.checkpoint import load
 from holdfast.policy.clairvoyant import clairvoyant
 from holdfast.policy.interface import AnyPolicy
 from holdfast.policy.lagrangian import Ceilings
+from holdfast.policy.learned import Learned
+from holdfast.policy.shipped import shipped_folder
 
 DEFAULT_RHO = 0.05
 
@@ -31,7 +38,11 @@ _PLANNED: dict[str, Callable[[Scenario, Ceilings], AnyPolicy]] = {
     "belief": belief_policy,
     "clairvoyant": clairvoyant,
 }
-NAMES = (*_PLAIN, "constant", *_PLANNED)
+LEARNED = (
+    *("dqn", "double-dqn", "dueling-dqn", "d3qn", "ppo", "a2c"),
+    *("ppo-lagrangian", "drqn-cmdp", "drqn-cmdp-plus"),
+)
+NAMES = (*_PLAIN, "constant", *_PLANNED, *LEARNED)
 
 
 def policy_named(name: str, scenario: Scenario) -> AnyPolicy:
@@ -45,7 +56,25 @@ def policy_named(name: str, scenario: Scenario) -> AnyPolicy:
         return _PLAIN[kind](scenario)
     if kind in _PLAIN:
         raise InputError(f"policy {name}: {kind} takes no options")
+    method, _, trained_for = kind.partition("@")
+    if method in LEARNED:
+        folder = shipped_folder(method, trained_for or scenario.name)
+        return _learned(name, folder, options)
+    if Path(name).is_dir():  # its name may hold a colon, as that of a time does
+        return _learned(name, Path(name), "")
+    path, _, options = name.rpartition(":") if colon else (name, "", "")
+    if "/" in path or Path(path).is_dir():
+        return _learned(name, Path(path), options)
     raise InputError(f"there is no policy {name!r}: the known ones are {', '.join(NAMES)}")
+
+
+def _learned(name: str, folder: Path, options: str) -> Learned:
+    ceilings = _ceilings(name, options) if options else None
+    checkpoint = load(folder)
+    try:
+        return checkpoint.policy(ceilings)
+    except InputError as error:
+        raise InputError(f"policy {name}: {error}") from error
 
 
 def _action(name: str, options: str) -> int:

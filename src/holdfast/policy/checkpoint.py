@@ -1,0 +1,162 @@
+"""Checkpoints: a folder with the weights of a learned policy and a manifest that explains them.
+
+Nothing in a folder is trusted: `load` refuses whatever `save` would not have written.
+"""
+
+import hashlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.numpy
+from safetensors import SafetensorError
+
+from holdfast import atomic
+from holdfast.errors import InputError, MalformedError, StorageError
+from holdfast.model.action import GRID, ActionGrid
+from holdfast.model.observation import OBSERVATION
+from holdfast.model.scenario import Scenario
+from holdfast.policy import document
+from holdfast.policy.dial import Validated, choose
+from holdfast.policy.lagrangian import Ceilings
+from holdfast.policy.learned import Inputs, Learned
+from holdfast.policy.network import Architecture, Parameters, shapes
+
+FORMAT = 1
+WEIGHTS = "policy.safetensors"
+MANIFEST = "manifest.json"
+MOST_BYTES = 16 << 20  # of either file: a hundred times what our largest network takes
+
+
+@dataclass(frozen=True)
+class Default:
+    """The ceilings a dial is set for where the user names none."""
+
+    rho: float
+    latency: float | None
+
+    def __post_init__(self) -> None:
+        self.ceilings()
+
+    def ceilings(self) -> Ceilings:
+        return Ceilings(self.rho, self.latency)
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Where a policy comes from, what it expects and what it achieved."""
+
+    method: str
+    scenario: Scenario
+    architecture: Architecture
+    inputs: Inputs
+    rho: float | None  # the ceiling it was trained for
+    multiplier: float | None  # the lambda that training ended with
+    seed: int
+    training: dict[str, Any]  # episodes, steps, options
+    envelope: dict[str, tuple[float, float]]  # of each signal, as seen in training
+    evaluation: dict[str, Any]  # the report
+    code_version: str
+    dials: tuple[Validated, ...] = ()
+    default: Default | None = None
+    observation: tuple[str, ...] = OBSERVATION
+    actions: ActionGrid = GRID
+    format: int = FORMAT
+    sha256: str = ""  # of the weights; `save` enters it
+
+    def __post_init__(self) -> None:
+        if self.observation != OBSERVATION:
+            raise InputError(f"it expects other observations than {', '.join(OBSERVATION)}")
+        if self.actions != GRID:
+            raise InputError("it chooses from another grid of actions")
+        if self.architecture.inputs != self.inputs.size or self.architecture.outputs != GRID.size:
+            raise InputError("its network does not fit the observations and actions")
+        if self.envelope.keys() != set(OBSERVATION):
+            raise InputError("its envelope does not name the signals of an observation")
+        if any(low > high for low, high in self.envelope.values()):
+            raise InputError("a range of its envelope ends before it begins")
+        if not self.inputs.dial and (self.dials or self.default):
+            raise InputError("its network sees no dial, so it can have no dials and no default")
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    manifest: Manifest
+    parameters: Parameters
+
+    def policy(self, ceilings: Ceilings | None = None) -> Learned:
+        """Return the policy, its dial set for the ceilings or else for the default."""
+        manifest = self.manifest
+        dial = None
+        if manifest.inputs.dial:
+            if ceilings is None and manifest.default:
+                ceilings = manifest.default.ceilings()
+            if ceilings is None:
+                raise InputError("its dial has no default: say which miss rate rho to stay below")
+            dial = choose(manifest.dials, ceilings)
+        elif ceilings:
+            raise InputError("it has no dial to set: it takes no options")
+        return Learned(manifest.architecture, self.parameters, manifest.inputs, dial)
+
+
+def save(folder: Path, manifest: Manifest, parameters: Parameters) -> None:
+    """Write a checkpoint; the manifest comes last, so that a broken write is refused by `load`."""
+    _check(manifest.architecture, parameters)
+    # The library writes an array's memory as it lies there, whatever its strides.
+    arrays = {name: np.ascontiguousarray(array) for name, array in sorted(parameters.items())}
+    weights = safetensors.numpy.save(arrays)
+    signed = document.dump(replace(manifest, sha256=hashlib.sha256(weights).hexdigest()))
+    signed = document.dump(_manifest(signed))  # as it will be read: 1 is 1.0 where that is meant
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"can't make the folder {folder}: {error.strerror}") from error
+    atomic.write(folder / WEIGHTS, weights)
+    atomic.write(folder / MANIFEST, signed)
+
+
+def load(folder: Path) -> Checkpoint:
+    """Return the checkpoint, or say what is wrong with it."""
+    path = folder / MANIFEST
+    content = atomic.read(path, at_most=MOST_BYTES)
+    try:
+        manifest = _manifest(content)
+    except InputError as error:
+        raise MalformedError(f"{path} can't be used: {error}") from error
+    path = folder / WEIGHTS
+    weights = atomic.read(path, at_most=MOST_BYTES)
+    try:
+        return Checkpoint(manifest, _parameters(manifest, weights))
+    except InputError as error:
+        raise MalformedError(f"{path} can't be used: {error}") from error
+
+
+def _manifest(content: bytes) -> Manifest:
+    fields = document.parse(content)
+    if fields.get("format") != FORMAT:
+        raise MalformedError(f"it is not in format {FORMAT}, the one this Holdfast reads")
+    return document.read(Manifest, fields)
+
+
+def _parameters(manifest: Manifest, weights: bytes) -> Parameters:
+    if hashlib.sha256(weights).hexdigest() != manifest.sha256:
+        raise MalformedError("its SHA-256 is not the one in the manifest")
+    try:
+        parameters: Parameters = safetensors.numpy.load(weights)
+    except (SafetensorError, KeyError, ValueError) as error:
+        raise MalformedError("it is not in the safetensors format") from error
+    _check(manifest.architecture, parameters)
+    return parameters
+
+
+def _check(architecture: Architecture, parameters: Parameters) -> None:
+    expected = shapes(architecture)
+    for name in sorted(expected.keys() ^ parameters.keys()):
+        reason = "is missing" if name in expected else "is no part of the network"
+        raise MalformedError(f"the parameter {name!r} {reason}")
+    for name, array in parameters.items():
+        if array.dtype != np.float32 or array.shape != expected[name]:
+            raise MalformedError(f"the parameter {name} is not float32 {expected[name]}")
+        if not np.isfinite(array).all():
+            raise MalformedError(f"the parameter {name} is not finite throughout")
