@@ -1,13 +1,16 @@
 """`holdfast evaluate` compares policies, as a table, as data and as a picture."""
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.policy.training import MANIFEST, drawn
 
 from holdfast.cli.app import run
+from holdfast.policy.checkpoint import save
 
 MEASURES = {
     *("gas", "latency", "miss_rate", "detections_per_100", "miss_rate_honest"),
@@ -59,6 +62,32 @@ def test_policies_stand_side_by_side_on_the_same_episodes(
     assert "fixed-low" in table
     assert "constant:14,0.20" in table
     assert "miss rate" in table
+
+
+def test_a_checkpoint_is_named_by_its_folder(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    save(tmp_path / "run", MANIFEST, drawn(MANIFEST.architecture))
+    name = f"{tmp_path / 'run'}:rho=0.2"
+    data = evaluated(capsys, "--policy", name, "--episodes", "5")
+    assert list(data["policies"]) == [name]
+    assert data["audits"]["value"] > 0
+    assert "lowest miss rate" in refused(capsys, "--policy", name.replace("0.2", "0.001"))
+    (tmp_path / "run" / "manifest.json").unlink()
+    assert "can't read" in refused(capsys, "--policy", name)
+
+
+def test_a_checkpoint_is_served_without_the_frameworks_that_train_it(tmp_path: Path) -> None:
+    save(tmp_path, MANIFEST, drawn(MANIFEST.architecture))
+    script = (
+        "import sys; from holdfast.cli.app import run;"
+        f"code = run(['evaluate', '--json', '--policy', {str(tmp_path)!r}, '--episodes', '2']);"
+        "sys.exit(code or ', '.join({'jax', 'torch', 'optax'} & sys.modules.keys()) or 0)"
+    )
+    finished = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert (finished.returncode, finished.stderr) == (0, "")
 
 
 def test_a_measure_without_a_figure_is_null(

@@ -1,15 +1,24 @@
 """Policies are found by the names that users write."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
+from tests.policy.training import CHEAP, MANIFEST, PLAIN, STRICT, SWIFT, drawn
 
 from holdfast.errors import InputError
 from holdfast.model.action import GRID
-from holdfast.model.scenario import PAPER
+from holdfast.model.scenario import DRIFT, FIELD, PAPER, Scenario
 from holdfast.model.truth import Truth
+from holdfast.policy import shipped
 from holdfast.policy.belief import BeliefPolicy
+from holdfast.policy.checkpoint import Manifest, save
 from holdfast.policy.interface import AnyPolicy
-from holdfast.policy.registry import NAMES, policy_named
+from holdfast.policy.learned import Learned
+from holdfast.policy.registry import LEARNED, NAMES, policy_named
+
+UNTRAINED = [name for name in NAMES if name != "constant" and name not in LEARNED]
 
 
 def first_action(policy: AnyPolicy) -> int:
@@ -22,14 +31,13 @@ def first_action(policy: AnyPolicy) -> int:
     return int(actions[0])
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "constant"])
+@pytest.mark.parametrize("name", UNTRAINED)
 def test_every_name_gives_a_policy_that_acts(name: str) -> None:
     assert 0 <= first_action(policy_named(name, PAPER)) < GRID.size
 
 
 def test_only_the_references_are_privileged() -> None:
-    names = [name for name in NAMES if name != "constant"]
-    privileged = {name for name in names if policy_named(name, PAPER).privileged}
+    privileged = {name for name in UNTRAINED if policy_named(name, PAPER).privileged}
     assert privileged == {"oracle", "clairvoyant"}
 
 
@@ -62,5 +70,95 @@ def test_options_set_the_ceilings() -> None:
     ],
 )
 def test_a_name_that_means_nothing_is_refused_with_a_reason(name: str, reason: str) -> None:
+    with pytest.raises(InputError, match=reason):
+        policy_named(name, PAPER)
+
+
+@pytest.fixture
+def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder whose checkpoints take the place of those in the package."""
+    root = tmp_path / "checkpoints"
+    monkeypatch.setattr(shipped, "ROOT", root)
+    return root
+
+
+def ship(root: Path, manifest: Manifest, scenario: Scenario, method: str, seed: int = 0) -> None:
+    trained = replace(manifest, method=method, scenario=scenario)
+    save(root / scenario.name / method, trained, drawn(manifest.architecture, seed))
+
+
+def learned(name: str, scenario: Scenario = PAPER) -> Learned:
+    policy = policy_named(name, scenario)
+    assert isinstance(policy, Learned)
+    return policy
+
+
+def test_every_checkpoint_in_the_package_decides() -> None:
+    for each in shipped.shipped():
+        assert each.method in LEARNED
+        assert 0 <= first_action(policy_named(f"{each.method}@{each.scenario}", PAPER)) < GRID.size
+
+
+@pytest.mark.parametrize("method", LEARNED)
+def test_every_learned_method_is_known_by_name(method: str, shelf: Path) -> None:
+    with pytest.raises(InputError, match=f"no checkpoint of {method} is shipped: train one"):
+        policy_named(method, PAPER)
+    ship(shelf, PLAIN, PAPER, method)
+    assert 0 <= first_action(policy_named(method, PAPER)) < GRID.size
+
+
+def test_a_learned_method_is_taken_as_shipped_for_the_scenario_or_the_one_named(
+    shelf: Path,
+) -> None:
+    ship(shelf, PLAIN, PAPER, "dqn", seed=1)
+    ship(shelf, PLAIN, DRIFT, "dqn", seed=2)
+    assert [each[:2] for each in shipped.shipped()] == [("drift", "dqn"), ("paper", "dqn")]
+
+    def bias(name: str, scenario: Scenario) -> list[float]:
+        return [float(x) for x in learned(name, scenario).parameters["action.bias"]]
+
+    assert bias("dqn", PAPER) == bias("dqn@paper", DRIFT) == bias("dqn@paper", FIELD)
+    assert bias("dqn", DRIFT) == bias("dqn@drift", PAPER) != bias("dqn", PAPER)
+    for name in ("dqn", "dqn@field"):
+        with pytest.raises(InputError, match="scenario 'field': there is dqn@drift, dqn@paper"):
+            policy_named(name, FIELD)
+
+
+def test_options_turn_the_dial_of_a_learned_policy(shelf: Path) -> None:
+    ship(shelf, MANIFEST, PAPER, "drqn-cmdp-plus")
+    assert learned("drqn-cmdp-plus").dial == STRICT.dial
+    assert learned("drqn-cmdp-plus:rho=0.2").dial == CHEAP.dial
+    assert learned("drqn-cmdp-plus@paper:rho=0.2,latency=8", DRIFT).dial == SWIFT.dial
+
+
+def test_a_folder_stands_in_place_of_a_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    save(Path("run"), MANIFEST, drawn(MANIFEST.architecture))
+    save(Path("runs/at 10:30"), MANIFEST, drawn(MANIFEST.architecture))
+    for folder in ("run", "./run", str(tmp_path / "run"), "runs/at 10:30"):
+        assert learned(folder).dial == STRICT.dial
+        assert learned(f"{folder}:rho=0.2").dial == CHEAP.dial
+        assert learned(f"{folder}:rho=0.2,latency=8").dial == SWIFT.dial
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("dqn:rho=0.1", "policy dqn:rho=0.1: it has no dial to set: it takes no options"),
+        ("drqn-cmdp-plus:rho=0.001", "policy drqn.*the lowest miss rate is 0.03"),
+        ("drqn-cmdp-plus:nu=3", "the options are rho and latency, not 'nu=3'"),
+        ("drqn-cmdp-plus@moon", "there is drqn-cmdp-plus@paper"),
+        ("belief@paper", "there is no policy 'belief@paper'"),
+        ("runs/none", "can't read runs/none/manifest.json"),
+        ("runs/none:rho=0.1", "can't read runs/none/manifest.json"),
+    ],
+)
+def test_a_learned_policy_that_cannot_be_had_is_refused_with_a_reason(
+    name: str, reason: str, shelf: Path
+) -> None:
+    ship(shelf, PLAIN, PAPER, "dqn")
+    ship(shelf, MANIFEST, PAPER, "drqn-cmdp-plus")
     with pytest.raises(InputError, match=reason):
         policy_named(name, PAPER)
