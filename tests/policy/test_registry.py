@@ -151,6 +151,8 @@ def test_a_folder_stands_in_place_of_a_name(
         ("drqn-cmdp-plus:nu=3", "the options are rho and latency, not 'nu=3'"),
         ("drqn-cmdp-plus@moon", "there is drqn-cmdp-plus@paper"),
         ("belief@paper", "there is no policy 'belief@paper'"),
+        ("", "there is no policy ''"),
+        ("x" * 300, "there is no policy 'xxx"),
         ("runs/none", "can't read runs/none/manifest.json"),
         ("runs/none:rho=0.1", "can't read runs/none/manifest.json"),
     ],

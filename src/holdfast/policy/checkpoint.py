@@ -26,7 +26,7 @@ from holdfast.policy.network import Architecture, Parameters, shapes
 FORMAT = 1
 WEIGHTS = "policy.safetensors"
 MANIFEST = "manifest.json"
-MOST_BYTES = 16 << 20  # of either file: a hundred times what our largest network takes
+MOST_BYTES = 16 << 20  # of either file; a GRU of 128 units takes half a MiB
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Default:
     latency: float | None
 
     def __post_init__(self) -> None:
-        self.ceilings()
+        self.ceilings()  # refuses what is no ceiling
 
     def ceilings(self) -> Ceilings:
         return Ceilings(self.rho, self.latency)

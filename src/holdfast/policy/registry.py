@@ -60,12 +60,19 @@ def policy_named(name: str, scenario: Scenario) -> AnyPolicy:
     if method in LEARNED:
         folder = shipped_folder(method, trained_for or scenario.name)
         return _learned(name, folder, options)
-    if Path(name).is_dir():  # its name may hold a colon, as that of a time does
-        return _learned(name, Path(name), "")
-    path, _, options = name.rpartition(":") if colon else (name, "", "")
-    if "/" in path or Path(path).is_dir():
+    # A folder's own name may hold a colon, as a time does.
+    whole = not colon or _is_folder(name)
+    path, options = (name, "") if whole else name.rpartition(":")[::2]
+    if "/" in path or _is_folder(path):
         return _learned(name, Path(path), options)
     raise InputError(f"there is no policy {name!r}: the known ones are {', '.join(NAMES)}")
+
+
+def _is_folder(path: str) -> bool:
+    try:
+        return path != "" and Path(path).is_dir()
+    except OSError:  # it is too long for a file's name, say
+        return False
 
 
 def _learned(name: str, folder: Path, options: str) -> Learned:
