@@ -12,10 +12,15 @@ from holdfast.errors import InputError
 from holdfast.model.arrays import Float32Array, FloatArray
 from holdfast.policy.lagrangian import Ceilings
 
-# Where training draws each setting from, in the order of the fields of `Dial`.
-RANGES = ((0.3, 300.0), (0.001, 1.0), (0.01, 0.3), (3.0, 20.0))
+# What the signals of a dial span, in the order of its fields.
+RANGES = ((0.01, 100.0), (0.0001, 1.0), (0.01, 1.0), (1.0, 100.0))
 SIGNALS = len(RANGES)
 _LOW, _HIGH = np.log(np.array(RANGES)).T
+
+# A dial is chosen only if validation found it so far below the ceilings. The miss rate of 4,000
+# episodes of `paper` has a standard deviation of 0.9 % of itself, the latency one of 0.2 %.
+MISS_MARGIN = 0.04
+LATENCY_MARGIN = 0.01
 
 
 @dataclass(frozen=True)
@@ -63,10 +68,11 @@ class Validated:
 
 
 def choose(dials: Sequence[Validated], ceilings: Ceilings) -> Dial:
-    """Return the cheapest dial that kept the ceilings in validation."""
-    most = np.inf if ceilings.latency is None else ceilings.latency
+    """Return the cheapest dial that kept the ceilings in validation, with a margin."""
+    aim = ceilings.scaled(1 - MISS_MARGIN, 1 - LATENCY_MARGIN)
+    most = np.inf if aim.latency is None else aim.latency
     swift = [each for each in dials if each.latency <= most]
-    kept = [each for each in swift if each.miss_rate <= ceilings.miss_rate]
+    kept = [each for each in swift if each.miss_rate <= aim.miss_rate]
     if kept:
         return min(kept, key=lambda each: each.gas).dial
     if swift:

@@ -1,0 +1,43 @@
+"""The state of an interrupted training on disk, in one safetensors file."""
+
+import json
+from pathlib import Path
+
+import jax
+import numpy as np
+import safetensors.numpy
+from safetensors import SafetensorError
+
+from holdfast import atomic
+from holdfast.errors import MalformedError
+from holdfast.learn.learner import Goods
+
+FACTS = "facts"
+MOST_BYTES = 1 << 30
+
+
+def write(path: Path, goods: Goods) -> None:
+    arrays = {}
+    for name, tree in goods.trees.items():
+        for index, leaf in enumerate(jax.tree.leaves(tree)):
+            arrays[f"{name}.{index}"] = np.ascontiguousarray(leaf)
+    atomic.write(path, safetensors.numpy.save(arrays, {FACTS: json.dumps(goods.facts)}))
+
+
+def read(path: Path, like: Goods) -> Goods:
+    """Return what was written; `like` has the structure of its trees."""
+    try:
+        content = atomic.read(path, at_most=MOST_BYTES)
+        arrays = safetensors.numpy.load(content)
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        facts = json.loads(header["__metadata__"][FACTS])
+        trees = {}
+        for name, tree in like.trees.items():
+            leaves, shape = jax.tree.flatten(tree)
+            restored = [arrays[f"{name}.{index}"] for index in range(len(leaves))]
+            trees[name] = jax.tree.unflatten(shape, restored)
+    except (SafetensorError, ValueError, KeyError) as error:
+        raise MalformedError(
+            f"{path} is not the state of a training of this kind: remove it to start anew"
+        ) from error
+    return Goods(trees, facts)

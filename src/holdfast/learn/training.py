@@ -1,0 +1,209 @@
+"""The one loop that trains every agent: curves, events, snapshots, and a checkpoint at the end.
+
+A folder that holds an unfinished training goes on where it stopped, and ends with the weights it
+would have had without the interruption.
+"""
+
+import csv
+import io
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import holdfast
+from holdfast import atomic
+from holdfast.errors import InputError, StorageError
+from holdfast.learn import snapshot, validation
+from holdfast.learn.learner import Figures, Goods, Learner
+from holdfast.learn.methods import Settings, learner
+from holdfast.learn.plus import PlusSettings
+from holdfast.model.observation import OBSERVATION
+from holdfast.model.scenario import Scenario
+from holdfast.policy import checkpoint
+from holdfast.policy.checkpoint import Default, Manifest
+from holdfast.policy.dial import Validated
+from holdfast.sim.evaluation import evaluate
+from holdfast.sim.measures import measure
+
+RUN = "run.json"
+STATE = "state.safetensors"
+CURVE = "curve.csv"
+SECONDS = 15.0  # between two snapshots: one takes a tenth of a second
+
+# Of the report in the manifest, and of the dials: no other evaluation uses these episodes.
+VALIDATION_SEED = 1_000_003
+VALIDATION_EPISODES = 2000
+
+# Hears what is going on ("training", "validation"), the units done and the figures of the last.
+Hear = Callable[[str, float, Figures], None]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training: the same run gives the same weights."""
+
+    method: str
+    scenario: Scenario
+    seed: int
+    units: int  # episodes; for drqn-cmdp-plus rounds of some thousand decisions
+    settings: Settings
+
+    def __post_init__(self) -> None:
+        if self.units < 1:
+            raise InputError(f"a training has at least one episode or round, not {self.units}")
+        if self.seed < 0:
+            raise InputError(f"a seed is a whole number from 0 on, not {self.seed}")
+
+    def description(self) -> dict[str, Any]:
+        described: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return described
+
+
+def train(run: Run, folder: Path, hear: Hear = lambda _phase, _done, _figures: None) -> None:
+    """Train, or go on training, in a folder; one that is finished is left as it is."""
+    _claim(run, folder)
+    if (folder / checkpoint.MANIFEST).exists():
+        return
+    agent = learner(run.settings, run.scenario, run.seed, run.units)
+    curve = _resume(agent, folder)
+    with _Events(folder, len(curve)) as events:
+        saved = time.monotonic()
+        while len(curve) < run.units:
+            figures = agent.advance()
+            curve.append(figures)
+            events.write(len(curve), figures)
+            hear("training", len(curve), figures)
+            if time.monotonic() - saved > SECONDS:
+                _keep(agent, curve, folder)
+                saved = time.monotonic()
+    _keep(agent, curve, folder)
+    atomic.write(folder / CURVE, _table(curve))
+    dials = _dials(run, agent, hear)
+    manifest = _manifest(run, agent, dials)
+    checkpoint.save(folder, manifest, agent.served())
+    (folder / STATE).unlink()
+
+
+def _claim(run: Run, folder: Path) -> None:
+    """Make the folder this run's own, or refuse it if it is another's."""
+    text = json.dumps(run.description(), indent=1, sort_keys=True).encode()
+    path = folder / RUN
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"can't make the folder {folder}: {error.strerror}") from error
+    if path.exists():
+        if atomic.read(path, at_most=1 << 20) != text:
+            raise InputError(f"{folder} holds another training: choose another folder")
+    else:
+        if (folder / checkpoint.MANIFEST).exists():
+            raise InputError(f"{folder} holds a checkpoint already: choose another folder")
+        atomic.write(path, text)
+    for name in (RUN, STATE, CURVE, checkpoint.WEIGHTS, checkpoint.MANIFEST):
+        atomic.sweep(folder / name)
+
+
+def _keep(agent: Learner, curve: list[Figures], folder: Path) -> None:
+    goods = agent.saved()
+    snapshot.write(folder / STATE, Goods(goods.trees, goods.facts | {"curve": curve}))
+
+
+def _resume(agent: Learner, folder: Path) -> list[Figures]:
+    if not (folder / STATE).exists():
+        return []
+    goods = snapshot.read(folder / STATE, agent.saved())
+    agent.restore(goods)
+    curve: list[Figures] = goods.facts["curve"]
+    return curve
+
+
+def _table(curve: list[Figures]) -> bytes:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=["unit", *curve[0]], lineterminator="\n")
+    writer.writeheader()
+    for unit, figures in enumerate(curve, start=1):
+        writer.writerow({"unit": unit} | {name: f"{each:.7g}" for name, each in figures.items()})
+    return text.getvalue().encode()
+
+
+def _dials(run: Run, agent: Learner, hear: Hear) -> tuple[Validated, ...]:
+    settings = run.settings
+    if not isinstance(settings, PlusSettings):
+        return ()
+    return validation.validated(
+        agent.architecture,
+        agent.served(),
+        run.scenario,
+        settings.dials.draw,
+        settings.targets,
+        seed=VALIDATION_SEED,
+        episodes=settings.validation,
+        hear=lambda share: hear("validation", share * run.units, {}),
+    )
+
+
+def _manifest(run: Run, agent: Learner, dials: tuple[Validated, ...]) -> Manifest:
+    low, high = agent.envelope()
+    multiplier = agent.multiplier
+    default = None
+    if isinstance(run.settings, PlusSettings):
+        ceilings = run.settings.default
+        default = Default(ceilings.miss_rate, ceilings.latency)
+    elif multiplier is None:
+        raise TypeError("a method without a dial has a multiplier")
+    description = run.description()
+    manifest = Manifest(
+        method=run.method,
+        scenario=run.scenario,
+        architecture=agent.architecture,
+        inputs=agent.inputs,
+        rho=multiplier.ceiling if multiplier and multiplier.step else None,
+        multiplier=multiplier.value if multiplier else None,
+        seed=run.seed,
+        training={"units": run.units, "settings": description["settings"]},
+        envelope={
+            name: (float(lowest), float(highest))
+            for name, lowest, highest in zip(OBSERVATION, low, high, strict=True)
+        },
+        evaluation={},
+        code_version=holdfast.__version__,
+        dials=dials,
+        default=default,
+    )
+    return replace(manifest, evaluation=_report(run, manifest, agent))
+
+
+def _report(run: Run, manifest: Manifest, agent: Learner) -> dict[str, Any]:
+    """Return what the policy achieves, with its dial at the default if that can be kept."""
+    try:
+        policy = checkpoint.Checkpoint(manifest, agent.served()).policy()
+    except InputError as error:
+        return {"refused": str(error)}
+    tally = evaluate(policy, run.scenario, episodes=VALIDATION_EPISODES, seed=VALIDATION_SEED)
+    found = measure(tally)
+    return {"episodes": VALIDATION_EPISODES, "seed": VALIDATION_SEED} | {
+        name: asdict(getattr(found, name)) for name in ("gas", "latency", "miss_rate")
+    }
+
+
+class _Events:
+    """Figures as TensorBoard reads them; after a resumption the later ones are written anew."""
+
+    def __init__(self, folder: Path, done: int) -> None:
+        from tensorboardX import SummaryWriter  # noqa: PLC0415 - slow to import
+
+        self._writer = SummaryWriter(str(folder / "events"), purge_step=done or None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._writer.close()
+
+    def write(self, unit: int, figures: Figures) -> None:
+        for name, value in figures.items():
+            group = "losses" if name == "loss" else "charts"
+            self._writer.add_scalar(f"{group}/{name}", value, unit)
