@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 CEILING = 0.05  # rho-bar of every experiment but the frontier
+HIGHEST_MULTIPLIER = 200.0  # lambda-max
 
 
 class Published(NamedTuple):
