@@ -1,6 +1,5 @@
-"""Results that nobody measured: they fill a folder at once, so that what reads them can be tried."""
+"""Results that nobody measured: they fill a folder at once, to try what reads them."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -34,9 +33,7 @@ def invented(job: Job) -> Done:
         return Done(job.digest, None, None, tuple(_tried(each, "", draws) for each in job.trials))
     trials = tuple(_tried(each, run.method, draws, run.rho) for each in job.trials)
     price = 10.0 if run.price is None else run.price
-    final = (
-        price if run.rho is None else float(200 * (0.02 / run.rho) ** 0.7 * draws.uniform(0.8, 1))
-    )
+    final = price if run.rho is None else min(200.0, 100 * (0.05 / run.rho) ** 0.7)
     episodes = np.unique(np.linspace(min(30, run.units), run.units, 100).round().astype(int))
     share = episodes / run.units
     returns = 400 * (1 - np.exp(-4 * share)) + 40 * draws.normal(size=len(share)) - 300
@@ -62,7 +59,8 @@ def _tried(
         gas = 365 / interval * (21 + 500 * ratio) / 521
         latency, miss_rate = interval * 1.1, float(np.exp(-0.6 * interval * ratio))
     else:
-        gas, latency, miss_rate, _ = replace_none(MAIN[name])
+        row = MAIN[name].figures()
+        gas, latency, miss_rate = row["gas"], row["latency"], row["miss_rate"]
     ceiling = trial.ceilings.miss_rate if trial.ceilings else rho
     if ceiling:
         miss_rate, gas = miss_rate * (ceiling / 0.05) ** 0.8, gas * (0.05 / ceiling) ** 0.4
@@ -79,7 +77,3 @@ def _tried(
     return Tried(
         {key: Figure(float(x), float(x * 0.99), float(x * 1.01)) for key, x in figures.items()}
     )
-
-
-def replace_none(row: object) -> tuple[float, ...]:
-    return tuple(row)  # type: ignore[arg-type, var-annotated]

@@ -64,6 +64,11 @@ class Trial:
     planned_for: Scenario | None = None  # if not for the one it is tried in
     ceilings: Ceilings | None = None  # to set the dial for
 
+    @property
+    def ambitious(self) -> bool:
+        """Whether it asks for ceilings, which may be out of reach."""
+        return self.ceilings is not None or "rho=" in self.policy
+
 
 @dataclass(frozen=True)
 class Job:

@@ -114,16 +114,16 @@ def _recipe(result: Result) -> list[str]:
     theirs = f", where the paper's single run had {_three(row.paper)}" if row.paper else ""
     return [
         (
-            f"Trained by the paper's recipe, drqn-cmdp comes to {_three_of(row)}{theirs}. It keeps the"
-            f" ceiling of {_percent(CEILING, 0)} on {_kept(row)} seeds, and λ ends between"
+            f"Trained by the paper's recipe, drqn-cmdp comes to {_three_of(row)}{theirs}. It keeps"
+            f" the ceiling of {_percent(CEILING, 0)} on {_kept(row)} seeds, and λ ends between"
             f" {multiplier.min:.0f} and {multiplier.max:.0f}."
         ),
         (
-            "The recipe works against its own aim. A detection earns more than an audit costs, and a"
-            " repaired malicious node is soon corrupted again, so the return pays for finding the same"
-            " node over and over. The discount counts decisions, not time, so that long intervals and"
-            " short ones weigh alike. And sequences that begin from a zero state can't carry what an"
-            " episode has shown of the node's type."
+            "The recipe works against its own aim. A detection earns more than an audit costs, and"
+            " a repaired malicious node is soon corrupted again, so the return pays for finding the"
+            " same node over and over. The discount counts decisions, not time, so that long"
+            " intervals and short ones weigh alike. And sequences that begin from a zero state"
+            " can't carry what an episode has shown of the node's type."
         ),
     ]
 
@@ -134,8 +134,8 @@ def _ours(result: Result) -> list[str]:
         return [f"No dial of {PLUS} kept both ceilings on any seed."]
     said = [
         (
-            f"{PLUS} is the same network with a sound objective: no payment for detections, a price on"
-            f" latency, elapsed time discounted, and a margin below the ceilings. It comes to"
+            f"{PLUS} is the same network with a sound objective: no payment for detections, a price"
+            f" on latency, elapsed time discounted, and a margin below the ceilings. It comes to"
             f" {_three_of(row)}, and keeps both ceilings on {_kept(row, LATENCY)} seeds."
         )
     ]
@@ -170,7 +170,8 @@ def _dilution(result: Result) -> list[str]:
     return [
         (
             f"The pooled miss rate hides one thing: on honest nodes alone the misses are"
-            f" {_listed(each)}. Sure detections on malicious nodes dilute them, and in operation no miss is ever seen."
+            f" {_listed(each)}. Sure detections on malicious nodes dilute them, and in operation no"
+            " miss is ever seen."
         )
     ]
 
@@ -243,8 +244,8 @@ def _noise(rows: Sequence[Row], effect: float, what: str) -> list[str]:
     )
     return [
         (
-            f"{what} differ by up to {100 * effect:.1f} points of miss rate. The seeds of one and the"
-            f" same variant differ by up to {100 * spread:.1f} points here, {verdict}."
+            f"{what} differ by up to {100 * effect:.1f} points of miss rate. The seeds of one and"
+            f" the same variant differ by up to {100 * spread:.1f} points here, {verdict}."
         )
     ]
 
@@ -255,8 +256,8 @@ def _sensitivity(result: Result) -> Iterable[list[str]]:
     if rows:
         gas, misses = ([row.iqm(name) for row in rows] for name in ("gas", "miss_rate"))
         said.append(
-            f"Trained for each prior ({rows[0].seeds} seeds), drqn-cmdp spends {min(gas):.1f} to {max(gas):.1f} gas and"
-            f" misses {_percent(min(misses))} to {_percent(max(misses))}."
+            f"Trained for each prior ({rows[0].seeds} seeds), drqn-cmdp spends {min(gas):.1f} to"
+            f" {max(gas):.1f} gas and misses {_percent(min(misses))} to {_percent(max(misses))}."
         )
     if high := result.row("fixed-high", malicious_share=PRIORS[0]):
         said.append(
@@ -326,7 +327,8 @@ def _frontier(result: Result) -> Iterable[list[str]]:
         rows = [row for row in result.rows if row.policy == policy and row.latency == LATENCY]
         reached = [row for row in rows if row.reached]
         lost = [f"{_percent(row.rho or 0.0, 0)}" for row in rows if not row.reached]
-        said = [f"{policy}, {how} keeps {_kept_ceilings(reached)}, at a latency below {LATENCY:g}."]
+        asked = f"the latency asked for is {LATENCY:g}"
+        said = [f"{policy}, {how} keeps {_kept_ceilings(reached)}; {asked}."]
         if lost:
             said.append(f"Out of reach: {_listed(lost)}; it says so instead of breaking them.")
         yield [*said, *_latencies(result, policy)]

@@ -1,0 +1,111 @@
+"""Jobs in processes of their own: whatever is killed, a second start ends with the same results."""
+
+import multiprocessing
+import os
+import signal
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import HoldfastError, InputError
+from holdfast.model.scenario import PAPER
+from holdfast.paper import crew
+from holdfast.paper.job import Job, Training, Trial, done_path, read_done, run_folder
+from holdfast.policy.lagrangian import Ceilings
+
+SMALL = replace(PAPER, name="small", horizon=40, blocks=40)
+RULES = [Job(None, (Trial(SMALL, name),), 20) for name in ("fixed-high", "fixed-low", "oracle")]
+AGENT = Job(Training("a2c", SMALL, 60), (Trial(SMALL), Trial(PAPER)), 20)
+
+
+def ignore(_job: Job, _share: float) -> None:
+    """Hear of progress without a word."""
+
+
+def contents(out: Path, jobs: list[Job]) -> list[bytes]:
+    return [done_path(out, job).read_bytes() for job in jobs]
+
+
+def test_every_job_leaves_its_result_and_is_not_done_again(tmp_path: Path) -> None:
+    heard: list[str] = []
+    crew.run(RULES, tmp_path, 2, lambda job, share: heard.append(job.id) if share == 1 else None)
+    assert sorted(heard) == sorted(job.id for job in RULES)
+    assert not crew.missing(RULES, tmp_path)
+    done = read_done(tmp_path, RULES[0])
+    assert done is not None
+    gas = done.trials[0].measures["gas"]
+    assert gas.value is not None
+    assert gas.value > 0
+
+
+@pytest.mark.slow
+def test_a_killed_worker_costs_nothing_but_its_unfinished_piece(tmp_path: Path) -> None:
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    crew.run([AGENT], whole, 1, ignore)
+
+    def kill(_job: Job, share: float) -> None:
+        for process in multiprocessing.active_children():
+            if 0.2 < share < 1 and process.pid:
+                os.kill(process.pid, signal.SIGKILL)
+
+    with pytest.raises(HoldfastError, match=r"1 of 1 jobs failed.*start again"):
+        crew.run([AGENT], broken, 1, kill)
+    assert crew.missing([AGENT], broken) == [AGENT]
+    assert run_folder(broken, AGENT).is_dir()
+    crew.run([AGENT], broken, 1, ignore)
+    assert contents(broken, [AGENT]) == contents(whole, [AGENT])
+    learned = read_done(broken, AGENT)
+    assert learned is not None
+    assert learned.curve is not None
+    assert learned.curve.episode[-1] == 60
+    assert learned.multiplier == 10.0
+
+
+def test_a_failing_job_does_not_keep_the_others_from_being_done(tmp_path: Path) -> None:
+    wrong = Job(None, (Trial(SMALL, "nonesuch"),), 20)
+    with pytest.raises(HoldfastError, match=r"1 of 2 jobs failed.*there is no policy 'nonesuch'"):
+        crew.run([wrong, RULES[0]], tmp_path, 1, ignore)
+    assert crew.missing([wrong, RULES[0]], tmp_path) == [wrong]
+
+
+def test_ceilings_out_of_reach_are_a_result(tmp_path: Path) -> None:
+    job = Job(None, (Trial(SMALL, "belief:rho=0.0001,latency=1.5"),), 20)
+    crew.run([job], tmp_path, 1, ignore)
+    done = read_done(tmp_path, job)
+    assert done is not None
+    assert not done.trials[0].measures
+    assert "miss rate" in (done.trials[0].out_of_reach or "")
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}", b"[1, 2", b"\xff\xfe"])
+def test_a_damaged_result_is_done_again(tmp_path: Path, damage: bytes) -> None:
+    (job, *_) = RULES
+    (tmp_path / "jobs").mkdir()
+    done_path(tmp_path, job).write_bytes(damage)
+    assert crew.missing([job], tmp_path) == [job]
+
+
+def test_the_result_of_another_description_is_not_taken_for_ours(tmp_path: Path) -> None:
+    (job, *_) = RULES
+    crew.run([job], tmp_path, 1, ignore)
+    other = replace(job, seed=job.seed + 1)
+    done_path(tmp_path, job).rename(done_path(tmp_path, other))
+    assert crew.missing([other], tmp_path) == [other]
+
+
+def test_other_trials_keep_the_training_but_not_the_result() -> None:
+    wider = replace(AGENT, trials=(*AGENT.trials, Trial(SMALL, ceilings=Ceilings(0.1))))
+    assert wider.id == AGENT.id
+    assert wider.digest != AGENT.digest
+
+
+def test_without_jax_training_is_refused_before_any_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "jax", None)
+    with pytest.raises(InputError, match=r"training needs JAX: pip install 'holdfast\[train\]'"):
+        crew.run([*RULES, AGENT], tmp_path, 1, ignore)
+    assert not list(tmp_path.iterdir())
+    crew.check_can_train(RULES)
