@@ -137,7 +137,7 @@ def _dials(run: Run, agent: Learner, hear: Hear) -> tuple[Validated, ...]:
         agent.architecture,
         agent.served(),
         run.scenario,
-        settings.dials.draw,
+        settings.dials.around,
         settings.targets,
         seed=VALIDATION_SEED,
         episodes=settings.validation,
