@@ -1,6 +1,7 @@
 """A picture of policies side by side: the gas-miss plane and the time to detection."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from holdfast.sim.measures import WITHIN, Measures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 FORMATS = ("svg", "png")
 
@@ -37,17 +39,16 @@ def check_can_draw(path: Path) -> None:
 def draw(results: Mapping[str, tuple[Measures, FloatArray]], title: str, path: Path) -> None:
     """Draw each policy's measures and its share of events still undetected by unit."""
     check_can_draw(path)
-    from matplotlib import rc_context  # noqa: PLC0415 - an optional extra
-    from matplotlib.figure import Figure  # noqa: PLC0415
+    from matplotlib.figure import Figure  # noqa: PLC0415 - an optional extra
     from matplotlib.lines import Line2D  # noqa: PLC0415
 
-    with rc_context({"svg.hashsalt": "holdfast", "font.size": 10, "axes.axisbelow": True}):
+    with house_style():
         figure = Figure(figsize=(10, 4.8), layout="constrained")
         plane, curve = figure.subplots(1, 2)
         _draw_plane(plane, [measures for measures, _ in results.values()])
         _draw_curve(curve, [shares for _, shares in results.values()])
         figure.suptitle(title, fontsize=12)
-        keys = [Line2D([], [], label=name, **_key(i)) for i, name in enumerate(results)]
+        keys = [Line2D([], [], label=name, **key(i)) for i, name in enumerate(results)]
         rows = -(-len(keys) // 5)
         figure.legend(
             handles=keys,
@@ -56,11 +57,24 @@ def draw(results: Mapping[str, tuple[Measures, FloatArray]], title: str, path: P
             frameon=False,
             handlelength=3,
         )
-        kind = path.suffix.removeprefix(".").lower()
-        # A date in the file would make every drawing of the same figures another file.
-        metadata = {"Date": None} if kind == "svg" else None
-        with atomic.replacing(path) as draft:
-            figure.savefig(draft, format=kind, dpi=150, metadata=metadata)
+        save(figure, path)
+
+
+@contextmanager
+def house_style() -> Iterator[None]:
+    """Draw and save within it: what is drawn twice is the same file twice."""
+    from matplotlib import rc_context  # noqa: PLC0415 - an optional extra
+
+    with rc_context({"svg.hashsalt": "holdfast", "font.size": 10, "axes.axisbelow": True}):
+        yield
+
+
+def save(figure: "Figure", path: Path) -> None:
+    kind = path.suffix.removeprefix(".").lower()
+    # A date in the file would make every drawing of the same figures another file.
+    metadata = {"Date": None} if kind == "svg" else None
+    with atomic.replacing(path) as draft:
+        figure.savefig(draft, format=kind, dpi=150, metadata=metadata)
 
 
 def _draw_plane(axes: "Axes", measures: Sequence[Measures]) -> None:
@@ -73,18 +87,18 @@ def _draw_plane(axes: "Axes", measures: Sequence[Measures]) -> None:
             yerr=[[100 * (miss.value - miss.low)], [100 * (miss.high - miss.value)]],
             capsize=3,
             elinewidth=1,
-            **_key(index) | {"linestyle": "none"},
+            **key(index) | {"linestyle": "none"},
         )
     axes.set_xscale("log")
     axes.set_ylim(bottom=0)
-    _label_decades(axes, [found.gas.value for found in measures])
+    label_decades(axes, [found.gas.value for found in measures])
     axes.set_xlabel("gas per episode")
     axes.set_ylabel("miss rate (%)")
     axes.set_title("Cost and safety: lower left is better", fontsize=10, color=QUIET)
-    _tidy(axes)
+    tidy(axes)
 
 
-def _label_decades(axes: "Axes", values: list[float]) -> None:
+def label_decades(axes: "Axes", values: Sequence[float]) -> None:
     """Put 1, 2 and 5 of each decade on the axis, in plain figures."""
     low, high = min(values) / 1.6, max(values) * 1.6
     decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
@@ -101,17 +115,17 @@ def _draw_curve(axes: "Axes", shares: Sequence[FloatArray]) -> None:
     units = np.arange(reach + 1)
     for index, each in enumerate(shares):
         known = each[np.minimum(units, len(each) - 1)]
-        axes.step(units, 100 * known, where="post", **_key(index) | {"marker": ""})
+        axes.step(units, 100 * known, where="post", **key(index) | {"marker": ""})
     axes.set_xlim(0, reach)
     axes.set_ylim(0, 102)
     axes.set_xticks([0, *WITHIN, *range(60, reach + 1, 30)])
     axes.set_xlabel("time units since the true onset")
     axes.set_ylabel("corruption events still undetected (%)")
     axes.set_title("Time to detection: lower is better", fontsize=10, color=QUIET)
-    _tidy(axes)
+    tidy(axes)
 
 
-def _key(index: int) -> dict[str, Any]:
+def key(index: int) -> dict[str, Any]:
     """Return how the policy of this place is drawn."""
     return {
         "color": COLOURS[index % len(COLOURS)],
@@ -124,7 +138,7 @@ def _key(index: int) -> dict[str, Any]:
     }
 
 
-def _tidy(axes: "Axes") -> None:
+def tidy(axes: "Axes") -> None:
     axes.grid(color="#e4e4e4", linewidth=0.8)
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color("#999999")

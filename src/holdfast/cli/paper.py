@@ -1,0 +1,299 @@
+"""`holdfast paper`: the paper's tables and figures, as they ship or made anew."""
+
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+from rich.table import Table
+
+from holdfast.cli import terminal
+from holdfast.cli.terminal import Json
+from holdfast.errors import InputError
+
+if TYPE_CHECKING:
+    from holdfast.paper.crew import Tell
+    from holdfast.paper.experiments import Effort
+    from holdfast.paper.job import Job
+    from holdfast.paper.result import Result
+
+app = typer.Typer(
+    no_args_is_help=True, help="Show the paper's tables and figures, or make them anew."
+)
+
+SEEDS, SEEDS_OF_A_TASTE = 5, 2
+EPISODES_OF_A_TASTE = 100
+WIDTH = 132
+
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Make the results anew in this folder, or go on there; else show those that ship.",
+    ),
+]
+Seeds = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help=f"Training seeds: {SEEDS}, with --quick {SEEDS_OF_A_TASTE}.", show_default=False
+    ),
+]
+Jobs = Annotated[
+    int | None, typer.Option(min=1, help="Jobs at once: one for each core.", show_default=False)
+]
+Quick = Annotated[
+    bool, typer.Option("--quick", help="A minute's taste, hardly trained: not a result.")
+]
+
+
+class World(StrEnum):
+    """The scenarios of the main comparison."""
+
+    PAPER = "paper"
+    DRIFT = "drift"
+
+
+@app.command()
+def table1(
+    scenario: Annotated[World, typer.Option(help="The world of the comparison.")] = World.PAPER,
+    out: Out = None,
+    seeds: Seeds = None,
+    jobs: Jobs = None,
+    quick: Quick = False,
+    as_json: Json = False,
+) -> None:
+    """Compare all methods, rules and references: the paper's main table.
+
+    Example: holdfast paper table1 --scenario drift
+    """
+    _present([f"table1-{scenario}"], out, seeds, jobs, quick=quick, as_json=as_json)
+
+
+@app.command()
+def decomposition(
+    out: Out = None,
+    seeds: Seeds = None,
+    jobs: Jobs = None,
+    quick: Quick = False,
+    as_json: Json = False,
+) -> None:
+    """Tell recurrence and adaptive λ apart, each with and without the other.
+
+    Example: holdfast paper decomposition --out results
+    """
+    _present(["decomposition"], out, seeds, jobs, quick=quick, as_json=as_json)
+
+
+@app.command()
+def ablation(
+    out: Out = None,
+    seeds: Seeds = None,
+    jobs: Jobs = None,
+    quick: Quick = False,
+    as_json: Json = False,
+) -> None:
+    """Take parts of DRQN-CMDP away, one at a time.
+
+    Example: holdfast paper ablation --json
+    """
+    _present(["ablation"], out, seeds, jobs, quick=quick, as_json=as_json)
+
+
+@app.command()
+def sensitivity(
+    out: Out = None,
+    seeds: Seeds = None,
+    jobs: Jobs = None,
+    quick: Quick = False,
+    as_json: Json = False,
+) -> None:
+    """Train and try with fewer and with more malicious nodes.
+
+    Example: holdfast paper sensitivity --out results --seeds 3
+    """
+    _present(["sensitivity"], out, seeds, jobs, quick=quick, as_json=as_json)
+
+
+@app.command()
+def shift(
+    out: Out = None,
+    seeds: Seeds = None,
+    jobs: Jobs = None,
+    quick: Quick = False,
+    as_json: Json = False,
+) -> None:
+    """Try, with fewer and more malicious nodes, what was trained for the usual share.
+
+    Example: holdfast paper shift --quick
+    """
+    _present(["shift"], out, seeds, jobs, quick=quick, as_json=as_json)
+
+
+@app.command()
+def frontier(
+    out: Out = None,
+    seeds: Seeds = None,
+    jobs: Jobs = None,
+    quick: Quick = False,
+    as_json: Json = False,
+) -> None:
+    """Ask for tighter and looser ceilings on misses and on latency.
+
+    Example: holdfast paper frontier
+    """
+    _present(["frontier"], out, seeds, jobs, quick=quick, as_json=as_json)
+
+
+@app.command(name="all")
+def every(
+    out: Out = None,
+    seeds: Seeds = None,
+    jobs: Jobs = None,
+    quick: Quick = False,
+    as_json: Json = False,
+) -> None:
+    """Do all of the above, and write the report.
+
+    It takes many hours on two cores. Stop it whenever you like: it goes on where it was.
+
+    Example: holdfast paper all --out results
+    """
+    from holdfast.paper.experiments import EXPERIMENTS  # noqa: PLC0415 - NumPy is slow to load
+
+    _present(list(EXPERIMENTS), out, seeds, jobs, quick=quick, as_json=as_json, together=True)
+
+
+@app.command()
+def report(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="A folder with results.")],
+    as_json: Json = False,
+) -> None:
+    """Write report.html from whatever results the folder holds.
+
+    Example: holdfast paper report --out results
+    """
+    from holdfast.paper import publication  # noqa: PLC0415 - NumPy is slow to load
+
+    path = publication.write_report(out)
+    if as_json:
+        terminal.print_json({"report": str(path)})
+    else:
+        terminal.say(f"wrote {path}")
+
+
+def _present(
+    experiments: list[str],
+    out: Path | None,
+    seeds: int | None,
+    jobs: int | None,
+    *,
+    quick: bool,
+    as_json: bool,
+    together: bool = False,
+) -> None:
+    from holdfast.paper.experiments import Effort  # noqa: PLC0415 - NumPy is slow to load
+    from holdfast.paper.job import EPISODES  # noqa: PLC0415
+    from holdfast.paper.result import shipped  # noqa: PLC0415
+
+    if out or quick:
+        effort = Effort(
+            seeds=seeds or (SEEDS_OF_A_TASTE if quick else SEEDS),
+            episodes=EPISODES_OF_A_TASTE if quick else EPISODES,
+            taste=quick,
+        )
+        results = _made(experiments, effort, out, jobs)
+    elif seeds or jobs:
+        raise InputError("--seeds and --jobs are for results made anew: add --out DIR or --quick")
+    else:
+        results = [shipped(experiment) for experiment in experiments]
+    if as_json:
+        found = {result.experiment: asdict(result) for result in results}
+        (only, *_) = found.values()
+        terminal.print_json({"experiments": found} if together else only)
+    else:
+        for result in results:
+            _print(result)
+
+
+def _made(
+    experiments: list[str], effort: "Effort", out: Path | None, workers: int | None
+) -> list["Result"]:
+    """Do what is missing in the folder, or all in a passing one."""
+    from holdfast.paper import crew, publication  # noqa: PLC0415 - NumPy is slow to load
+    from holdfast.paper.experiments import Programme  # noqa: PLC0415
+    from holdfast.paper.result import gather  # noqa: PLC0415
+
+    with tempfile.TemporaryDirectory(prefix="holdfast-") as passing:
+        folder = out or Path(passing)
+        if out:
+            publication.check_can_publish(out)
+        jobs = Programme(effort).jobs(experiments)
+        todo = crew.missing(jobs, folder)
+        with _watching(todo) as tell:
+            crew.run(todo, folder, workers or len(crew.cores()), tell)
+        results = [gather(experiment, effort, folder) for experiment in experiments]
+        if out:
+            publication.publish(results, out)
+        return results
+
+
+@contextmanager
+def _watching(jobs: Sequence["Job"]) -> Iterator["Tell"]:
+    """Show on stderr how far the jobs are: a bar on a terminal, else a line for each."""
+    total = sum(job.seconds for job in jobs)
+    shares: dict[str, float] = {}
+    weights = {job.id: job.seconds for job in jobs}
+    begun = time.monotonic()
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[left]}"))
+    bar = Progress(*columns, console=terminal.messages, disable=not sys.stderr.isatty())
+
+    def tell(job: "Job", share: float) -> None:
+        shares[job.id] = share
+        elapsed = time.monotonic() - begun
+        done = sum(weights[name] * each for name, each in shares.items())
+        left = f"{_span(elapsed)} elapsed, about {_span(elapsed * (total - done) / done)} left"
+        finished = sum(each == 1 for each in shares.values())
+        bar.update(task, completed=done, left=left, description=f"{finished} of {len(jobs)} jobs")
+        if share == 1 and not sys.stderr.isatty():
+            typer.echo(f"{finished} of {len(jobs)} jobs, {left}: {job.id}", err=True)
+
+    with bar:
+        task = bar.add_task(f"0 of {len(jobs)} jobs", total=total, left="")
+        yield tell
+
+
+def _span(seconds: float) -> str:
+    return str(timedelta(seconds=round(seconds)))
+
+
+def _print(result: "Result") -> None:
+    from holdfast.paper import table  # noqa: PLC0415 - NumPy is slow to load
+
+    warning = table.warning(result)
+    shown = Table(
+        title="\n".join(filter(None, (warning, table.title(result)))),
+        caption="\n".join(filter(None, (table.caption(result), table.EXPLAINED, warning))),
+        title_justify="left",
+        caption_justify="left",
+        title_style="bold red" if warning else None,
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+    )
+    for heading in table.HEADINGS:
+        shown.add_column(heading, justify="left" if heading == "policy" else "right")
+    for row in result.rows:
+        if not table.is_constant(row):
+            cells = table.cells(result, row)
+            shown.add_row(*(f"{cell.text}\n[dim]{cell.interval}[/dim]" for cell in cells))
+    # A file or a pipe has no width that a table would have to fit.
+    Console(width=None if sys.stdout.isatty() else WIDTH).print(shown)

@@ -1,0 +1,232 @@
+"""The experiments of the paper: which policies stand in which rows, and what jobs that makes.
+
+A training run that several experiments need is one job, tried in all that any of them asks for.
+So a job stays the same whichever experiments are asked for, and is done once.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from holdfast.errors import InputError
+from holdfast.model.action import GRID
+from holdfast.model.scenario import DRIFT, PAPER, Scenario
+from holdfast.paper.job import EPISODES, Job, Training, Trial
+from holdfast.paper.published import CEILING
+from holdfast.policy.lagrangian import Ceilings
+
+RULES = ("fixed-high", "fixed-low", "heuristic", "bayesian", "oracle")
+AGENTS = ("dqn", "double-dqn", "dueling-dqn", "d3qn", "ppo", "a2c", "ppo-lagrangian", "drqn-cmdp")
+PLUS = "drqn-cmdp-plus"
+
+LATENCY = 9.1  # what the paper's DRQN-CMDP has: the ceiling that ours is held to
+PRIORS = (0.1, 0.3, 0.5)
+RHOS = (0.01, 0.03, 0.05, 0.08, 0.10, 0.15)
+LATENCIES = (6.0, 9.0, 12.0)
+CEILINGS = Ceilings(CEILING, LATENCY)
+FRONTIER = (
+    *(Ceilings(rho, LATENCY) for rho in RHOS),
+    *(Ceilings(CEILING, latency) for latency in LATENCIES),
+)
+
+LONG, SHORT = 600, 500  # units of training
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is trained and tried."""
+
+    seeds: int = 5
+    episodes: int = EPISODES
+    taste: bool = False  # hardly trained at all: the figures mean nothing
+
+    def units(self, method: str, usual: int) -> int:
+        if self.taste:
+            return 4 if method == PLUS else 20
+        return usual
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row to come: a policy, how it is trained, the trial it has to stand."""
+
+    policy: str
+    trial: Trial
+    training: Training | None = None  # for every seed; None for what needs no training
+    variant: str = ""
+    rho: float | None = None  # the ceilings it is made for
+    latency: float | None = None
+
+
+def table1(scenario: Scenario, effort: Effort) -> list[Line]:
+    """Return the main comparison, with references and all constant actions beside it."""
+    agents = [_agent(method, scenario, effort) for method in AGENTS]
+    plus = _plus(scenario, scenario, CEILINGS, effort)
+    planned = [_belief(scenario, CEILINGS), _clairvoyant(scenario)]
+    if scenario is not PAPER:
+        planned.append(_belief(scenario, CEILINGS, planned_for=PAPER))
+    constants = [
+        _rule(f"constant:{action.interval},{action.ratio:.2f}", scenario)
+        for action in map(GRID.action, range(GRID.size))
+    ]
+    return [*(_rule(name, scenario) for name in RULES), *agents, plus, *planned, *constants]
+
+
+def decomposition(effort: Effort) -> list[Line]:
+    """Return recurrence and adaptive lambda, each with and without the other."""
+    return [
+        _short(policy, method, variant, effort, **change)
+        for policy, method in (("d3qn", "d3qn"), ("drqn", "drqn-cmdp"))
+        for variant, change in (("fixed λ = 50", {"price": 50.0}), ("adaptive λ", {"rho": CEILING}))
+    ]
+
+
+def ablation(effort: Effort) -> list[Line]:
+    """Return DRQN-CMDP whole, and without each of its parts."""
+    adaptive = {"rho": CEILING}
+
+    def masked(signal: str) -> Line:
+        variant = f"no {signal.replace('_', ' ')}"
+        return _short("drqn-cmdp", "drqn-cmdp", variant, effort, masked=(signal,), **adaptive)
+
+    return [
+        _short("drqn-cmdp", "drqn-cmdp", "full", effort, **adaptive),
+        _short("drqn-cmdp", "drqn-cmdp", "λ = 0", effort, price=0.0),
+        masked("reputation"),
+        masked("consecutive_failures"),
+        _short("d3qn", "d3qn", "no recurrence", effort, **adaptive),
+        _short("d3qn", "d3qn", "8 frames for recurrence", effort, frames=8, **adaptive),
+    ]
+
+
+def sensitivity(effort: Effort) -> list[Line]:
+    """Return what is trained or planned for each prior, and what is not."""
+    lines = []
+    for prior in PRIORS:
+        world = with_prior(prior)
+        lines += [
+            _rule("fixed-high", world),
+            _rule("fixed-low", world),
+            _agent("drqn-cmdp", world, effort),
+            _plus(PAPER, world, CEILINGS, effort),
+            _belief(world, CEILINGS),
+        ]
+    return lines
+
+
+def shift(effort: Effort) -> list[Line]:
+    """Return what was trained at one prior, at all three."""
+    trained = _agent("drqn-cmdp", PAPER, effort)
+    moved = [replace(trained, trial=Trial(with_prior(prior))) for prior in PRIORS]
+    return [*moved, *(_plus(PAPER, with_prior(prior), CEILINGS, effort) for prior in PRIORS)]
+
+
+def frontier(effort: Effort) -> list[Line]:
+    """Return one training for each ceiling, one network for all, and the planner."""
+    return [
+        *(_agent("drqn-cmdp", PAPER, effort, rho) for rho in RHOS),
+        *(_plus(PAPER, PAPER, ceilings, effort) for ceilings in FRONTIER),
+        *(_belief(PAPER, ceilings) for ceilings in FRONTIER),
+    ]
+
+
+EXPERIMENTS: dict[str, Callable[[Effort], list[Line]]] = {
+    "table1-paper": lambda effort: table1(PAPER, effort),
+    "table1-drift": lambda effort: table1(DRIFT, effort),
+    "decomposition": decomposition,
+    "ablation": ablation,
+    "sensitivity": sensitivity,
+    "shift": shift,
+    "frontier": frontier,
+}
+
+
+def with_prior(prior: float) -> Scenario:
+    """Return the scenario `paper` with another share of malicious nodes."""
+    if prior == PAPER.malicious_share:
+        return PAPER
+    return replace(PAPER, name=f"paper-prior-{prior:g}", malicious_share=prior)
+
+
+@dataclass(frozen=True)
+class Programme:
+    """All experiments at one effort, as lines and as jobs."""
+
+    effort: Effort
+
+    def lines(self, experiment: str) -> list[Line]:
+        if experiment not in EXPERIMENTS:
+            known = ", ".join(EXPERIMENTS)
+            raise InputError(f"there is no experiment {experiment!r}: the known ones are {known}")
+        return EXPERIMENTS[experiment](self.effort)
+
+    def jobs(self, experiments: list[str]) -> list[Job]:
+        """Return each job once, in the order of the rows."""
+        found = {
+            job.id: job
+            for experiment in experiments
+            for line in self.lines(experiment)
+            for job in self.jobs_of(line)
+        }
+        return list(found.values())
+
+    def jobs_of(self, line: Line) -> list[Job]:
+        """Return a job for each seed, or one for what needs no training."""
+        if line.training is None:
+            return [Job(None, (line.trial,), self.effort.episodes)]
+        trials = self._trials[line.training]
+        seeds = range(self.effort.seeds)
+        trainings = [replace(line.training, seed=seed) for seed in seeds]
+        return [Job(training, trials, self.effort.episodes) for training in trainings]
+
+    @cached_property
+    def _trials(self) -> dict[Training, tuple[Trial, ...]]:
+        """Return by training all that any experiment tries it in."""
+        found: dict[Training, dict[Trial, None]] = {}
+        for experiment in EXPERIMENTS:
+            for line in self.lines(experiment):
+                if line.training:
+                    found.setdefault(line.training, {})[line.trial] = None
+        return {training: tuple(trials) for training, trials in found.items()}
+
+
+def _rule(name: str, scenario: Scenario) -> Line:
+    return Line(name, Trial(scenario, name))
+
+
+def _agent(method: str, scenario: Scenario, effort: Effort, rho: float = CEILING) -> Line:
+    training = Training(method, scenario, effort.units(method, LONG))
+    if method != "drqn-cmdp":
+        return Line(method, Trial(scenario), training)
+    return Line(method, Trial(scenario), replace(training, rho=rho), rho=rho)
+
+
+def _short(policy: str, method: str, variant: str, effort: Effort, **changes: object) -> Line:
+    training = Training(method, PAPER, effort.units(method, SHORT))
+    return Line(policy, Trial(PAPER), replace(training, **changes), variant)  # type: ignore[arg-type]
+
+
+def _plus(home: Scenario, world: Scenario, ceilings: Ceilings, effort: Effort) -> Line:
+    training = Training(
+        method=PLUS,
+        scenario=home,
+        units=effort.units(PLUS, LONG),
+        targets=FRONTIER if home is PAPER else (CEILINGS,),
+        validation=100 if effort.taste else None,
+    )
+    trial = Trial(world, ceilings=ceilings)
+    return Line(PLUS, trial, training, rho=ceilings.miss_rate, latency=ceilings.latency)
+
+
+def _belief(scenario: Scenario, ceilings: Ceilings, planned_for: Scenario | None = None) -> Line:
+    name = f"belief:rho={ceilings.miss_rate:g},latency={ceilings.latency:g}"
+    return Line(
+        f"belief@{planned_for.name}" if planned_for else "belief",
+        Trial(scenario, name, planned_for),
+        rho=ceilings.miss_rate,
+        latency=ceilings.latency,
+    )
+
+
+def _clairvoyant(scenario: Scenario) -> Line:
+    return Line("clairvoyant", Trial(scenario, f"clairvoyant:rho={CEILING:g}"), rho=CEILING)

@@ -1,0 +1,155 @@
+"""What there is to do, cut into jobs: a training run with all its trials, or the trial of a rule.
+
+A job is its description. The text of it is hashed into its name and into what it leaves behind,
+so that no result is taken for that of another job.
+"""
+
+import hashlib
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from holdfast import atomic
+from holdfast.errors import InputError
+from holdfast.model.scenario import Scenario
+from holdfast.paper.curve import Curve
+from holdfast.policy import document
+from holdfast.policy.lagrangian import Ceilings
+
+EPISODES = 2000
+EVALUATION_SEED = 4242  # never used for tuning
+MOST_BYTES = 1 << 22
+
+# Seconds that a unit of training takes on one core, roughly: long jobs start first.
+_SECONDS = {"drqn-cmdp": 0.25, "drqn-cmdp-plus": 0.4, "ppo": 0.05, "a2c": 0.05}
+_SECONDS_OF_OTHERS = 0.15
+_SECONDS_TO_PLAN = 20.0
+_SECONDS_TO_TRY = 2.0
+
+
+@dataclass(frozen=True)
+class Training:
+    """A method, what is changed of its settings, and for how long it learns where."""
+
+    method: str
+    scenario: Scenario
+    units: int  # episodes, or rounds of drqn-cmdp-plus
+    seed: int = 0
+    price: float | None = None  # a fixed lambda
+    rho: float | None = None  # the ceiling to which lambda adapts
+    masked: tuple[str, ...] = ()
+    frames: int = 1
+    targets: tuple[Ceilings, ...] = ()  # for which dials are validated
+    validation: int | None = None  # episodes for each of them, if not as many as usual
+
+    @property
+    def variant(self) -> str:
+        """Return in a few letters what is changed, for the names of folders."""
+        parts = [
+            f"price{self.price:g}" if self.price is not None else "",
+            f"rho{self.rho:g}" if self.rho is not None else "",
+            *(f"no-{name}" for name in self.masked),
+            f"frames{self.frames}" if self.frames > 1 else "",
+        ]
+        return "-".join(part for part in parts if part)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A policy put to the test in a scenario."""
+
+    scenario: Scenario
+    policy: str = ""  # its name; empty for the one that the job trains
+    planned_for: Scenario | None = None  # if not for the one it is tried in
+    ceilings: Ceilings | None = None  # to set the dial for
+
+
+@dataclass(frozen=True)
+class Job:
+    training: Training | None
+    trials: tuple[Trial, ...]
+    episodes: int = EPISODES
+    seed: int = EVALUATION_SEED
+
+    @cached_property
+    def text(self) -> bytes:
+        return document.dump(self)
+
+    @cached_property
+    def digest(self) -> str:
+        return hashlib.sha256(self.text).hexdigest()
+
+    @cached_property
+    def id(self) -> str:
+        """Return its name: that of a training stays the same whatever is tried afterwards."""
+        if run := self.training:
+            seed = f"seed{run.seed}"
+            words = [run.method, run.variant, run.scenario.name, str(run.units), seed]
+            content = document.dump(run)
+        else:
+            (trial,) = self.trials
+            home = trial.planned_for.name if trial.planned_for else ""
+            words = [trial.policy, home, trial.scenario.name, str(self.episodes)]
+            content = self.text
+        slug = re.sub(r"[^a-z0-9.]+", "-", "-".join(word for word in words if word))
+        return f"{slug}-{hashlib.sha256(content).hexdigest()[:8]}"
+
+    @property
+    def seconds(self) -> float:
+        """Return about how long it takes, to order jobs and to guess the rest."""
+        if run := self.training:
+            each = _SECONDS.get(run.method, _SECONDS_OF_OTHERS)
+            return run.units * each + _SECONDS_TO_TRY * len(self.trials)
+        planned = self.trials[0].policy.startswith(("belief", "clairvoyant"))
+        return _SECONDS_TO_PLAN if planned else _SECONDS_TO_TRY
+
+
+def read_job(text: bytes) -> Job:
+    return document.read(Job, document.parse(text))
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A measure of one trial with its 95 % interval over episodes; null where there is none."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class Tried:
+    measures: dict[str, Figure]
+    out_of_reach: str | None = None  # why no trial was possible at these ceilings
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a job leaves behind."""
+
+    digest: str
+    multiplier: float | None  # the lambda that training ended with
+    curve: Curve | None
+    trials: tuple[Tried, ...]  # in the order of the job's
+
+
+def done_path(out: Path, job: Job) -> Path:
+    return out / "jobs" / f"{job.id}.json"
+
+
+def run_folder(out: Path, job: Job) -> Path:
+    return out / "runs" / job.id
+
+
+def read_done(out: Path, job: Job) -> Done | None:
+    """Return what the job left, or None if it is still to be done, or to be done again."""
+    path = done_path(out, job)
+    if not path.exists():
+        return None
+    try:
+        done = document.read(Done, document.parse(atomic.read(path, at_most=MOST_BYTES)))
+    except InputError:
+        return None
+    matches = done.digest == job.digest and len(done.trials) == len(job.trials)
+    return done if matches else None
