@@ -16,6 +16,7 @@ import holdfast
 from holdfast.cli import bench, pdp, terminal
 from holdfast.cli.demo import demo
 from holdfast.cli.evaluate import evaluate
+from holdfast.cli.train import train
 from holdfast.errors import HoldfastError
 
 INTERRUPTED = 130
@@ -32,6 +33,7 @@ app.add_typer(pdp.app, name="pdp")
 app.add_typer(bench.app, name="bench")
 app.command()(demo)
 app.command()(evaluate)
+app.command()(train)
 
 
 def _show_version(value: bool) -> None:
