@@ -1,5 +1,7 @@
 """The learned methods by name, with the settings that make each what it is."""
 
+from dataclasses import replace
+
 from holdfast.errors import InputError
 from holdfast.learn.gradient import GradientLearner, GradientSettings
 from holdfast.learn.learner import Learner
@@ -67,6 +69,21 @@ def settings_of(method: str, scenario: Scenario = PAPER) -> Settings:
         )
     found = METHODS[method]
     return PLUS.get(scenario.name, found) if isinstance(found, PlusSettings) else found
+
+
+def with_ceiling(method: str, rho: float) -> Settings:
+    """Return the settings of a method with a multiplier that adapts to this miss rate."""
+    settings = settings_of(method)
+    if isinstance(settings, PlusSettings):
+        raise InputError(
+            f"{method} is trained for every ceiling at once: its dial is turned at evaluation,"
+            f" as in --policy DIR:rho={rho:g}"
+        )
+    if not settings.multiplier.step:
+        raise InputError(f"{method} has a fixed multiplier: it takes no ceiling rho")
+    if not 0 < rho < 1:
+        raise InputError(f"rho must lie between 0 and 1, not at {rho:g}")
+    return replace(settings, multiplier=adaptive(rho))
 
 
 def learner(settings: Settings, scenario: Scenario, seed: int, units: int) -> Learner:
