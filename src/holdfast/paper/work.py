@@ -77,7 +77,7 @@ def run_of(training: Training) -> "Run":
         scenario=training.scenario,
         seed=training.seed,
         units=training.units,
-        settings=replace(settings_of(training.method), **changes),
+        settings=replace(settings_of(training.method, training.scenario), **changes),
     )
 
 
