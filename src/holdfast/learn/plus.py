@@ -8,7 +8,7 @@ number of decisions, and the horizon does not end anything: the node lives on.
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -61,6 +61,11 @@ class DialRange:
         """Return dials with these ceilings, or the highest latency, at different prices."""
         latency = self.latency[1] if ceilings.latency is None else ceilings.latency
         return self._priced(np.full(count, ceilings.miss_rate), np.full(count, latency), draws)
+
+    def only(self, ceilings: Ceilings) -> "DialRange":
+        """Return the same prices with these ceilings alone."""
+        rho, latency = ceilings.miss_rate, ceilings.latency or self.latency[1]
+        return replace(self, rho=(rho, rho), latency=(latency, latency))
 
     def _priced(
         self, rho: FloatArray, latency: FloatArray, draws: np.random.Generator

@@ -130,6 +130,7 @@ def frontier(effort: Effort) -> list[Line]:
     return [
         *(_agent("drqn-cmdp", PAPER, effort, rho) for rho in RHOS),
         *(_plus(PAPER, PAPER, ceilings, effort) for ceilings in FRONTIER),
+        _plus_alone(CEILINGS, effort),
         *(_belief(PAPER, ceilings) for ceilings in FRONTIER),
     ]
 
@@ -220,6 +221,13 @@ def _plus(home: Scenario, world: Scenario, ceilings: Ceilings, effort: Effort) -
     )
     trial = Trial(world, ceilings=ceilings)
     return Line(PLUS, trial, training, rho=ceilings.miss_rate, latency=ceilings.latency)
+
+
+def _plus_alone(ceilings: Ceilings, effort: Effort) -> Line:
+    """Return a network that learns these ceilings only, to see what serving all of them costs."""
+    line = _plus(PAPER, PAPER, ceilings, effort)
+    training = replace(line.training, targets=(ceilings,), alone=True) if line.training else None
+    return replace(line, training=training, variant="trained for this ceiling alone")
 
 
 def _belief(scenario: Scenario, ceilings: Ceilings, planned_for: Scenario | None = None) -> Line:
