@@ -16,6 +16,7 @@ import holdfast
 from holdfast.cli import bench, paper, pdp, terminal
 from holdfast.cli.demo import demo
 from holdfast.cli.evaluate import evaluate
+from holdfast.cli.train import train
 from holdfast.errors import HoldfastError
 
 INTERRUPTED = 130
@@ -33,6 +34,7 @@ app.add_typer(bench.app, name="bench")
 app.add_typer(paper.app, name="paper")
 app.command()(demo)
 app.command()(evaluate)
+app.command()(train)
 
 
 def _show_version(value: bool) -> None:

@@ -8,7 +8,7 @@ number of decisions, and the horizon does not end anything: the node lives on.
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -48,25 +48,37 @@ class DialRange:
 
     rho: tuple[float, float] = (0.02, 0.2)
     latency: tuple[float, float] = (4.0, 16.0)
-    miss_price: tuple[float, float] = (0.3, 6.0)
+    miss_price: tuple[float, float] = (0.3, 8.0)
     steepness: float = 1.5
     latency_price: tuple[float, float] = (0.001, 0.05)
 
     def draw(self, count: int, draws: np.random.Generator) -> FloatArray:
         """Return dials (count, 4), in the order of the fields of `policy.dial.Dial`."""
+        rho, latency = _between(self.rho, count, draws), _between(self.latency, count, draws)
+        return self._priced(rho, latency, draws)
 
-        def between(low: float, high: float) -> FloatArray:
-            return np.exp(draws.uniform(np.log(low), np.log(high), count))
+    def around(self, ceilings: Ceilings, count: int, draws: np.random.Generator) -> FloatArray:
+        """Return dials with these ceilings, or the highest latency, at different prices."""
+        latency = self.latency[1] if ceilings.latency is None else ceilings.latency
+        return self._priced(np.full(count, ceilings.miss_rate), np.full(count, latency), draws)
 
-        rho = between(*self.rho)
-        return np.column_stack(
-            (
-                (0.05 / rho) ** self.steepness * between(*self.miss_price),
-                between(*self.latency_price),
-                rho,
-                between(*self.latency),
-            )
-        )
+    def only(self, ceilings: Ceilings) -> "DialRange":
+        """Return the same prices with these ceilings alone."""
+        rho, latency = ceilings.miss_rate, ceilings.latency or self.latency[1]
+        return replace(self, rho=(rho, rho), latency=(latency, latency))
+
+    def _priced(
+        self, rho: FloatArray, latency: FloatArray, draws: np.random.Generator
+    ) -> FloatArray:
+        steep = (0.05 / rho) ** self.steepness
+        miss_price = steep * _between(self.miss_price, len(rho), draws)
+        latency_price = _between(self.latency_price, len(rho), draws)
+        return np.column_stack((miss_price, latency_price, rho, latency))
+
+
+def _between(ends: tuple[float, float], count: int, draws: np.random.Generator) -> FloatArray:
+    low, high = np.log(ends)
+    return np.exp(draws.uniform(low, high, count))
 
 
 @dataclass(frozen=True)
@@ -297,7 +309,7 @@ def _figures(sequence: Sequence, greedy: BoolArray) -> Figures:
         "gas": 365.0 * gas / units,
         "miss_rate": misses / max(encounters, 1.0),
         "latency": waiting / max(detections, 1.0),
-        "interval": units / greedy.sum() / len(sequence.actions),
+        "interval": units / sequence.interval[:, greedy].size,
     }
 
 

@@ -7,6 +7,7 @@ would have had without the interruption.
 import csv
 import io
 import json
+import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -64,12 +65,12 @@ class Run:
 
 def train(run: Run, folder: Path, hear: Hear = lambda _phase, _done, _figures: None) -> None:
     """Train, or go on training, in a folder; one that is finished is left as it is."""
-    _claim(run, folder)
-    if (folder / checkpoint.MANIFEST).exists():
+    if finished(run, folder):
         return
+    _claim(run, folder)
     agent = learner(run.settings, run.scenario, run.seed, run.units)
     curve = _resume(agent, folder)
-    with _Events(folder, len(curve)) as events:
+    with _Events(folder, curve) as events:
         saved = time.monotonic()
         while len(curve) < run.units:
             figures = agent.advance()
@@ -87,23 +88,31 @@ def train(run: Run, folder: Path, hear: Hear = lambda _phase, _done, _figures: N
     (folder / STATE).unlink()
 
 
+def finished(run: Run, folder: Path) -> bool:
+    """Return whether the folder holds the end of this run; refuse it if it is another's."""
+    ended = (folder / checkpoint.MANIFEST).exists()
+    if (folder / RUN).exists():
+        if atomic.read(folder / RUN, at_most=1 << 20) != _text(run):
+            raise InputError(f"{folder} holds another training: choose another folder")
+    elif ended:
+        raise InputError(f"{folder} holds a checkpoint already: choose another folder")
+    return ended
+
+
+def _text(run: Run) -> bytes:
+    return json.dumps(run.description(), indent=1, sort_keys=True).encode()
+
+
 def _claim(run: Run, folder: Path) -> None:
-    """Make the folder this run's own, or refuse it if it is another's."""
-    text = json.dumps(run.description(), indent=1, sort_keys=True).encode()
-    path = folder / RUN
+    """Make the folder this run's own, and clear away what a killed process left there."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(f"can't make the folder {folder}: {error.strerror}") from error
-    if path.exists():
-        if atomic.read(path, at_most=1 << 20) != text:
-            raise InputError(f"{folder} holds another training: choose another folder")
-    else:
-        if (folder / checkpoint.MANIFEST).exists():
-            raise InputError(f"{folder} holds a checkpoint already: choose another folder")
-        atomic.write(path, text)
     for name in (RUN, STATE, CURVE, checkpoint.WEIGHTS, checkpoint.MANIFEST):
         atomic.sweep(folder / name)
+    if not (folder / RUN).exists():
+        atomic.write(folder / RUN, _text(run))
 
 
 def _keep(agent: Learner, curve: list[Figures], folder: Path) -> None:
@@ -137,7 +146,7 @@ def _dials(run: Run, agent: Learner, hear: Hear) -> tuple[Validated, ...]:
         agent.architecture,
         agent.served(),
         run.scenario,
-        settings.dials.draw,
+        settings.dials.around,
         settings.targets,
         seed=VALIDATION_SEED,
         episodes=settings.validation,
@@ -185,17 +194,27 @@ def _report(run: Run, manifest: Manifest, agent: Learner) -> dict[str, Any]:
     tally = evaluate(policy, run.scenario, episodes=VALIDATION_EPISODES, seed=VALIDATION_SEED)
     found = measure(tally)
     return {"episodes": VALIDATION_EPISODES, "seed": VALIDATION_SEED} | {
-        name: asdict(getattr(found, name)) for name in ("gas", "latency", "miss_rate")
+        name: {key: value if math.isfinite(value) else None for key, value in figure.items()}
+        for name, figure in asdict(found).items()
+        if name in ("gas", "latency", "miss_rate")
     }
 
 
 class _Events:
-    """Figures as TensorBoard reads them; after a resumption the later ones are written anew."""
+    """Figures as TensorBoard reads them.
 
-    def __init__(self, folder: Path, done: int) -> None:
+    A killed process leaves an unknown part of them behind, so they are written anew from the
+    curve, and the old files go: a new one of the same second would have the same name.
+    """
+
+    def __init__(self, folder: Path, curve: list[Figures]) -> None:
         from tensorboardX import SummaryWriter  # noqa: PLC0415 - slow to import
 
-        self._writer = SummaryWriter(str(folder / "events"), purge_step=done or None)
+        for left in (folder / "events").glob("events.out.tfevents.*"):
+            left.unlink()
+        self._writer = SummaryWriter(str(folder / "events"))
+        for unit, figures in enumerate(curve, start=1):
+            self.write(unit, figures)
 
     def __enter__(self) -> Self:
         return self

@@ -22,11 +22,14 @@ from holdfast.sim.tally import Book
 from holdfast.sim.world import world_of
 
 AT_ONCE = 4096  # episodes that run side by side
-FIRST = (256, 100)  # dials drawn, and episodes of each
-# Then for each pair of ceilings the best so far are varied: how many of them, how often each, by
-# what factor (the standard deviation of its logarithm), and episodes of each variant.
-LATER = ((3, 4, 0.3, 150), (3, 4, 0.12, 300), (3, 3, 0.05, 600))
-FINALISTS = 4  # of each pair of ceilings
+FIRST = (64, 100)  # dials drawn for each pair of ceilings, and episodes of each dial
+# Then for each pair the best so far are varied: how many of them, how often each, by what factor
+# (the standard deviation of its logarithm) in the prices and in the ceilings that the network is
+# told, and episodes of each variant.
+LATER = ((3, 4, 0.25, 0.0, 200), (3, 4, 0.12, 0.04, 400), (3, 3, 0.05, 0.04, 800))
+# At last the best of each pair are narrowed down: how many, and episodes of each.
+SEMIFINAL = (10, 1500)
+FINALISTS = 4
 # A dial that breaks a ceiling by a tenth counts like one that costs so much more gas, as a share.
 SEVERITY = 1.0
 
@@ -62,7 +65,7 @@ def validated(
     architecture: Architecture,
     parameters: Parameters,
     scenario: Scenario,
-    drawn: Callable[[int, np.random.Generator], FloatArray],
+    around: Callable[[Ceilings, int, np.random.Generator], FloatArray],
     targets: Sequence[Ceilings],
     *,
     seed: int,
@@ -75,18 +78,21 @@ def validated(
     def tried(dials: FloatArray, each: int) -> Found:
         return attempt(architecture, parameters, scenario, dials, each, draws)
 
-    known = tried(drawn(FIRST[0], draws), FIRST[1])
-    for done, (parents, children, spread, each) in enumerate(LATER, start=1):
+    first = [around(target, FIRST[0], draws) for target in targets]
+    known = tried(_within(np.concatenate(first)), FIRST[1])
+    for done, (parents, children, prices, ceilings, each) in enumerate(LATER, start=1):
         hear(done / (len(LATER) + 2))
         chosen = np.concatenate([known.best(target, parents) for target in targets])
         variants = np.repeat(known.dials[np.unique(chosen)], children, axis=0)
-        variants = variants * np.exp(draws.normal(0.0, spread, variants.shape))
+        spread = np.array((prices, prices, ceilings, ceilings))
+        variants = variants * np.exp(spread * draws.standard_normal(variants.shape))
         known = known.joined(tried(_within(variants), each))
-    hear(1 - 1 / (len(LATER) + 2))
-    finalists = np.unique(np.concatenate([known.best(each, FINALISTS) for each in targets]))
-    final = tried(known.dials[finalists], episodes)
+    for count, each in (SEMIFINAL, (FINALISTS, episodes)):
+        hear(1 - 1 / (len(LATER) + 2))
+        best = np.unique(np.concatenate([known.best(target, count) for target in targets]))
+        known = tried(known.dials[best], min(each, episodes))
     hear(1.0)
-    figures = zip(final.dials, final.gas, final.miss_rate, final.latency, strict=True)
+    figures = zip(known.dials, known.gas, known.miss_rate, known.latency, strict=True)
     return tuple(
         Validated(Dial(*settings.tolist()), float(gas), float(miss_rate), float(latency), episodes)
         for settings, gas, miss_rate, latency in figures

@@ -42,6 +42,7 @@ class Training:
     frames: int = 1
     targets: tuple[Ceilings, ...] = ()  # for which dials are validated
     validation: int | None = None  # episodes for each of them, if not as many as usual
+    alone: bool = False  # the network learns the first of the targets and no other ceilings
 
     @property
     def variant(self) -> str:
@@ -51,6 +52,7 @@ class Training:
             f"rho{self.rho:g}" if self.rho is not None else "",
             *(f"no-{name}" for name in self.masked),
             f"frames{self.frames}" if self.frames > 1 else "",
+            "alone" if self.alone else "",
         ]
         return "-".join(part for part in parts if part)
 

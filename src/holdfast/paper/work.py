@@ -59,8 +59,10 @@ def run_of(training: Training) -> "Run":
     """Return the run with the settings that the method has, but for what is changed."""
     from holdfast.learn.methods import settings_of  # noqa: PLC0415 - an optional extra
     from holdfast.learn.multiplier import Multiplier, adaptive  # noqa: PLC0415
+    from holdfast.learn.plus import PlusSettings  # noqa: PLC0415
     from holdfast.learn.training import Run  # noqa: PLC0415
 
+    settings = settings_of(training.method, training.scenario)
     changes: dict[str, Any] = {}
     if training.price is not None:
         changes["multiplier"] = Multiplier(value=training.price)
@@ -70,6 +72,8 @@ def run_of(training: Training) -> "Run":
         changes["inputs"] = Inputs(masked=training.masked, frames=training.frames)
     if training.targets:
         changes["targets"] = training.targets
+    if training.alone and isinstance(settings, PlusSettings):
+        changes["dials"] = settings.dials.only(training.targets[0])
     if training.validation is not None:
         changes["validation"] = training.validation
     return Run(
@@ -77,7 +81,7 @@ def run_of(training: Training) -> "Run":
         scenario=training.scenario,
         seed=training.seed,
         units=training.units,
-        settings=replace(settings_of(training.method), **changes),
+        settings=replace(settings, **changes),
     )
 
 

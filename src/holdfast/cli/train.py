@@ -1,0 +1,190 @@
+"""`holdfast train`: trains a learned policy, or the same one with several seeds at once."""
+
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from holdfast.cli import terminal
+from holdfast.cli.terminal import Json
+from holdfast.errors import InputError
+
+if TYPE_CHECKING:
+    from holdfast.learn.methods import Settings
+    from holdfast.learn.pool import Job
+
+UNITS = 600
+FRAMEWORKS = ("jax", "optax", "tensorboardX")
+
+
+def train(
+    *,
+    method: Annotated[str, typer.Option(metavar="NAME", help="What to train, see above.")],
+    out: Annotated[
+        Path,
+        typer.Option(metavar="DIR", help="Its folder; of several seeds, each has DIR/seed-K."),
+    ],
+    scenario: Annotated[
+        str,
+        typer.Option(metavar="NAME|FILE.toml", help="The world: paper, drift, field or a file."),
+    ] = "paper",
+    episodes: Annotated[
+        int | None, typer.Option(min=1, help="How long to train.", show_default=str(UNITS))
+    ] = None,
+    rounds: Annotated[
+        int | None,
+        typer.Option(min=1, help="The same for drqn-cmdp-plus.", show_default=str(UNITS)),
+    ] = None,
+    seed: Annotated[
+        list[int] | None,
+        typer.Option(min=0, help="Equal seeds give equal weights; repeat it.", show_default="0"),
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Train with the seeds 0 to N - 1.")
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Seeds at a time.", show_default="one per core")
+    ] = None,
+    rho: Annotated[
+        float | None,
+        typer.Option(help="Ceiling on the miss rate.", show_default="0.05 where there is one"),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Train a policy in simulation and leave it as a checkpoint.
+
+    Methods of the paper: dqn, double-dqn, dueling-dqn, d3qn, ppo, a2c, and, with a multiplier
+    that adapts to the ceiling --rho, ppo-lagrangian and drqn-cmdp. Beyond it: drqn-cmdp-plus,
+    trained for all ceilings at once, in rounds of some thousand decisions.
+
+    Interrupted, it goes on with the same command, to the same weights. `tensorboard --logdir DIR`
+    shows the curves, which are in curve.csv as well.
+
+    Example: holdfast train --method drqn-cmdp --seeds 4 --out runs/drqn
+    """
+    if missing := [name for name in FRAMEWORKS if find_spec(name) is None]:
+        raise InputError(
+            f"training needs {missing[0]}: install it with pip install 'holdfast[train]'"
+        )
+    # The command line starts without these: JAX takes a second.
+    from holdfast.learn import methods, pool, training  # noqa: PLC0415
+    from holdfast.sim.scenario_file import load_scenario  # noqa: PLC0415
+
+    world = load_scenario(scenario)
+    settings = methods.settings_of(method) if rho is None else methods.with_ceiling(method, rho)
+    units = _units(method, settings, episodes, rounds)
+    if seed and seeds:
+        raise InputError("give --seed, once or several times, or --seeds, but not both")
+    chosen = list(range(seeds)) if seeds else list(dict.fromkeys(seed or [0]))
+    plan = [
+        pool.Job(
+            training.Run(method, world, each, units, settings),
+            out / f"seed-{each}" if len(chosen) > 1 else out,
+        )
+        for each in chosen
+    ]
+    ahead = [job for job in plan if not training.finished(job.run, job.folder)]
+    with _progress(ahead) as hear:
+        if len(plan) > 1:
+            pool.train_all(ahead, jobs, hear)
+        else:
+            for job in ahead:
+                training.train(job.run, job.folder, partial(hear, job))
+    trained = [_result(job, scenario, new=job in ahead) for job in plan]
+    if as_json:
+        about = {"method": method, "scenario": world.name, "units": units}
+        terminal.print_json(about | {"trained": trained})
+    else:
+        for each in trained:
+            terminal.say(_told(each))
+
+
+def _units(method: str, settings: "Settings", episodes: int | None, rounds: int | None) -> int:
+    from holdfast.learn.plus import PlusSettings  # noqa: PLC0415 - as above
+
+    if isinstance(settings, PlusSettings):
+        if episodes:
+            raise InputError(f"{method} counts rounds: give --rounds instead of --episodes")
+        return rounds or UNITS
+    if rounds:
+        raise InputError(f"{method} counts episodes: give --episodes instead of --rounds")
+    return episodes or UNITS
+
+
+@contextmanager
+def _progress(jobs: list["Job"]) -> Iterator[Callable[..., None]]:
+    """Show on a terminal how far each training is, with the figures of its last unit."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:.0f}/{task.total:.0f}{task.fields[figures]}"),
+        TimeRemainingColumn(),
+    )
+    quiet = not sys.stderr.isatty()
+    with Progress(*columns, console=terminal.messages, disable=quiet) as bars:
+        tasks = {
+            job.folder: bars.add_task(f"seed {job.run.seed}", total=job.run.units, figures="")
+            for job in jobs
+        }
+
+        def hear(job: "Job", phase: str, done: float, figures: dict[str, float]) -> None:
+            bars.update(
+                tasks[job.folder],
+                description=f"seed {job.run.seed}, {phase}",
+                completed=done,
+                figures=_figures(figures),
+            )
+
+        yield hear
+
+
+def _figures(figures: dict[str, float]) -> str:
+    shapes = {
+        "gas": ", gas {:.1f}",
+        "miss_rate": ", miss rate {:.1%}",
+        "multiplier": ", multiplier {:.1f}",
+    }
+    return "".join(shapes[name].format(figures[name]) for name in shapes if name in figures)
+
+
+def _result(job: "Job", scenario: str, *, new: bool) -> dict[str, Any]:
+    from holdfast.policy import checkpoint  # noqa: PLC0415 - NumPy takes a tenth of a second
+
+    # Without a slash, a folder named like a method would be taken for the method.
+    folder = str(job.folder) if "/" in str(job.folder) else f"./{job.folder}"
+    use = ["holdfast", "evaluate", "--policy", folder]
+    return {
+        "seed": job.run.seed,
+        "checkpoint": str(job.folder),
+        "trained_before": not new,
+        "evaluation": checkpoint.load(job.folder).manifest.evaluation,
+        "use": shlex.join(use if scenario == "paper" else [*use, "--scenario", scenario]),
+    }
+
+
+def _told(result: dict[str, Any]) -> str:
+    evaluation = result["evaluation"]
+    before = " before" if result["trained_before"] else ""
+    lines = [f"seed {result['seed']} was trained{before}: {result['checkpoint']}"]
+    if "refused" in evaluation:
+        lines.append(f"  not evaluated: {evaluation['refused']}")
+    else:
+        gas, latency, missed = (
+            evaluation[name]["value"] for name in ("gas", "latency", "miss_rate")
+        )
+        lines.append(
+            f"  over {evaluation['episodes']:,} episodes: gas {gas:.2f},"
+            f" latency {_shown(latency, '.2f')}, miss rate {_shown(missed, '.2%')}"
+        )
+    return "\n".join([*lines, f"  {result['use']}"])
+
+
+def _shown(figure: float | None, shape: str) -> str:
+    return "-" if figure is None else format(figure, shape)
