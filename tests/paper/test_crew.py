@@ -17,7 +17,7 @@ from holdfast.policy.lagrangian import Ceilings
 
 SMALL = replace(PAPER, name="small", horizon=40, blocks=40)
 RULES = [Job(None, (Trial(SMALL, name),), 20) for name in ("fixed-high", "fixed-low", "oracle")]
-AGENT = Job(Training("a2c", SMALL, 60), (Trial(SMALL), Trial(PAPER)), 20)
+AGENT = Job(Training("dqn", SMALL, 60), (Trial(SMALL), Trial(PAPER)), 20)
 
 
 def ignore(_job: Job, _share: float) -> None:

@@ -52,7 +52,7 @@ Jobs = Annotated[
     int | None, typer.Option(min=1, help="Jobs at once: one for each core.", show_default=False)
 ]
 Quick = Annotated[
-    bool, typer.Option("--quick", help="A minute's taste, hardly trained: not a result.")
+    bool, typer.Option("--quick", help="A taste in minutes, hardly trained: not a result.")
 ]
 
 

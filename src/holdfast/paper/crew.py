@@ -1,10 +1,11 @@
 """Jobs done side by side, each in a process of its own on a core of its own, the longest first."""
 
 import os
+import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from multiprocessing import get_context
+from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
@@ -38,6 +39,7 @@ def run(jobs: Sequence[Job], out: Path, workers: int, tell: Tell) -> None:
     """Do the jobs. If some fail, do the others before saying so."""
     check_can_train(jobs)
     (out / "jobs").mkdir(parents=True, exist_ok=True)
+    resource_tracker.ensure_running()  # which, while it starts, lets through what we hold back
     waiting = sorted(jobs, key=lambda job: job.seconds)
     places = cores()
     idle = [places[index % len(places)] for index in range(workers)]
@@ -99,6 +101,11 @@ def _start(job: Job, out: Path, core: int) -> _Worker:
     context = get_context("spawn")
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=labour, args=(job.text, out, core, theirs), daemon=True)
-    process.start()
-    theirs.close()  # so that the end of the process is the end of the pipe
+    # It inherits that Ctrl-C is held back: we are interrupted, and stop it.
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+        theirs.close()  # so that the end of the process is the end of the pipe
     return _Worker(job, core, process, ours)

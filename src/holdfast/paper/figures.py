@@ -10,7 +10,7 @@ from holdfast.model.arrays import FloatArray
 from holdfast.paper.experiments import AGENTS, LATENCY, PLUS
 from holdfast.paper.published import CEILING
 from holdfast.paper.result import MULTIPLIER, Result, Row, SeedCurve
-from holdfast.paper.table import is_constant, title, warning
+from holdfast.paper.table import is_constant, label, title, warning
 from holdfast.sim.figure import (
     COLOURS,
     FORMATS,
@@ -76,7 +76,7 @@ def plane(result: Result) -> "Figure":
             yerr=_reach(row, "miss_rate", 100),
             capsize=3,
             elinewidth=1,
-            label=row.policy,
+            label=label(result, row),
             zorder=3,
             **look,
         )
@@ -225,11 +225,7 @@ def frontier(result: Result) -> "Figure":
     )
     for axes, (measure, scale, heading) in zip(panels, measures, strict=True):
         for index, policy in enumerate(("drqn-cmdp", PLUS, "belief")):
-            rows = [
-                row
-                for row in result.rows
-                if row.policy == policy and row.latency in (None, LATENCY)
-            ]
+            rows = [row for row in result.series(policy) if row.latency in (None, LATENCY)]
             kept = [row for row in rows if row.reached and measure in row.measures]
             ceilings = [100 * (row.rho or 0.0) for row in kept]
             _line(axes, index, policy, ceilings, kept, measure, scale)
@@ -270,9 +266,9 @@ def _legend(figure: "Figure", panels: Sequence["Axes"]) -> None:
     """Explain below what is drawn in any of the panels, each thing once."""
     found: dict[str, Any] = {}
     for axes in panels:
-        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            found.setdefault(label, handle)
-    rows = -(-len(found) // 5)
+        for handle, name in zip(*axes.get_legend_handles_labels(), strict=True):
+            found.setdefault(name, handle)
+    rows = -(-len(found) // (4 if max(map(len, found)) > 16 else 5))
     figure.legend(
         list(found.values()),
         list(found),

@@ -72,6 +72,10 @@ class Result:
     rows: tuple[Row, ...]
     curves: tuple[SeedCurve, ...] = ()
 
+    def series(self, policy: str) -> list[Row]:
+        """Return all rows of the policy as it is, whatever it was asked for."""
+        return [row for row in self.rows if (row.policy, row.variant) == (policy, "")]
+
     def row(self, policy: str, variant: str = "", **where: float | None) -> Row | None:
         """Return the first row of the policy that has a figure and fits, if there is one."""
         for row in self.rows:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from holdfast.paper.published import CEILING
 from holdfast.paper.result import MULTIPLIER, Result, Row
 from holdfast.paper.summary import Summary
 
@@ -65,9 +66,10 @@ def label(result: Result, row: Row) -> str:
     parts = [row.policy, row.variant]
     if result.experiment in ("sensitivity", "shift"):
         parts.append(f"prior {row.malicious_share:g}")
-    if result.experiment == "frontier":
+    if row.rho is not None and (result.experiment == "frontier" or row.rho != CEILING):
         parts.append(f"rho {row.rho:g}")
-        parts.append(f"latency {row.latency:g}" if row.latency is not None else "")
+    if row.latency is not None and result.experiment == "frontier":
+        parts.append(f"latency {row.latency:g}")
     return ", ".join(part for part in parts if part)
 
 

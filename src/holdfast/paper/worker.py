@@ -1,14 +1,12 @@
 """Where a worker process begins. It loads NumPy only when its surroundings are set."""
 
 import os
-import signal
 from multiprocessing.connection import Connection
 from pathlib import Path
 
 
 def labour(text: bytes, out: Path, core: int, pipe: Connection) -> None:
     """Carry out the job of this text; send shares of its training, or why it failed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one who started us
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {core})
@@ -18,7 +16,10 @@ def labour(text: bytes, out: Path, core: int, pipe: Connection) -> None:
 
     try:
         carry_out(read_job(text), out, pipe.send)
-    except BrokenPipeError:  # who started us is gone, and so is the reason to go on
+    except (
+        BrokenPipeError,
+        ConnectionResetError,
+    ):  # who started us is gone, and so is the reason to go on
         return
     except (HoldfastError, OSError, MemoryError) as error:
         pipe.send(str(error) or type(error).__name__)
