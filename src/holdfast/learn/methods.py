@@ -30,7 +30,7 @@ METHODS: dict[str, Settings] = {
 # Where other prices keep other ceilings than in `paper`.
 PLUS = {
     "drift": PlusSettings(
-        dials=DialRange(miss_price=(0.3, 20.0)),
+        dials=DialRange(rho=(0.03, 0.2), miss_price=(0.5, 20.0)),
         default=Ceilings(0.1, 9.1),
     ),
     # An honest node nearly always has a bad block or two among a hundred thousand, and most
