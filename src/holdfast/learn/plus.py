@@ -301,6 +301,20 @@ def _figures(sequence: Sequence, greedy: BoolArray) -> Figures:
     }
 
 
+def _goals(values: Array, rewards: Array, kept: Array, lasting: Array, trace: float) -> Array:
+    """Return the targets of Q(lambda) along sequences; `values` has one moment more."""
+
+    def back(following: Array, now: tuple[Array, ...]) -> tuple[Array, Array]:
+        reward, share, here, then, goes_on = now
+        goal = reward + share * (then + trace * (following - then))
+        goal = jnp.where(goes_on, goal, here)
+        return goal, goal
+
+    steps = (rewards, kept, values[:-1], values[1:], lasting)
+    _, goals = lax.scan(back, values[-1], steps, reverse=True)
+    return goals
+
+
 def _updates(architecture: Architecture, settings: PlusSettings, optimiser: Any) -> Any:
     def loss(weights: Weights, target: Weights, batch: tuple[Array, ...]) -> Array:
         inputs, fresh, hidden, actions, rewards, kept, lasting = batch
@@ -308,18 +322,11 @@ def _updates(architecture: Architecture, settings: PlusSettings, optimiser: Any)
         judged = networks.unrolled(architecture, target, inputs, hidden, fresh)
         best = lax.stop_gradient(online).argmax(axis=-1, keepdims=True)
         values = jnp.take_along_axis(judged, best, axis=-1)[..., 0]
-
-        def back(following: Array, now: tuple[Array, ...]) -> tuple[Array, Array]:
-            reward, share, here, then, goes_on = now
-            goal = reward + share * (then + settings.trace * (following - then))
-            goal = jnp.where(goes_on, goal, here)
-            return goal, goal
-
-        steps = (rewards, kept, values[:-1], values[1:], lasting)
-        _, goals = lax.scan(back, values[-1], steps, reverse=True)
+        goals = _goals(values, rewards, kept, lasting, settings.trace)
         chosen = jnp.take_along_axis(online[:-1], actions[..., None], axis=-1)[..., 0]
-        # What follows the last decision before the horizon is unknown: it is left out.
-        return jnp.sum(lasting * (chosen - goals) ** 2) / jnp.sum(lasting)
+        # What follows the last decision before the horizon is unknown: it is left out. With a
+        # horizon of one unit nothing is left.
+        return jnp.sum(lasting * (chosen - goals) ** 2) / jnp.maximum(jnp.sum(lasting), 1)
 
     @jax.jit
     def run(start: Any, batches: Any) -> Any:
