@@ -156,7 +156,8 @@ class PlusLearner:
         self._served = networks.served(self._weights)
         self._fresh |= self._crowd.renew()
         self._done += 1
-        return _figures(self._replay[-1], self._epsilon == 0) | {"loss": float(losses.mean())}
+        calmest = self._epsilon == self._epsilon.min()
+        return _figures(self._replay[-1], calmest) | {"loss": float(losses.mean())}
 
     def served(self) -> dict[str, Float32Array]:
         return self._served
@@ -286,18 +287,18 @@ def _epsilons(settings: PlusSettings) -> FloatArray:
     return epsilon
 
 
-def _figures(sequence: Sequence, greedy: BoolArray) -> Figures:
-    """Return what the nodes that don't explore spent and missed, whatever their dials."""
+def _figures(sequence: Sequence, which: BoolArray) -> Figures:
+    """Return what these nodes spent and missed, whatever their dials."""
     gas, misses, encounters, waiting, detections = (
-        sequence.components[:, greedy].reshape(-1, COMPONENTS).sum(axis=0).tolist()
+        sequence.components[:, which].reshape(-1, COMPONENTS).sum(axis=0).tolist()
     )
-    units = float(sequence.interval[:, greedy].sum())
+    units = float(sequence.interval[:, which].sum())
     return {
         "decisions": float(sequence.actions.size),
         "gas": 365.0 * gas / units,
         "miss_rate": misses / max(encounters, 1.0),
         "latency": waiting / max(detections, 1.0),
-        "interval": units / greedy.sum() / len(sequence.actions),
+        "interval": units / which.sum() / len(sequence.actions),
     }
 
 
