@@ -46,7 +46,7 @@ PLUS = {
         ),
         targets=tuple(
             Ceilings(rho, latency)
-            for rho in (0.65, 0.7, 0.75, 0.8, 0.85, 0.9)
+            for rho in (0.7, 0.75, 0.8, 0.9)
             for latency in (14.0, 21.0, 28.0, 45.0)
         ),
         default=Ceilings(0.8, 21.0),

@@ -33,8 +33,8 @@ from holdfast.policy.network import Architecture, forward
 DEFAULT = Ceilings(0.05, 9.1)
 TARGETS = tuple(
     Ceilings(rho, latency)
-    for rho in (0.03, 0.04, 0.05, 0.065, 0.08, 0.1, 0.15)
-    for latency in (6.0, 7.5, 9.1, 12.0, None)
+    for rho in (0.03, 0.04, 0.05, 0.075, 0.1, 0.15)
+    for latency in (6.0, 9.1, 12.0)
 )
 
 
