@@ -30,7 +30,7 @@ METHODS: dict[str, Settings] = {
 # Where other prices keep other ceilings than in `paper`.
 PLUS = {
     "drift": PlusSettings(
-        dials=DialRange(miss_price=(0.3, 20.0)),
+        dials=DialRange(rho=(0.03, 0.2), miss_price=(0.5, 20.0)),
         default=Ceilings(0.1, 9.1),
     ),
     # An honest node nearly always has a bad block or two among a hundred thousand, and most
@@ -46,7 +46,7 @@ PLUS = {
         ),
         targets=tuple(
             Ceilings(rho, latency)
-            for rho in (0.65, 0.7, 0.75, 0.8, 0.85, 0.9)
+            for rho in (0.7, 0.75, 0.8, 0.9)
             for latency in (14.0, 21.0, 28.0, 45.0)
         ),
         default=Ceilings(0.8, 21.0),

@@ -33,8 +33,8 @@ from holdfast.policy.network import Architecture, forward
 DEFAULT = Ceilings(0.05, 9.1)
 TARGETS = tuple(
     Ceilings(rho, latency)
-    for rho in (0.03, 0.04, 0.05, 0.065, 0.08, 0.1, 0.15)
-    for latency in (6.0, 7.5, 9.1, 12.0, None)
+    for rho in (0.03, 0.04, 0.05, 0.075, 0.1, 0.15)
+    for latency in (6.0, 9.1, 12.0)
 )
 
 
@@ -168,7 +168,8 @@ class PlusLearner:
         self._served = networks.served(self._weights)
         self._fresh |= self._crowd.renew()
         self._done += 1
-        return _figures(self._replay[-1], self._epsilon == 0) | {"loss": float(losses.mean())}
+        calmest = self._epsilon == self._epsilon.min()
+        return _figures(self._replay[-1], calmest) | {"loss": float(losses.mean())}
 
     def served(self) -> dict[str, Float32Array]:
         return self._served
@@ -298,19 +299,33 @@ def _epsilons(settings: PlusSettings) -> FloatArray:
     return epsilon
 
 
-def _figures(sequence: Sequence, greedy: BoolArray) -> Figures:
-    """Return what the nodes that don't explore spent and missed, whatever their dials."""
+def _figures(sequence: Sequence, which: BoolArray) -> Figures:
+    """Return what these nodes spent and missed, whatever their dials."""
     gas, misses, encounters, waiting, detections = (
-        sequence.components[:, greedy].reshape(-1, COMPONENTS).sum(axis=0).tolist()
+        sequence.components[:, which].reshape(-1, COMPONENTS).sum(axis=0).tolist()
     )
-    units = float(sequence.interval[:, greedy].sum())
+    units = float(sequence.interval[:, which].sum())
     return {
         "decisions": float(sequence.actions.size),
         "gas": 365.0 * gas / units,
         "miss_rate": misses / max(encounters, 1.0),
         "latency": waiting / max(detections, 1.0),
-        "interval": units / sequence.interval[:, greedy].size,
+        "interval": units / sequence.interval[:, which].size,
     }
+
+
+def _goals(values: Array, rewards: Array, kept: Array, lasting: Array, trace: float) -> Array:
+    """Return the targets of Q(lambda) along sequences; `values` has one moment more."""
+
+    def back(following: Array, now: tuple[Array, ...]) -> tuple[Array, Array]:
+        reward, share, here, then, goes_on = now
+        goal = reward + share * (then + trace * (following - then))
+        goal = jnp.where(goes_on, goal, here)
+        return goal, goal
+
+    steps = (rewards, kept, values[:-1], values[1:], lasting)
+    _, goals = lax.scan(back, values[-1], steps, reverse=True)
+    return goals
 
 
 def _updates(architecture: Architecture, settings: PlusSettings, optimiser: Any) -> Any:
@@ -320,18 +335,11 @@ def _updates(architecture: Architecture, settings: PlusSettings, optimiser: Any)
         judged = networks.unrolled(architecture, target, inputs, hidden, fresh)
         best = lax.stop_gradient(online).argmax(axis=-1, keepdims=True)
         values = jnp.take_along_axis(judged, best, axis=-1)[..., 0]
-
-        def back(following: Array, now: tuple[Array, ...]) -> tuple[Array, Array]:
-            reward, share, here, then, goes_on = now
-            goal = reward + share * (then + settings.trace * (following - then))
-            goal = jnp.where(goes_on, goal, here)
-            return goal, goal
-
-        steps = (rewards, kept, values[:-1], values[1:], lasting)
-        _, goals = lax.scan(back, values[-1], steps, reverse=True)
+        goals = _goals(values, rewards, kept, lasting, settings.trace)
         chosen = jnp.take_along_axis(online[:-1], actions[..., None], axis=-1)[..., 0]
-        # What follows the last decision before the horizon is unknown: it is left out.
-        return jnp.sum(lasting * (chosen - goals) ** 2) / jnp.sum(lasting)
+        # What follows the last decision before the horizon is unknown: it is left out. With a
+        # horizon of one unit nothing is left.
+        return jnp.sum(lasting * (chosen - goals) ** 2) / jnp.maximum(jnp.sum(lasting), 1)
 
     @jax.jit
     def run(start: Any, batches: Any) -> Any:

@@ -81,7 +81,7 @@ class Sequences:
 class EpisodeReplay:
     """Whole episodes, the oldest dropped when they hold more than `capacity` decisions.
 
-    They lie one behind the other in a ring, each with a last place for its final observation.
+    Of an episode that is longer than that the end is kept. They lie one behind the other in a ring, each with a last place for its final observation.
     """
 
     def __init__(self, capacity: int, width: int) -> None:
@@ -98,16 +98,16 @@ class EpisodeReplay:
 
     def add(self, inputs: Float32Array, actions: IntArray, rewards: Float32Array) -> None:
         """Remember an episode; `inputs` has one row more than the rest."""
-        length = len(actions)
+        length = min(len(actions), self._capacity)
         start = (self._starts[-1] + self._lengths[-1] + 1) % self._size if self._starts else 0
         self._starts.append(start)
         self._lengths.append(length)
-        while len(self._lengths) > 1 and len(self) > self._capacity:
+        while len(self) > self._capacity:
             del self._starts[0], self._lengths[0]
         places = (start + np.arange(length + 1)) % self._size
-        self._inputs[places] = inputs
-        self._actions[places[:-1]] = actions
-        self._rewards[places[:-1]] = rewards
+        self._inputs[places] = inputs[-length - 1 :]
+        self._actions[places[:-1]] = actions[-length:]
+        self._rewards[places[:-1]] = rewards[-length:]
 
     def draw(self, shape: tuple[int, int], length: int, draws: np.random.Generator) -> Sequences:
         """Return (updates, batch) sequences of `length`; shorter episodes are filled with zeros."""

@@ -20,7 +20,8 @@ def write(path: Path, goods: Goods) -> None:
     arrays = {}
     for name, tree in goods.trees.items():
         for index, leaf in enumerate(jax.tree.leaves(tree)):
-            arrays[f"{name}.{index}"] = np.ascontiguousarray(leaf)
+            # `ascontiguousarray` would give single numbers an axis, and so other sums.
+            arrays[f"{name}.{index}"] = np.asarray(leaf, order="C")
     atomic.write(path, safetensors.numpy.save(arrays, {FACTS: json.dumps(goods.facts)}))
 
 

@@ -33,6 +33,7 @@ FRONTIER = (
 DRIFTING = (CEILINGS, Ceilings(0.1, LATENCY))
 
 LONG, SHORT = 600, 500  # units of training
+LONGER = 900  # rounds of drqn-cmdp-plus in `drift`, where there is more to learn
 
 
 @dataclass(frozen=True)
@@ -215,7 +216,7 @@ def _plus(home: Scenario, world: Scenario, ceilings: Ceilings, effort: Effort) -
     training = Training(
         method=PLUS,
         scenario=home,
-        units=effort.units(PLUS, LONG),
+        units=effort.units(PLUS, LONG if home is PAPER else LONGER),
         targets=FRONTIER if home is PAPER else DRIFTING,
         validation=100 if effort.taste else None,
     )
