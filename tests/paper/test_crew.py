@@ -40,27 +40,50 @@ def test_every_job_leaves_its_result_and_is_not_done_again(tmp_path: Path) -> No
     assert gas.value > 0
 
 
-@pytest.mark.slow
-def test_a_killed_worker_costs_nothing_but_its_unfinished_piece(tmp_path: Path) -> None:
-    whole, broken = tmp_path / "whole", tmp_path / "broken"
-    crew.run([AGENT], whole, 1, ignore)
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return where a training was done without any interruption."""
+    folder = tmp_path_factory.mktemp("whole")
+    crew.run([AGENT], folder, 1, ignore)
+    return folder
 
+
+@pytest.mark.slow
+def test_a_killed_worker_costs_nothing_but_its_unfinished_piece(
+    whole: Path, tmp_path: Path
+) -> None:
     def kill(_job: Job, share: float) -> None:
         for process in multiprocessing.active_children():
             if 0.2 < share < 1 and process.pid:
                 os.kill(process.pid, signal.SIGKILL)
 
     with pytest.raises(HoldfastError, match=r"1 of 1 jobs failed.*start again"):
-        crew.run([AGENT], broken, 1, kill)
-    assert crew.missing([AGENT], broken) == [AGENT]
-    assert run_folder(broken, AGENT).is_dir()
-    crew.run([AGENT], broken, 1, ignore)
-    assert contents(broken, [AGENT]) == contents(whole, [AGENT])
-    learned = read_done(broken, AGENT)
+        crew.run([AGENT], tmp_path, 1, kill)
+    assert crew.missing([AGENT], tmp_path) == [AGENT]
+    assert run_folder(tmp_path, AGENT).is_dir()
+    crew.run([AGENT], tmp_path, 1, ignore)
+    assert contents(tmp_path, [AGENT]) == contents(whole, [AGENT])
+    learned = read_done(tmp_path, AGENT)
     assert learned is not None
     assert learned.curve is not None
     assert learned.curve.episode[-1] == 60
     assert learned.multiplier == 10.0
+
+
+@pytest.mark.slow
+def test_an_interruption_stops_the_workers_and_a_second_start_goes_on(
+    whole: Path, tmp_path: Path
+) -> None:
+    def interrupt(_job: Job, share: float) -> None:
+        if share > 0.2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        crew.run([AGENT], tmp_path, 1, interrupt)
+    assert not multiprocessing.active_children()
+    assert crew.missing([AGENT], tmp_path) == [AGENT]
+    crew.run([AGENT], tmp_path, 1, ignore)
+    assert contents(tmp_path, [AGENT]) == contents(whole, [AGENT])
 
 
 def test_a_failing_job_does_not_keep_the_others_from_being_done(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ from holdfast.errors import HoldfastError, InputError
 from holdfast.paper.job import Job, read_done
 from holdfast.paper.worker import labour
 
+PATIENCE = 10.0  # seconds a stopped worker has to close its files
+
 Tell = Callable[[Job, float], None]  # hears which share of a job is done; at 1 it is finished
 
 
@@ -63,6 +65,9 @@ def run(jobs: Sequence[Job], out: Path, workers: int, tell: Tell) -> None:
     finally:
         for worker in running.values():
             worker.process.terminate()
+        for worker in running.values():
+            worker.process.join(PATIENCE)
+            worker.process.kill()
             worker.process.join()
     if failed:
         raise HoldfastError(
