@@ -28,7 +28,7 @@ def test_a_method_without_a_return_has_an_empty_column(tmp_path: Path) -> None:
     path = tmp_path / "curve.csv"
     path.write_text("unit,gas\n1,5.0\n2,6.0\n")
     curve = read_curve(path)
-    assert curve.episode == (2,)
+    assert curve.episode == (1, 2)
     assert curve.returns == curve.multiplier == ()
 
 

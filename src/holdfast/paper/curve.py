@@ -47,7 +47,8 @@ def read_curve(path: Path) -> Curve:
 
 def _ends(count: int) -> np.ndarray:
     """Return the episodes to keep, the last among them."""
-    return np.unique(np.linspace(min(WINDOW, count), count, MOST_POINTS).round().astype(np.int64))
+    first = WINDOW if count >= WINDOW else 1  # of a taste there is less than a window
+    return np.unique(np.linspace(first, count, MOST_POINTS).round().astype(np.int64))
 
 
 def _thinned(figures: FloatArray | None, ends: np.ndarray) -> tuple[float, ...]:
