@@ -1,11 +1,21 @@
 """Rules for all tests: nothing is skipped where the whole machine is promised."""
 
+import atexit
 import os
+import shutil
+import tempfile
 from collections.abc import Generator
 
 import pytest
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command line does, before NumPy loads
+# Compiling takes JAX longer than all else in its tests, so they and the processes they start share
+# what was compiled once.
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="holdfast-tests-")
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+    os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
+    atexit.register(shutil.rmtree, os.environ["JAX_COMPILATION_CACHE_DIR"], ignore_errors=True)
 
 
 @pytest.hookimpl(wrapper=True)

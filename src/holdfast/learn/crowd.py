@@ -43,7 +43,9 @@ class Crowd:
         self._ranges = ranges
         self._draws = draws
         self._each = 8 if ranges else nodes
-        count = nodes // self._each
+        count, over = divmod(nodes, self._each)
+        if over:
+            raise ValueError(f"nodes come in fleets of eight where there are ranges, not {nodes}")
         self._scenarios = [drawn(scenario, ranges, draws) for _ in range(count)]
         self._fleets = [fleet.start(world_of(each), self._each, draws) for each in self._scenarios]
         self._next = 0  # the fleet to get a new scenario

@@ -81,7 +81,8 @@ class Sequences:
 class EpisodeReplay:
     """Whole episodes, the oldest dropped when they hold more than `capacity` decisions.
 
-    Of an episode that is longer than that the end is kept. They lie one behind the other in a ring, each with a last place for its final observation.
+    Of an episode that is longer than that the end is kept. They lie one behind the other in a
+    ring, each with a last place for its final observation.
     """
 
     def __init__(self, capacity: int, width: int) -> None:

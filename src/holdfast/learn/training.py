@@ -14,6 +14,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
+from tensorboardX.event_file_writer import EventsWriter
+from tensorboardX.proto.event_pb2 import Event
+from tensorboardX.proto.summary_pb2 import Summary
+
 import holdfast
 from holdfast import atomic
 from holdfast.errors import InputError, StorageError
@@ -201,18 +205,19 @@ def _report(run: Run, manifest: Manifest, agent: Learner) -> dict[str, Any]:
 
 
 class _Events:
-    """Figures as TensorBoard reads them.
+    """Figures as TensorBoard reads them, written as they come.
 
-    A killed process leaves an unknown part of them behind, so they are written anew from the
-    curve, and the old files go: a new one of the same second would have the same name.
+    After a resumption they are written anew from the curve, and the old file goes: it may hold
+    units that are trained once more, and a new one of the same second would have its name.
     """
 
     def __init__(self, folder: Path, curve: list[Figures]) -> None:
-        from tensorboardX import SummaryWriter  # noqa: PLC0415 - slow to import
-
-        for left in (folder / "events").glob("events.out.tfevents.*"):
+        place = folder / "events"
+        place.mkdir(exist_ok=True)
+        for left in place.glob("events.out.tfevents.*"):
             left.unlink()
-        self._writer = SummaryWriter(str(folder / "events"))
+        # Not its `SummaryWriter`, which leaves semaphores behind when it is killed.
+        self._writer = EventsWriter(str(place / "events"))
         for unit, figures in enumerate(curve, start=1):
             self.write(unit, figures)
 
@@ -223,6 +228,13 @@ class _Events:
         self._writer.close()
 
     def write(self, unit: int, figures: Figures) -> None:
-        for name, value in figures.items():
-            group = "losses" if name == "loss" else "charts"
-            self._writer.add_scalar(f"{group}/{name}", value, unit)
+        values = [
+            Summary.Value(
+                tag=f"losses/{name}" if name == "loss" else f"charts/{name}", simple_value=value
+            )
+            for name, value in figures.items()
+        ]
+        self._writer.write_event(
+            Event(wall_time=time.time(), step=unit, summary=Summary(value=values))
+        )
+        self._writer.flush()

@@ -1,0 +1,13 @@
+"""Trainings that end at once: few episodes of validation, and a snapshot after each unit."""
+
+import pytest
+
+from holdfast.learn import training, validation
+
+
+@pytest.fixture
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "SECONDS", 0.0)
+    monkeypatch.setattr(training, "VALIDATION_EPISODES", 20)
+    monkeypatch.setattr(validation, "FIRST", (8, 10))
+    monkeypatch.setattr(validation, "LATER", ((1, 2, 0.1, 10),))

@@ -1,0 +1,31 @@
+"""Every agent learns what is plain to see: to audit those often who fail, and others seldom."""
+
+import pytest
+from tests.learn.worlds import LATE, VISIBLE, quick
+
+from holdfast.learn.methods import METHODS, learner
+from holdfast.policy.learned import Learned
+from holdfast.sim.evaluation import evaluate
+
+
+def units_of(method: str) -> int:
+    if method == "drqn-cmdp-plus":
+        return 100
+    return 400 if method in ("ppo", "a2c", "ppo-lagrangian") else 250
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_it_tells_malicious_nodes_from_honest_ones(method: str) -> None:
+    units = units_of(method)
+    agent = learner(quick(method), VISIBLE, 0, units)
+    for _ in range(units):
+        agent.advance()
+    policy = Learned(
+        agent.architecture, agent.served(), agent.inputs, LATE if agent.inputs.dial else None
+    )
+    tally = evaluate(policy, VISIBLE, episodes=100, seed=5)
+    malicious, honest = (
+        VISIBLE.horizon / tally.audits[tally.malicious == kind].mean() for kind in (True, False)
+    )
+    assert malicious < 2.5, "the shortest interval is 1; the first is long, as nothing is known"
+    assert honest > 5

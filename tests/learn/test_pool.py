@@ -1,0 +1,46 @@
+"""Trainings side by side end as they do alone, and the death of one is told."""
+
+import multiprocessing
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.learn.worlds import run_of
+
+from holdfast.errors import StorageError
+from holdfast.learn.learner import Figures
+from holdfast.learn.pool import Job, train_all
+from holdfast.learn.training import STATE
+
+LONG = 100_000
+
+
+def jobs(folder: Path, *, units: int) -> list[Job]:
+    return [Job(run_of("dqn", units=units, seed=seed), folder / str(seed)) for seed in range(2)]
+
+
+def test_the_death_of_a_worker_ends_the_others_with_a_sentence(tmp_path: Path) -> None:
+    cores = {}
+
+    def hear(job: Job, _phase: str, _done: float, _figures: Figures) -> None:
+        living = multiprocessing.active_children()
+        cores.update({each.pid: os.sched_getaffinity(each.pid or 0) for each in living})
+        if job.run.seed == 1:
+            for each in living:
+                each.kill()
+
+    with pytest.raises(StorageError, match="was killed"):
+        train_all(jobs(tmp_path, units=LONG), 2, hear)
+    assert not multiprocessing.active_children()
+    assert all(len(core) == 1 for core in cores.values()), "each is pinned"
+
+
+def test_what_a_worker_complains_of_is_told(tmp_path: Path) -> None:
+    first, second = jobs(tmp_path, units=LONG)
+    taken = replace(second, folder=first.folder / "run.json")
+    first.folder.mkdir()
+    taken.folder.write_text("not a folder")
+    with pytest.raises(StorageError, match=r"run\.json"):
+        train_all([taken], 1, lambda *_: None)
+    assert not (first.folder / STATE).exists()
