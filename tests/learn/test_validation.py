@@ -77,15 +77,16 @@ def test_one_that_nearly_keeps_them_ranks_by_how_nearly() -> None:
 
 
 def test_what_is_validated_is_what_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(validation, "FIRST", (12, 10))
-    monkeypatch.setattr(validation, "LATER", ((2, 2, 0.3, 10),))
+    monkeypatch.setattr(validation, "FIRST", (6, 10))
+    monkeypatch.setattr(validation, "SEMIFINAL", (5, 20))
+    monkeypatch.setattr(validation, "LATER", ((2, 2, 0.3, 0.1, 10),))
     heard: list[float] = []
     targets = (Ceilings(0.1), Ceilings(0.3, 9.0))
     dials = validated(
         ARCHITECTURE,
         PARAMETERS,
         PAPER,
-        DialRange().draw,
+        DialRange().around,
         targets,
         seed=3,
         episodes=30,
