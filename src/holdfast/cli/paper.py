@@ -9,7 +9,7 @@ from dataclasses import asdict
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich import box
@@ -34,6 +34,7 @@ app = typer.Typer(
 SEEDS, SEEDS_OF_A_TASTE = 5, 2
 EPISODES_OF_A_TASTE = 100
 WIDTH = 132
+SPREAD = ("gas", "latency", "misses %")  # columns with an interval; --json has all of them
 
 Out = Annotated[
     Path | None,
@@ -290,10 +291,16 @@ def _print(result: "Result") -> None:
         pad_edge=False,
     )
     for heading in table.HEADINGS:
-        shown.add_column(heading, justify="left" if heading == "policy" else "right")
+        justify: Literal["left", "right"] = "left" if heading == "policy" else "right"
+        shown.add_column(heading, justify=justify, no_wrap=True)
     for row in result.rows:
         if not table.is_constant(row):
             cells = table.cells(result, row)
-            shown.add_row(*(f"{cell.text}\n[dim]{cell.interval}[/dim]" for cell in cells))
+            shown.add_row(
+                *(
+                    f"{cell.text}\n[dim]{cell.interval}[/dim]" if heading in SPREAD else cell.text
+                    for heading, cell in zip(table.HEADINGS, cells, strict=True)
+                )
+            )
     # A file or a pipe has no width that a table would have to fit.
     Console(width=None if sys.stdout.isatty() else WIDTH).print(shown)
