@@ -116,7 +116,7 @@ def test_what_cannot_be_shown_or_made_is_refused_in_a_sentence(
     (workplace.directory / "file").touch()
     assert "file is not a folder" in sentence("shift --out file")
     monkeypatch.setitem(sys.modules, "jax", None)
-    assert "training needs JAX" in sentence("shift --quick")
+    assert "training needs jax" in sentence("shift --quick")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert "holdfast[plot]" in sentence("shift --out new")
 

@@ -241,7 +241,7 @@ def _made(
         jobs = Programme(effort).jobs(experiments)
         todo = crew.missing(jobs, folder)
         with _watching(todo) as tell:
-            crew.run(todo, folder, workers or len(crew.cores()), tell)
+            crew.run(todo, folder, workers, tell)
         results = [gather(experiment, effort, folder) for experiment in experiments]
         if out:
             publication.publish(results, out)

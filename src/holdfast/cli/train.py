@@ -5,13 +5,13 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from holdfast import learn
 from holdfast.cli import terminal
 from holdfast.cli.terminal import Json
 from holdfast.errors import InputError
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from holdfast.learn.pool import Job
 
 UNITS = 600
-FRAMEWORKS = ("jax", "optax", "tensorboardX")
 
 
 def train(
@@ -69,16 +68,15 @@ def train(
 
     Example: holdfast train --method drqn-cmdp --seeds 4 --out runs/drqn
     """
-    if missing := [name for name in FRAMEWORKS if find_spec(name) is None]:
-        raise InputError(
-            f"training needs {missing[0]}: install it with pip install 'holdfast[train]'"
-        )
+    learn.check_installed()
     # The command line starts without these: JAX takes a second.
     from holdfast.learn import methods, pool, training  # noqa: PLC0415
     from holdfast.sim.scenario_file import load_scenario  # noqa: PLC0415
 
     world = load_scenario(scenario)
-    settings = methods.settings_of(method) if rho is None else methods.with_ceiling(method, rho)
+    settings = (
+        methods.settings_of(method, world) if rho is None else methods.with_ceiling(method, rho)
+    )
     units = _units(method, settings, episodes, rounds)
     if seed and seeds:
         raise InputError("give --seed, once or several times, or --seeds, but not both")

@@ -4,9 +4,23 @@ The world stays in NumPy, the very one that evaluation uses; JAX computes the gr
 """
 
 import os
+from importlib.util import find_spec
+
+from holdfast.errors import InputError
+
+FRAMEWORKS = ("jax", "optax", "tensorboardX")
 
 # One thread each: seeds are processes, equal seeds must give equal weights, and matrices this
 # small gain nothing from a second core. JAX reads this when it is first imported.
 os.environ.setdefault(
     "XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 )
+
+
+def check_installed() -> None:
+    """Refuse, before any work is done, to train where the trainers can't be imported."""
+    for name in FRAMEWORKS:
+        if find_spec(name) is None:
+            raise InputError(
+                f"training needs {name}: install it with pip install 'holdfast[train]'"
+            )
