@@ -7,7 +7,7 @@ import holdfast
 
 SOURCE = Path(holdfast.__file__).parent
 
-FOUNDATION = {"errors", "atomic"}
+FOUNDATION = {"errors", "atomic", "workers"}
 ALLOWED = {
     "model": set(),
     "pdp": {"model"},
