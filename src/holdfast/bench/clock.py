@@ -17,3 +17,14 @@ def best_times(contenders: Mapping[str, Work], rounds: int) -> dict[str, float]:
             work()
             best[name] = min(best[name], time.perf_counter() - start)
     return best
+
+
+def best_rates(contenders: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, float]:
+    """Return the highest rate of each: what it says it has done, per second."""
+    best = dict.fromkeys(contenders, 0.0)
+    for _ in range(rounds):
+        for name, work in contenders.items():
+            start = time.perf_counter()
+            done = work()
+            best[name] = max(best[name], done / (time.perf_counter() - start))
+    return best

@@ -1,5 +1,6 @@
 """`holdfast bench`: what it costs, as ratios against named references measured in the same run."""
 
+from importlib.util import find_spec
 from typing import Annotated, Any
 
 import typer
@@ -9,6 +10,7 @@ from rich.table import Table
 from holdfast.bench import pdp
 from holdfast.cli import terminal
 from holdfast.cli.terminal import Json
+from holdfast.errors import InputError
 
 app = typer.Typer(no_args_is_help=True, help="Measure, as ratios against named references.")
 
@@ -41,6 +43,26 @@ def sim_command(rounds: Rounds = 15, as_json: Json = False) -> None:
 
     tell("stepping the fleet, the environment and CartPole in turns")
     report({**sim.measure(rounds=rounds)}, as_json=as_json)
+
+
+@app.command(name="learn")
+def learn_command(
+    rounds: Rounds = 5,
+    episodes: Annotated[int, typer.Option(min=1, help="Episodes in a round.")] = 8,
+    as_json: Json = False,
+) -> None:
+    """Compare training with PyTorch and with Stable-Baselines3's DQN, in minutes.
+
+    Example: holdfast bench learn --json
+    """
+    for name in ("jax", "torch", "stable_baselines3"):
+        if find_spec(name) is None:
+            raise InputError(
+                f"this needs {name}: install it with pip install 'holdfast[train,crosscheck]'"
+            )
+    from holdfast.bench import learn  # noqa: PLC0415 - the frameworks take seconds to import
+
+    report({**learn.measure(rounds=rounds, episodes=episodes, say=tell)}, as_json=as_json)
 
 
 def tell(step: str) -> None:

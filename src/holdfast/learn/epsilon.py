@@ -122,26 +122,32 @@ class EpsilonGreedy(ABC):
     def _epsilon(self) -> float:
         return max(self._floor, self._decay**self._episodes)
 
+    def update(self) -> float:
+        """Make the updates of one chunk, and return their mean loss."""
+        start = (self._weights, self._moments)
+        (self._weights, self._moments), losses = self._updates(start, self._target, self._drawn())
+        self._served = networks.served(self._weights)
+        return float(losses.mean())
+
     def _decide(self, seen: Float32Array) -> int:
         # The state must see every observation, whether or not its advice is taken.
-        if self.architecture.recurrent or self._epsilon < 1:
-            outputs, self._hidden = forward(
-                self.architecture, self._served, seen[np.newaxis], self._hidden
-            )
+        best = self._best(seen)
         if self._draws.random() < self._epsilon:
             return int(self._draws.integers(GRID.size))
+        return best
+
+    def _best(self, seen: Float32Array) -> int:
+        outputs, self._hidden = forward(
+            self.architecture, self._served, seen[np.newaxis], self._hidden
+        )
         return int(outputs[0].argmax())
 
     def _learn(self) -> None:
         """Make the updates that are due, a whole chunk of them or none."""
         self._pending += 1
-        if self._pending < CHUNK:
-            return
-        self._pending -= CHUNK
-        start = (self._weights, self._moments)
-        (self._weights, self._moments), losses = self._updates(start, self._target, self._drawn())
-        self._served = networks.served(self._weights)
-        self._losses.append(float(losses.mean()))
+        if self._pending >= CHUNK:
+            self._pending -= CHUNK
+            self._losses.append(self.update())
 
     @abstractmethod
     def _loss(self) -> Loss:

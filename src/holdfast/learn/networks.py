@@ -12,6 +12,10 @@ from holdfast.policy.network import Architecture, shapes
 
 Weights = dict[str, Array]
 
+# Moments up to which a sequence is compiled without a loop: an update on 9 of them takes 2.5 ms
+# instead of 3.2. Longer ones would take longer to compile than they gain.
+SHORT = 16
+
 
 def initial_weights(architecture: Architecture, draws: np.random.Generator) -> Weights:
     """Return weights and biases drawn from +-1/sqrt(fan in), as PyTorch draws them."""
@@ -57,7 +61,7 @@ def unrolled(
         state = _gru(weights, gates, state)
         return state, state
 
-    _, states = jax.lax.scan(step, hidden, (seen, fresh))
+    _, states = jax.lax.scan(step, hidden, (seen, fresh), unroll=len(seen) <= SHORT)
     return head(architecture, weights, states)
 
 

@@ -1,0 +1,39 @@
+"""The benchmark of training reports the ratios it promises; how large they are is not tested."""
+
+import json
+import math
+import os
+import sys
+
+import pytest
+
+from holdfast.cli.app import run
+
+
+@pytest.mark.slow
+def test_ratios_are_those_of_the_rates_beside_them(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("stable_baselines3")
+    cores = os.sched_getaffinity(0)
+    assert run(["bench", "learn", "--json", "--rounds", "1", "--episodes", "1"]) == 0
+    shown = capsys.readouterr()
+    assert shown.err, "it says what it does meanwhile"
+    found = json.loads(shown.out)
+    assert all(math.isfinite(figure) and figure > 0 for figure in found.values())
+    for agent in ("dqn", "double_dqn", "dueling_dqn", "d3qn", "ppo", "a2c", "drqn_cmdp"):
+        rate = found[f"{agent}_updates_per_second"]
+        assert found[f"{agent}_over_sb3_dqn"] == rate / found["sb3_dqn_updates_per_second"]
+    assert found["drqn_cmdp_plus_over_sb3_dqn"] > 0
+    pytorch = max(found[f"drqn_update_pytorch_{n}_per_second"] for n in ("one_core", "all_cores"))
+    assert found["drqn_update_over_pytorch"] == found["drqn_update_jax_per_second"] / pytorch
+    assert found["drqn_run_over_pytorch"] > 0
+    assert os.sched_getaffinity(0) == cores, "the process may use all cores again"
+
+
+@pytest.mark.parametrize("name", ["torch", "stable_baselines3", "jax"])
+def test_what_it_needs_is_named(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, name, None)
+    assert run(["bench", "learn"]) == 2
+    assert f"needs {name}: install it" in capsys.readouterr().err
