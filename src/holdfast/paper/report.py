@@ -23,7 +23,7 @@ STYLE = """
   --rule: #dcdcdc; --loud: #b00000; }
 @media (prefers-color-scheme: dark) {
   :root { --ink: #e8e8e6; --page: #17181a; --quiet: #a5a5a5; --rule: #3a3b3e; --loud: #ff7b72; } }
-body { margin: 0 auto; max-width: 60rem; padding: 1rem; background: var(--page); color: var(--ink);
+body { margin: 0 auto; max-width: 70rem; padding: 1rem; background: var(--page); color: var(--ink);
   font: 1rem/1.55 system-ui, sans-serif; }
 h1, h2 { line-height: 1.2; }
 h2 { margin-top: 3rem; border-top: 1px solid var(--rule); padding-top: 1.2rem; }
