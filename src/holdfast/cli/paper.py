@@ -31,7 +31,7 @@ app = typer.Typer(
     no_args_is_help=True, help="Show the paper's tables and figures, or make them anew."
 )
 
-SEEDS, SEEDS_OF_A_TASTE = 5, 2
+SEEDS, SEEDS_OF_A_TASTE = 5, 1
 EPISODES_OF_A_TASTE = 100
 WIDTH = 132
 SPREAD = ("gas", "latency", "misses %")  # columns with an interval; --json has all of them
@@ -165,7 +165,7 @@ def every(
 ) -> None:
     """Do all of the above, and write the report.
 
-    It takes many hours on two cores. Stop it whenever you like: it goes on where it was.
+    It takes some three hours on two cores. Stop it whenever you like: it goes on where it was.
 
     Example: holdfast paper all --out results
     """
