@@ -91,7 +91,7 @@ def test_only_what_is_missing_is_done_and_told_line_by_line(
 
 def test_a_taste_says_so(workplace: Workplace) -> None:
     out = workplace.directory / "out"
-    fill(out, Effort(seeds=2, episodes=100, taste=True), ["shift"])
+    fill(out, Effort(seeds=1, episodes=100, taste=True), ["shift"])
     table = workplace.run("paper", "shift", "--quick", "--out", out)
     assert "A TASTE, NOT A RESULT" in table.stdout
     assert "2 training seeds, tried on 100 episodes" in table.stdout
