@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from coincurve import PublicKey as CurvePoint
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.pdp.holding import Holding
@@ -48,7 +49,7 @@ def test_hints_sum_to_the_target_in_the_order_of_the_contract() -> None:
     target = target_of(holding.key, holding.inventory, challenge)
     proof = holding.prove(challenge)
     points, _ = check.hints(holding.key.public, check.target_address(target), proof)
-    total = curve.total([curve.PublicKey.from_point(*point) for point in points])
+    total = curve.total([CurvePoint.from_point(*point) for point in points])
     minus_t = curve.times(curve.decode(target.point), Q - 1)
     assert curve.encode(total) == curve.encode(minus_t)
 

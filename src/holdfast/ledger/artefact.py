@@ -18,7 +18,7 @@ class Artefact:
     sectors: int
     compiler: str
     source_sha256: str
-    abi: list[dict[str, Any]]
+    abi: list[Any]
     bytecode: str
 
     def encode(self) -> bytes:

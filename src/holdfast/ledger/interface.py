@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, get_args
 
 from holdfast.errors import InputError, RefusedError
 from holdfast.ledger.keccak import Tree, keccak
@@ -141,13 +141,7 @@ Event = (
     | Contested
     | Anchored
 )
-EVENTS: dict[str, type[Event]] = {
-    kind.__name__: kind
-    for kind in (
-        *(Registered, Opened, OpenedMany, Passed, Failed),
-        *(TimedOut, Posted, PostedMany, Contested, Anchored),
-    )
-}
+EVENTS: dict[str, type[Event]] = {kind.__name__: kind for kind in get_args(Event)}
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ _NAME, _VERSION = keccak(b"Holdfast"), keccak(b"1")
 
 
 def sign(key: PrivateKey, domain: Domain, holding: int, challenge: bytes, proof: Proof) -> bytes:
-    return key.sign_recoverable(_message(domain, holding, challenge, proof), hasher=None)
+    message = _message(domain, holding, challenge, proof)
+    return bytes(key.sign_recoverable(message, hasher=None))
 
 
 def signer(
