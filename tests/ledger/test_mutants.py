@@ -8,6 +8,7 @@ from tests.ledger.mutants import MUTANTS, Mutant
 from tests.ledger.scenes import SCENES
 from tests.ledger.world import World, evm_world
 
+from holdfast.errors import HoldfastError
 from holdfast.ledger import artefact
 from holdfast.ledger.build import compiled
 
@@ -17,7 +18,7 @@ def first_broken(world: World) -> str | None:
     for scene in SCENES + hostile * (world.owner.sectors > 1):
         try:
             scene(world)
-        except (AssertionError, pytest.fail.Exception):
+        except (AssertionError, pytest.fail.Exception, HoldfastError):
             return scene.__name__
     return None
 

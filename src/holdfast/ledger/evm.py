@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from eth_typing import BlockNumber
+from eth_typing import BlockNumber, HexStr
 from web3 import Web3
 from web3.contract.contract import ContractFunction
 from web3.types import BlockIdentifier, EventData, TxParams, TxReceipt
@@ -236,8 +236,8 @@ def _event(log: EventData) -> Event:
     return kind(**{field.name: _value(log["args"][field.name]) for field in fields(kind)})
 
 
-def _hex(topic: bytes) -> str:
-    return f"0x{topic.hex().removeprefix('0x')}"
+def _hex(topic: bytes) -> HexStr:
+    return HexStr(f"0x{topic.hex().removeprefix('0x')}")
 
 
 def _value(value: Any) -> Any:
