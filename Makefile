@@ -3,16 +3,18 @@ PYTHON ?= python3
 EXTRAS ?= dev
 VENV   := .venv
 BIN    := $(VENV)/bin
+ANVIL  := @foundry-rs/anvil@1.7.1
 comma  := ,
 READY  := $(VENV)/.ready-$(subst $(comma),-,$(EXTRAS))
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test lint format bench clean
+.PHONY: help demo test anvil lint format bench clean
 
 help:
 	@echo "make demo    set up, then audit a 64 MiB file: damage it, detect it, locate it"
 	@echo "make test    set up, then run all tests; names what it skipped"
+	@echo "make anvil   install a chain for the tests, where npm is present; make test does it too"
 	@echo "make lint    formatting, lint rules, types"
 	@echo "make format  rewrite the sources in our format"
 	@echo "make bench   measure, as ratios against named references"
@@ -29,7 +31,12 @@ demo: $(READY)
 	@echo "==> holdfast demo"
 	@$(BIN)/holdfast demo
 
-test: $(READY)
+anvil: $(READY)
+	@test -d $(VENV)/anvil/node_modules || if command -v npm >/dev/null; \
+	then echo "==> installing anvil" && npm install --silent --prefix $(VENV)/anvil $(ANVIL); \
+	else echo "==> no npm: the tests on anvil will be skipped"; fi
+
+test: $(READY) anvil
 	@echo "==> the tests, on all cores"
 	@$(BIN)/python -m pytest --numprocesses=auto --cov --cov-report=term
 

@@ -5,6 +5,7 @@ HoldfastError                  could not run: the command line prints it and exi
 │   ├── MalformedError         a file or message that is not in its canonical encoding
 │   └── PassphraseError        a key file that the given passphrase does not open
 ├── StorageError               bytes could not be read or written
+├── LedgerError                a ledger could not be reached, or did not finish a transaction
 └── RefusedError               allowed by the machine, forbidden by the protocol
 
 A finding (an audit failed, a log does not verify) is a result, not an error: it is returned,
@@ -34,3 +35,7 @@ class StorageError(HoldfastError):
 
 class RefusedError(HoldfastError):
     """Allowed by the machine, forbidden by the protocol."""
+
+
+class LedgerError(HoldfastError):
+    """A ledger could not be reached, or did not take or finish a transaction."""

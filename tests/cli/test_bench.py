@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from holdfast.bench import ledger
 from holdfast.cli.app import run
 
 
@@ -23,3 +24,11 @@ def test_figures_are_printed_as_data_and_as_a_table(
     shown = capsys.readouterr()
     assert figure in shown.out
     assert shown.err, "it says what it does meanwhile"
+
+
+def test_gas_is_printed_by_the_name_of_its_call(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(ledger, "measure", lambda say: say("…") or {"gas": {"pass_s1": 31_500}})
+    assert run(["bench", "ledger"]) == 0
+    assert "gas.pass_s1" in capsys.readouterr().out

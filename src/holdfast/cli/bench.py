@@ -65,6 +65,17 @@ def learn_command(
     report({**learn.measure(rounds=rounds, episodes=episodes, say=tell)}, as_json=as_json)
 
 
+@app.command(name="ledger")
+def ledger_command(as_json: Json = False) -> None:
+    """Measure the gas of the contract's calls on an EVM in this process.
+
+    Example: holdfast bench ledger --json
+    """
+    from holdfast.bench import ledger  # noqa: PLC0415 - the EVM is an extra
+
+    report(ledger.measure(say=tell), as_json=as_json)
+
+
 def tell(step: str) -> None:
     terminal.messages.print(f"… {step}", style="dim")
 

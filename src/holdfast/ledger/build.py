@@ -1,0 +1,39 @@
+"""Compile the contract and write the artefacts that ship: `python -m holdfast.ledger.build`.
+
+Needs Vyper, which users don't: a test compiles again and compares.
+"""
+
+from pathlib import Path, PurePath
+
+import vyper
+from vyper.compiler.input_bundle import JSONInputBundle
+
+from holdfast import atomic
+from holdfast.ledger.artefact import SECTORS, Artefact, file_name, source_hash, sources
+
+
+def compiled(sectors: int, contract: dict[str, str]) -> Artefact:
+    modules = {PurePath("check.vy"): {"content": contract["check.vy"]}}
+    output = vyper.compile_code(
+        contract["audit.vy"],
+        input_bundle=JSONInputBundle(modules, [PurePath()]),
+        output_formats=["abi", "bytecode"],
+    )
+    return Artefact(
+        sectors=sectors,
+        compiler=f"vyper {vyper.__version__}",
+        source_sha256=source_hash(contract),
+        abi=output["abi"],
+        bytecode=output["bytecode"],
+    )
+
+
+def main() -> None:
+    folder = Path(__file__).parent / "contract"
+    for sectors in SECTORS:
+        artefact = compiled(sectors, sources(sectors))
+        atomic.write(folder / file_name(sectors), artefact.encode())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,248 @@
+"""The audit contract on a chain, through web3: over HTTP, or on an EVM in this process."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from eth_typing import BlockNumber, HexStr
+from web3 import Web3
+from web3.contract.contract import ContractFunction
+from web3.types import BlockIdentifier, EventData, TxParams, TxReceipt
+
+from holdfast.errors import InputError, LedgerError
+from holdfast.ledger import artefact, check
+from holdfast.ledger.interface import (
+    EVENTS,
+    Answer,
+    Batch,
+    Domain,
+    Entry,
+    Event,
+    LedgerRefusedError,
+    Reason,
+    Receipt,
+    Verdict,
+    check_owner,
+    check_whole,
+    max_answers,
+)
+from holdfast.ledger.local import CONTEST_WINDOW
+from holdfast.ledger.signing import SIGNATURE_BYTES
+from holdfast.ledger.transactions import Sender
+from holdfast.pdp import Challenge, Proof, PublicKey
+from holdfast.pdp.field import SCALAR_BYTES
+
+GAS_MARGIN = 1.1  # refunds come at the end: a transaction needs more than it costs
+_NO_SIGNATURE = (0, 0, 0)
+_REVERTED = re.compile(r"execution reverted: (\w+)")
+
+
+class EvmLedger:
+    """One account's view of a deployed contract."""
+
+    def __init__(self, sender: Sender, contract: bytes, *, sectors: int) -> None:
+        self._sender, self.sectors = sender, sectors
+        self.sender = sender.address
+        self._web3 = sender.web3
+        self.domain = Domain(self._web3.eth.chain_id, contract)
+        self._contract = self._web3.eth.contract(
+            address=Web3.to_checksum_address(contract), abi=artefact.load(sectors).abi
+        )
+        if not self._web3.eth.get_code(self._contract.address):
+            raise InputError(f"there is no contract at {self._contract.address} on this chain")
+
+    def register(self, public: PublicKey, node: bytes) -> Receipt:
+        if public.sectors != self.sectors:
+            raise LedgerRefusedError(Reason.MALFORMED)
+        points = [int.from_bytes(x, "big") for x in public.abscissas]
+        return self._send("register", Web3.to_checksum_address(node), points)
+
+    def key(self, holding: int) -> PublicKey:
+        word = int(self._contract.functions.keys(holding).call())
+        if word == 0:
+            raise LedgerRefusedError(Reason.UNKNOWN)
+        stored = word.to_bytes(SCALAR_BYTES, "big")
+        if self.sectors > 1:
+            stored = bytes(self._web3.eth.get_code(Web3.to_checksum_address(stored[12:])))[1:]
+        points = (stored[at : at + SCALAR_BYTES] for at in range(0, len(stored), SCALAR_BYTES))
+        return PublicKey(tuple(points))
+
+    def open(self, number: int, challenge: Challenge, target: bytes, deadline: int) -> Receipt:
+        check_whole(challenge)
+        return self._send(
+            "open",
+            number,
+            challenge.seed,
+            challenge.inventory_hash,
+            challenge.blocks,
+            challenge.samples,
+            Web3.to_checksum_address(target),
+            deadline,
+        )
+
+    def open_many(self, batch: Batch) -> Receipt:
+        check_owner(batch, self.sender)
+        return self._send("open_many", batch.seed, batch.deadline, list(batch.words))
+
+    def submit(self, holding: int, challenge: bytes, answer: Answer) -> Receipt:
+        proof = self._proof(holding, self._target(holding, challenge), answer.proof)
+        return self._send("submit", holding, challenge, proof, _signature(answer))
+
+    def settle(self, batch: Batch, answers: Mapping[int, Answer]) -> Receipt:
+        part = batch.part(list(answers), max_answers(self.sectors))
+        rows = []
+        for index, answer in answers.items():
+            target = Entry.decode(batch.words[index]).target
+            proof = self._proof(batch.holding(index), target, answer.proof)
+            rows.append((index - part.start, proof))
+        signed = any(answer.signature for answer in answers.values())
+        signatures = [_signature(answer) for answer in answers.values() if signed]
+        where = (part.start, part.words, part.path)
+        return self._send("settle", _head(batch), where, rows, signatures)
+
+    def expire(self, holding: int, challenge: bytes) -> Receipt:
+        return self._send("expire", holding, challenge)
+
+    def expire_many(self, batch: Batch, indices: Sequence[int]) -> Receipt:
+        part = batch.part(indices)
+        offsets = [index - part.start for index in indices]
+        return self._send("expire_many", _head(batch), (part.start, part.words, part.path), offsets)
+
+    def post(self, number: int, challenge: bytes, digest: bytes, *, passed: bool) -> Receipt:
+        return self._send("post", number, challenge, digest, passed)
+
+    def post_many(self, root: bytes) -> Receipt:
+        return self._send("post_many", root)
+
+    def contest(self, verdict: Verdict, until: int, proof: Proof) -> Receipt:
+        values = self._proof(verdict.holding, verdict.target, proof)
+        return self._send("contest", _row(verdict), until, values)
+
+    def contest_many(
+        self, verdict: Verdict, index: int, path: Sequence[bytes], proof: Proof
+    ) -> Receipt:
+        values = self._proof(verdict.holding, verdict.target, proof)
+        return self._send("contest_many", _row(verdict), index, list(path), values)
+
+    def anchor(self, root: bytes, size: int) -> Receipt:
+        return self._send("anchor", root, size)
+
+    def receipts(self, since: int = 0) -> list[Receipt]:
+        final = self._web3.eth.block_number - self._sender.terms.confirmations + 1
+        found: dict[tuple[int, bytes], list[Event]] = {}
+        if final >= since:
+            for log in self._web3.eth.get_logs(
+                {
+                    "address": self._contract.address,
+                    "fromBlock": BlockNumber(since),
+                    "toBlock": BlockNumber(final),
+                }
+            ):
+                where = (log["blockNumber"], bytes(log["transactionHash"]))
+                found.setdefault(where, []).extend(self._events([log]))
+        return [Receipt(name, block, 0, tuple(events)) for (block, name), events in found.items()]
+
+    def reconcile(self) -> list[Receipt]:
+        """Conclude what a crash left under way."""
+        return [self._read(receipt) for receipt in self._sender.reconcile()]
+
+    def _target(self, holding: int, challenge: bytes) -> bytes:
+        """Return the target of an open challenge, of which the contract keeps the state."""
+        state = int(self._contract.functions.challenges(holding, challenge).call())
+        return (state >> 96).to_bytes(20, "big")
+
+    def _proof(self, holding: int, target: bytes, proof: Proof) -> tuple[Any, ...]:
+        """Return the proof as the contract takes it; hints need the key and the target."""
+        values = (proof.sigma, *proof.mu)
+        if len(proof.mu) != self.sectors or not all(0 <= value < 2**256 for value in values):
+            raise LedgerRefusedError(Reason.MALFORMED)
+        if self.sectors == 1:
+            return (proof.sigma, list(proof.mu))
+        points, inverse = check.hints(self.key(holding), target, proof)
+        return (proof.sigma, list(proof.mu), points, inverse)
+
+    def _send(self, name: str, *arguments: Any) -> Receipt:
+        call = self._contract.functions[name](*arguments)
+        terms: TxParams = {"from": self._sender.account.address}
+        self._rehearse(call, terms, "pending")
+        gas = self._sender.terms.gas or int(GAS_MARGIN * call.estimate_gas(terms))
+        data = self._contract.encode_abi(name, list(arguments))
+        receipt = self._sender.send(self.domain.contract, bytes.fromhex(data[2:]), gas)
+        if receipt["status"] == 0:
+            self._rehearse(call, terms, receipt["blockNumber"])
+            raise LedgerError(f"the call {name} was refused on the chain, but not when repeated")
+        return self._read(receipt)
+
+    def _rehearse(self, call: ContractFunction, terms: TxParams, block: BlockIdentifier) -> None:
+        """Run the call without effect: a refusal costs nothing and tells its reason."""
+        try:
+            call.call(terms, block_identifier=block)
+        except Exception as error:
+            # The EVM in this process raises an error of its own, which users need not install.
+            told = _REVERTED.search(str(error))
+            if told is None or told[1] not in list(Reason):
+                raise
+            raise LedgerRefusedError(Reason(told[1])) from error
+
+    def _read(self, receipt: TxReceipt) -> Receipt:
+        events = tuple(self._events(receipt["logs"]))
+        name = bytes(receipt["transactionHash"])
+        return Receipt(name, receipt["blockNumber"], receipt["gasUsed"], events)
+
+    def _events(self, logs: Sequence[Any]) -> list[Event]:
+        known = [self._contract.events[name]() for name in EVENTS]
+        by_topic = {event.topic: event for event in known}
+        return [_event(by_topic[_hex(log["topics"][0])].process_log(log)) for log in logs]
+
+
+def deploy(
+    sender: Sender,
+    sectors: int,
+    window: int = CONTEST_WINDOW,
+    compiled: artefact.Artefact | None = None,
+) -> bytes:
+    """Put the contract on the chain and return its address."""
+    compiled = compiled or artefact.load(sectors)
+    factory = sender.web3.eth.contract(abi=compiled.abi, bytecode=compiled.bytecode)
+    creation = factory.constructor(window)
+    gas = sender.terms.gas or int(
+        GAS_MARGIN * creation.estimate_gas({"from": sender.account.address})
+    )
+    receipt = sender.send(b"", bytes.fromhex(creation.data_in_transaction[2:]), gas)
+    if receipt["status"] == 0 or receipt["contractAddress"] is None:
+        raise LedgerError("the contract could not be put on the chain")
+    return bytes.fromhex(receipt["contractAddress"][2:])
+
+
+def _head(batch: Batch) -> tuple[str, bytes, int]:
+    return Web3.to_checksum_address(batch.owner), batch.seed, batch.deadline
+
+
+def _row(verdict: Verdict) -> tuple[int, bytes, str, bytes, bool]:
+    target = Web3.to_checksum_address(verdict.target)
+    return verdict.holding, verdict.challenge, target, verdict.digest, verdict.passed
+
+
+def _signature(answer: Answer) -> tuple[int, int, int]:
+    if answer.signature is None or len(answer.signature) != SIGNATURE_BYTES:
+        return _NO_SIGNATURE
+    r, s = (int.from_bytes(answer.signature[at : at + 32], "big") for at in (0, 32))
+    return 27 + answer.signature[64], r, s
+
+
+def _event(log: EventData) -> Event:
+    kind = EVENTS[log["event"]]
+    return kind(**{field.name: _value(log["args"][field.name]) for field in fields(kind)})
+
+
+def _hex(topic: bytes) -> HexStr:
+    return HexStr(f"0x{topic.hex().removeprefix('0x')}")
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, str):
+        return bytes.fromhex(value[2:])
+    if isinstance(value, (list, tuple)):
+        return tuple(map(bytes, value))
+    return bytes(value) if isinstance(value, bytes) else value

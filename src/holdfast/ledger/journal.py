@@ -1,0 +1,150 @@
+"""The sender's journal: every transaction is written down before it is broadcast.
+
+A chain can't join a database transaction. So a nonce is bound to one intent, with the hash of
+each attempt to carry it out, before anyone else hears of it; after a crash the journal tells
+what may be under way.
+"""
+
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.errors import StorageError
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS intents (
+  chain INTEGER NOT NULL, sender BLOB NOT NULL, nonce INTEGER NOT NULL, contract BLOB NOT NULL,
+  data BLOB NOT NULL, gas INTEGER NOT NULL, block BLOB, done INTEGER NOT NULL DEFAULT 0,
+  reorganised INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (chain, sender, nonce)
+);
+CREATE TABLE IF NOT EXISTS attempts (
+  hash BLOB PRIMARY KEY, chain INTEGER NOT NULL, sender BLOB NOT NULL, nonce INTEGER NOT NULL,
+  fee INTEGER NOT NULL, raw BLOB NOT NULL
+);
+"""
+
+
+@dataclass(frozen=True)
+class Intent:
+    nonce: int
+    contract: bytes
+    data: bytes
+    gas: int
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A signed transaction; `fee` is what it pays at most for a unit of gas, in wei."""
+
+    hash: bytes
+    fee: int
+    raw: bytes
+
+
+class Journal:
+    """The intents of one sender on one chain; processes that share the file share the nonces."""
+
+    def __init__(self, path: Path, chain: int, sender: bytes) -> None:
+        self._whose = (chain, sender)
+        try:
+            self._db = sqlite3.connect(path, isolation_level=None, timeout=60)
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = FULL")
+            self._db.executescript(_SCHEMA)
+        except sqlite3.Error as error:
+            raise StorageError(f"{path} can't be used as a journal: {error}") from error
+
+    def close(self) -> None:
+        self._db.close()
+
+    def intend(
+        self,
+        contract: bytes,
+        data: bytes,
+        gas: int,
+        chain_nonce: int,
+        sign: Callable[[Intent], Attempt],
+    ) -> tuple[Intent, Attempt]:
+        """Bind the next nonce to this call and write down its first attempt."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            (last,) = self._db.execute(
+                "SELECT max(nonce) FROM intents WHERE chain = ? AND sender = ?", self._whose
+            ).fetchone()
+            nonce = chain_nonce if last is None else max(chain_nonce, last + 1)
+            intent = Intent(nonce, contract, data, gas)
+            attempt = sign(intent)
+            self._db.execute(
+                "INSERT INTO intents (chain, sender, nonce, contract, data, gas) "
+                "VALUES (?, ?, ?, ?, ?, ?)",
+                (*self._whose, nonce, contract, data, gas),
+            )
+            self._add(intent, attempt)
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+        return intent, attempt
+
+    def again(self, intent: Intent, attempt: Attempt) -> None:
+        """Write down one more attempt, before it is broadcast."""
+        self._add(intent, attempt)
+
+    def attempts(self, intent: Intent) -> list[Attempt]:
+        rows = self._db.execute(
+            "SELECT hash, fee, raw FROM attempts "
+            "WHERE chain = ? AND sender = ? AND nonce = ? ORDER BY fee",
+            (*self._whose, intent.nonce),
+        )
+        return [Attempt(*row) for row in rows]
+
+    def pending(self) -> list[Intent]:
+        rows = self._db.execute(
+            "SELECT nonce, contract, data, gas FROM intents "
+            "WHERE chain = ? AND sender = ? AND NOT done ORDER BY nonce",
+            self._whose,
+        )
+        return [Intent(*row) for row in rows]
+
+    def seen(self, intent: Intent, block: bytes | None) -> bool:
+        """Note the block that has the transaction; return whether it was in another one before."""
+        where = (*self._whose, intent.nonce)
+        (before,) = self._db.execute(
+            "SELECT block FROM intents WHERE chain = ? AND sender = ? AND nonce = ?", where
+        ).fetchone()
+        moved = before is not None and before != block
+        self._db.execute(
+            "UPDATE intents SET block = ?, reorganised = reorganised + ? "
+            "WHERE chain = ? AND sender = ? AND nonce = ?",
+            (block, moved, *where),
+        )
+        return moved
+
+    def finish(self, intent: Intent) -> None:
+        self._db.execute(
+            "UPDATE intents SET done = 1 WHERE chain = ? AND sender = ? AND nonce = ?",
+            (*self._whose, intent.nonce),
+        )
+
+    def abandon(self, intent: Intent) -> None:
+        """Give the nonce back, unless later ones wait for it."""
+        self._db.execute(
+            "DELETE FROM intents WHERE chain = ? AND sender = ? AND nonce = ? AND NOT EXISTS "
+            "(SELECT 1 FROM intents later WHERE later.chain = intents.chain "
+            "AND later.sender = intents.sender AND later.nonce > intents.nonce)",
+            (*self._whose, intent.nonce),
+        )
+        self._db.execute(
+            "DELETE FROM attempts WHERE NOT EXISTS (SELECT 1 FROM intents WHERE "
+            "intents.chain = attempts.chain AND intents.sender = attempts.sender "
+            "AND intents.nonce = attempts.nonce)"
+        )
+
+    def reorganisations(self) -> int:
+        query = "SELECT total(reorganised) FROM intents WHERE chain = ? AND sender = ?"
+        return int(self._db.execute(query, self._whose).fetchone()[0])
+
+    def _add(self, intent: Intent, attempt: Attempt) -> None:
+        row = (attempt.hash, *self._whose, intent.nonce, attempt.fee, attempt.raw)
+        self._db.execute("INSERT OR IGNORE INTO attempts VALUES (?, ?, ?, ?, ?, ?)", row)

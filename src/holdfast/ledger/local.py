@@ -1,0 +1,353 @@
+"""The embedded ledger: the contract's state machine in SQLite. Durable, but not a chain.
+
+Whoever can write the file can rewrite its history, so it convinces nobody but its owner. Every call
+is one transaction of the database, and times come from the clock that is passed in.
+"""
+
+import secrets
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from holdfast.errors import InputError, MalformedError, StorageError
+from holdfast.ledger import check, record
+from holdfast.ledger.interface import (
+    Anchored,
+    Answer,
+    Batch,
+    Contested,
+    Domain,
+    Entry,
+    Event,
+    Failed,
+    LedgerRefusedError,
+    Opened,
+    OpenedMany,
+    Passed,
+    Posted,
+    PostedMany,
+    Reason,
+    Receipt,
+    Registered,
+    TimedOut,
+    Verdict,
+    check_owner,
+    check_whole,
+    holding_id,
+    max_answers,
+    owner_of,
+)
+from holdfast.ledger.keccak import climb
+from holdfast.ledger.signing import signer
+from holdfast.pdp import Challenge, Proof, PublicKey
+from holdfast.pdp.field import SCALAR_BYTES
+
+CHAIN = 0  # no chain has this id: a signature for a local ledger is good for nothing else
+CONTEST_WINDOW = 86_400
+_SCHEMA = """
+CREATE TABLE ledger (contract BLOB NOT NULL, sectors INTEGER NOT NULL, window INTEGER NOT NULL);
+CREATE TABLE holdings (id BLOB PRIMARY KEY, node BLOB NOT NULL, key BLOB NOT NULL);
+CREATE TABLE challenges (
+  holding BLOB NOT NULL, id BLOB NOT NULL, target BLOB NOT NULL, deadline INTEGER NOT NULL,
+  digest BLOB, passed INTEGER, until INTEGER, PRIMARY KEY (holding, id)
+);
+CREATE TABLE batches (root BLOB PRIMARY KEY);
+CREATE TABLE settled (root BLOB NOT NULL, place INTEGER NOT NULL, PRIMARY KEY (root, place));
+CREATE TABLE verdicts (owner BLOB NOT NULL, root BLOB NOT NULL, until INTEGER NOT NULL,
+  PRIMARY KEY (owner, root));
+CREATE TABLE contested (root BLOB NOT NULL, leaf BLOB NOT NULL, PRIMARY KEY (root, leaf));
+CREATE TABLE calls (block INTEGER PRIMARY KEY, time INTEGER NOT NULL, events TEXT NOT NULL);
+"""
+
+Row = tuple[bytes, int, bytes | None, int | None, int | None]
+
+
+@dataclass
+class _Call:
+    now: int
+    events: list[Event] = field(default_factory=list)
+    block: int = 0
+
+    @property
+    def receipt(self) -> Receipt:
+        return Receipt(self.block.to_bytes(32, "big"), self.block, 0, tuple(self.events))
+
+
+class LocalLedger:
+    """One sender's view of a ledger file; others may work on the same file."""
+
+    def __init__(
+        self,
+        path: Path,
+        sender: bytes,
+        clock: Callable[[], float],
+        *,
+        sectors: int,
+        window: int = CONTEST_WINDOW,
+    ) -> None:
+        self.sender, self.sectors, self._clock = sender, sectors, clock
+        try:
+            self._db = sqlite3.connect(path, isolation_level=None, timeout=60)
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = FULL")
+            with self._transaction():
+                if not self._db.execute("SELECT 1 FROM sqlite_master").fetchone():
+                    for statement in _SCHEMA.split(";"):
+                        self._db.execute(statement)
+                    row = (secrets.token_bytes(20), sectors, window)
+                    self._db.execute("INSERT INTO ledger VALUES (?, ?, ?)", row)
+            contract, found, self.window = self._db.execute("SELECT * FROM ledger").fetchone()
+        except sqlite3.Error as error:
+            raise StorageError(f"{path} can't be used as a ledger: {error}") from error
+        if found != sectors:
+            raise InputError(f"{path} is a ledger for {found} sectors a block, not for {sectors}")
+        self.domain = Domain(CHAIN, contract)
+
+    def close(self) -> None:
+        self._db.close()
+
+    def register(self, public: PublicKey, node: bytes) -> Receipt:
+        with self._call() as call:
+            _require(len(public.abscissas) == self.sectors and any(node), Reason.MALFORMED)
+            try:
+                _ = public.points
+            except MalformedError as error:
+                raise LedgerRefusedError(Reason.MALFORMED) from error
+            first, last = (_blob(holding_id(self.sender, n)) for n in (0, 2**32 - 1))
+            (number,) = self._db.execute(
+                "SELECT count(*) FROM holdings WHERE id BETWEEN ? AND ?", (first, last)
+            ).fetchone()
+            holding = holding_id(self.sender, number)
+            row = (_blob(holding), node, b"".join(public.abscissas))
+            self._db.execute("INSERT INTO holdings VALUES (?, ?, ?)", row)
+            call.events.append(Registered(holding, node))
+        return call.receipt
+
+    def key(self, holding: int) -> PublicKey:
+        return self._holding(holding)[1]
+
+    def open(self, number: int, challenge: Challenge, target: bytes, deadline: int) -> Receipt:
+        with self._call() as call:
+            check_whole(challenge)
+            holding = holding_id(self.sender, number)
+            self._holding(holding)
+            _require(any(target), Reason.MALFORMED)
+            _require(call.now <= deadline, Reason.LATE)
+            _require(self._state(holding, challenge.id) is None, Reason.OPEN)
+            row = (_blob(holding), challenge.id, target, deadline)
+            self._db.execute("INSERT INTO challenges VALUES (?, ?, ?, ?, NULL, NULL, NULL)", row)
+            call.events.append(
+                Opened(
+                    holding,
+                    challenge.id,
+                    challenge.seed,
+                    challenge.inventory_hash,
+                    challenge.blocks,
+                    challenge.samples,
+                    target,
+                    deadline,
+                )
+            )
+        return call.receipt
+
+    def open_many(self, batch: Batch) -> Receipt:
+        with self._call() as call:
+            check_owner(batch, self.sender)
+            _require(call.now <= batch.deadline, Reason.LATE)
+            _require(not self._has("batches", root=batch.root), Reason.OPEN)
+            self._db.execute("INSERT INTO batches VALUES (?)", (batch.root,))
+            call.events.append(
+                OpenedMany(batch.root, self.sender, batch.seed, batch.deadline, batch.words)
+            )
+        return call.receipt
+
+    def submit(self, holding: int, challenge: bytes, answer: Answer) -> Receipt:
+        with self._call() as call:
+            target, deadline = self._open(holding, challenge)
+            _require(call.now <= deadline, Reason.LATE)
+            self._forget(holding, challenge)
+            call.events.append(self._judge(holding, challenge, target, answer))
+        return call.receipt
+
+    def settle(self, batch: Batch, answers: Mapping[int, Answer]) -> Receipt:
+        with self._call() as call:
+            batch.part(list(answers), max_answers(self.sectors))
+            _require(self._has("batches", root=batch.root), Reason.UNKNOWN)
+            _require(call.now <= batch.deadline, Reason.LATE)
+            for index, answer in answers.items():
+                self._mark(batch, index)
+                target = Entry.decode(batch.words[index]).target
+                holding, name = batch.holding(index), batch.challenge_id(index)
+                call.events.append(self._judge(holding, name, target, answer))
+        return call.receipt
+
+    def expire(self, holding: int, challenge: bytes) -> Receipt:
+        with self._call() as call:
+            _, deadline = self._open(holding, challenge)
+            _require(call.now > deadline, Reason.EARLY)
+            self._forget(holding, challenge)
+            call.events.append(TimedOut(holding, challenge))
+        return call.receipt
+
+    def expire_many(self, batch: Batch, indices: Sequence[int]) -> Receipt:
+        with self._call() as call:
+            batch.part(indices)
+            _require(self._has("batches", root=batch.root), Reason.UNKNOWN)
+            _require(call.now > batch.deadline, Reason.EARLY)
+            for index in indices:
+                self._mark(batch, index)
+                self._holding(batch.holding(index))
+                call.events.append(TimedOut(batch.holding(index), batch.challenge_id(index)))
+        return call.receipt
+
+    def post(self, number: int, challenge: bytes, digest: bytes, *, passed: bool) -> Receipt:
+        with self._call() as call:
+            holding = holding_id(self.sender, number)
+            self._open(holding, challenge)
+            until = call.now + self.window
+            self._db.execute(
+                "UPDATE challenges SET digest = ?, passed = ?, until = ? "
+                "WHERE holding = ? AND id = ?",
+                (digest, passed, until, _blob(holding), challenge),
+            )
+            call.events.append(Posted(holding, challenge, digest, passed, until))
+        return call.receipt
+
+    def post_many(self, root: bytes) -> Receipt:
+        with self._call() as call:
+            until = call.now + self.window
+            _require(not self._has("verdicts", owner=self.sender, root=root), Reason.OPEN)
+            self._db.execute("INSERT INTO verdicts VALUES (?, ?, ?)", (self.sender, root, until))
+            call.events.append(PostedMany(self.sender, root, until))
+        return call.receipt
+
+    def contest(self, verdict: Verdict, until: int, proof: Proof) -> Receipt:
+        with self._call() as call:
+            state = self._state(verdict.holding, verdict.challenge)
+            known = state is not None and state[2:] == (verdict.digest, verdict.passed, until)
+            _require(known and state is not None and state[0] == verdict.target, Reason.UNKNOWN)
+            _require(call.now <= until, Reason.LATE)
+            self._forget(verdict.holding, verdict.challenge)
+            call.events.append(self._overturn(verdict, proof))
+        return call.receipt
+
+    def contest_many(
+        self, verdict: Verdict, index: int, path: Sequence[bytes], proof: Proof
+    ) -> Receipt:
+        with self._call() as call:
+            root = climb(verdict.leaf, index, path)
+            _require(root is not None, Reason.MALFORMED)
+            found = self._db.execute(
+                "SELECT until FROM verdicts WHERE owner = ? AND root = ?",
+                (owner_of(verdict.holding), root),
+            ).fetchone()
+            _require(found is not None, Reason.UNKNOWN)
+            _require(not self._has("contested", root=root, leaf=verdict.leaf), Reason.UNKNOWN)
+            _require(call.now <= found[0], Reason.LATE)
+            self._db.execute("INSERT INTO contested VALUES (?, ?)", (root, verdict.leaf))
+            call.events.append(self._overturn(verdict, proof))
+        return call.receipt
+
+    def anchor(self, root: bytes, size: int) -> Receipt:
+        with self._call() as call:
+            call.events.append(Anchored(self.sender, root, size))
+        return call.receipt
+
+    def receipts(self, since: int = 0) -> list[Receipt]:
+        query = "SELECT block, events FROM calls WHERE block >= ? ORDER BY block"
+        return [_receipt(*row) for row in self._db.execute(query, (since,))]
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+    @contextmanager
+    def _call(self) -> Iterator["_Call"]:
+        """Yield the time and a list for the events, which are recorded if nothing is refused."""
+        try:
+            with self._transaction():
+                call = _Call(int(self._clock()))
+                yield call
+                row = (call.now, record.encode(call.events))
+                insert = "INSERT INTO calls (time, events) VALUES (?, ?)"
+                call.block = self._db.execute(insert, row).lastrowid or 0
+        except sqlite3.Error as error:
+            raise StorageError(f"the local ledger can't be written: {error}") from error
+
+    def _holding(self, holding: int) -> tuple[bytes, PublicKey]:
+        query = "SELECT node, key FROM holdings WHERE id = ?"
+        row = self._db.execute(query, (_blob(holding),)).fetchone()
+        _require(row is not None, Reason.UNKNOWN)
+        node, key = row
+        points = (key[at : at + SCALAR_BYTES] for at in range(0, len(key), SCALAR_BYTES))
+        return node, PublicKey(tuple(points))
+
+    def _state(self, holding: int, challenge: bytes) -> Row | None:
+        query = "SELECT target, deadline, digest, passed, until FROM challenges"
+        found: Row | None = self._db.execute(
+            f"{query} WHERE holding = ? AND id = ?", (_blob(holding), challenge)
+        ).fetchone()
+        return found
+
+    def _open(self, holding: int, challenge: bytes) -> tuple[bytes, int]:
+        state = self._state(holding, challenge)
+        if state is None or state[2] is not None:
+            raise LedgerRefusedError(Reason.UNKNOWN)
+        return state[:2]
+
+    def _forget(self, holding: int, challenge: bytes) -> None:
+        where = (_blob(holding), challenge)
+        self._db.execute("DELETE FROM challenges WHERE holding = ? AND id = ?", where)
+
+    def _has(self, table: str, **values: bytes | int | None) -> bool:
+        where = " AND ".join(f"{name} = ?" for name in values)
+        query = f"SELECT 1 FROM {table} WHERE {where}"  # noqa: S608 - names of our own tables
+        return self._db.execute(query, tuple(values.values())).fetchone() is not None
+
+    def _mark(self, batch: Batch, index: int) -> None:
+        _require(not self._has("settled", root=batch.root, place=index), Reason.UNKNOWN)
+        self._db.execute("INSERT INTO settled VALUES (?, ?)", (batch.root, index))
+
+    def _judge(self, holding: int, challenge: bytes, target: bytes, answer: Answer) -> Event:
+        node, public = self._holding(holding)
+        if _passes(public, target, answer.proof):
+            return Passed(holding, challenge)
+        signed_by = signer(answer.signature, self.domain, holding, challenge, answer.proof)
+        _require(signed_by == node, Reason.WRONG)
+        return Failed(holding, challenge, check.digest(answer.proof))
+
+    def _overturn(self, verdict: Verdict, proof: Proof) -> Event:
+        _, public = self._holding(verdict.holding)
+        passed = _passes(public, verdict.target, proof)
+        own = verdict.digest == check.digest(proof)
+        _require(own or not verdict.passed, Reason.UNKNOWN)
+        _require(passed != verdict.passed, Reason.UPHELD)
+        return Contested(verdict.holding, verdict.challenge, passed)
+
+
+def _require(condition: bool, reason: Reason) -> None:
+    if not condition:
+        raise LedgerRefusedError(reason)
+
+
+def _passes(public: PublicKey, target: bytes, proof: Proof) -> bool:
+    try:
+        return check.passes(public, target, proof)
+    except MalformedError as error:
+        raise LedgerRefusedError(Reason.MALFORMED) from error
+
+
+def _blob(holding: int) -> bytes:
+    return holding.to_bytes(24, "big")
+
+
+def _receipt(block: int, events: str) -> Receipt:
+    return Receipt(block.to_bytes(32, "big"), block, 0, record.decode(events))

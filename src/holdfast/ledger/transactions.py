@@ -1,0 +1,185 @@
+"""Transactions that arrive once: signed, written down, broadcast, watched until they are final."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from eth_account import Account
+from eth_account.signers.local import LocalAccount
+from web3 import HTTPProvider, Web3
+from web3.exceptions import TransactionNotFound, Web3RPCError, Web3ValueError
+from web3.types import RPCEndpoint, RPCResponse, TxParams, TxReceipt
+
+from holdfast import atomic
+from holdfast.errors import InputError, LedgerError, PassphraseError
+from holdfast.ledger.journal import Attempt, Intent, Journal
+
+MAX_KEYSTORE_BYTES = 1 << 16
+GWEI = 10**9
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How much a transaction may cost and how long it is waited for."""
+
+    fee_cap: int = 200 * GWEI  # wei a unit of gas, at most
+    tip: int = GWEI
+    confirmations: int = 1  # blocks, the transaction's own among them
+    poll: float = 1.0  # seconds
+    patience: int = 30  # polls before a transaction counts as stuck
+    give_up: int = 600  # polls
+    gas: int | None = None  # the limit; None asks the node, which an EVM in Python answers slowly
+
+
+def read_account(path: Path, passphrase: bytes) -> LocalAccount:
+    """Return the account in a keystore file of version 3."""
+    content = atomic.read(path, at_most=MAX_KEYSTORE_BYTES)
+    try:
+        key = Account.decrypt(content.decode(), passphrase)  # type: ignore[arg-type] # bytes are fine
+    except ValueError as error:
+        if "MAC mismatch" in str(error):
+            raise PassphraseError(f"the passphrase does not open {path}") from None
+        raise InputError(f"{path} is not a keystore file of version 3") from None
+    except (AttributeError, KeyError, TypeError, NotImplementedError):
+        raise InputError(f"{path} is not a keystore file of version 3") from None
+    account: LocalAccount = Account.from_key(key)
+    return account
+
+
+class NotTakenError(LedgerError):
+    """The node refused a transaction outright, for want of funds say: nobody else has it."""
+
+
+class Node(HTTPProvider):
+    """A chain's node over HTTP, whose failures are ours to explain."""
+
+    def make_request(self, method: RPCEndpoint, params: Any) -> RPCResponse:
+        try:
+            return super().make_request(method, params)
+        except OSError as error:
+            raise LedgerError(
+                f"the chain's node at {self.endpoint_uri} can't be reached"
+            ) from error
+
+
+class Sender:
+    """Sends the transactions of one account."""
+
+    def __init__(
+        self,
+        web3: Web3,
+        account: LocalAccount,
+        journal: Journal,
+        terms: Terms,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.web3, self.account, self.journal, self.terms = web3, account, journal, terms
+        self._pause = pause
+        self._chain = web3.eth.chain_id
+
+    @property
+    def address(self) -> bytes:
+        return bytes.fromhex(self.account.address[2:])
+
+    def send(self, contract: bytes, data: bytes, gas: int) -> TxReceipt:
+        """Carry out a call; return its receipt when it is final."""
+        nonce = self.web3.eth.get_transaction_count(self.account.address, "pending")
+        fee = self._market_fee()
+        intent, attempt = self.journal.intend(
+            contract, data, gas, nonce, lambda intent: self._sign(intent, fee)
+        )
+        try:
+            self._broadcast(attempt)
+        except NotTakenError:
+            self.journal.abandon(intent)
+            raise
+        return self._conclude(intent)
+
+    def reconcile(self) -> list[TxReceipt]:
+        """Conclude what a crash left under way: broadcast it again, or find that it arrived."""
+        receipts = []
+        for intent in self.journal.pending():
+            if self._receipt(intent) is None and not self._overtaken(intent):
+                self._broadcast(self.journal.attempts(intent)[-1])
+            receipts.append(self._conclude(intent))
+        return receipts
+
+    def _conclude(self, intent: Intent) -> TxReceipt:
+        waited = 0
+        for _ in range(self.terms.give_up):
+            receipt = self._receipt(intent)
+            if receipt is not None:
+                self.journal.seen(intent, bytes(receipt["blockHash"]))
+                depth = self.web3.eth.block_number - receipt["blockNumber"] + 1
+                if depth >= self.terms.confirmations:
+                    self.journal.finish(intent)
+                    return receipt
+            elif self.journal.seen(intent, None):
+                self._broadcast(self.journal.attempts(intent)[-1])
+            elif self._overtaken(intent):
+                if self._receipt(intent) is None:  # it may have arrived between the two questions
+                    self.journal.finish(intent)
+                    raise LedgerError(
+                        f"another transaction took the nonce {intent.nonce}: "
+                        "does something else send from this account?"
+                    )
+            elif waited >= self.terms.patience:
+                self._replace(intent)
+                waited = 0
+            waited += 1
+            self._pause(self.terms.poll)
+        raise LedgerError(
+            f"the transaction with nonce {intent.nonce} is not final yet: it stays in the journal "
+            "and is taken up again at the next start"
+        )
+
+    def _receipt(self, intent: Intent) -> TxReceipt | None:
+        for attempt in self.journal.attempts(intent):
+            try:
+                return self.web3.eth.get_transaction_receipt(attempt.hash)  # type: ignore[arg-type]
+            except TransactionNotFound:
+                continue
+        return None
+
+    def _overtaken(self, intent: Intent) -> bool:
+        """Return whether the chain has a transaction of that nonce, this one or another."""
+        return self.web3.eth.get_transaction_count(self.account.address) > intent.nonce
+
+    def _replace(self, intent: Intent) -> None:
+        """Offer an eighth more than before, which nodes ask of a replacement, up to the cap."""
+        best = self.journal.attempts(intent)[-1].fee
+        fee = min(self.terms.fee_cap, max(self._market_fee(), best + best // 8 + 1))
+        if fee > best:
+            attempt = self._sign(intent, fee)
+            self.journal.again(intent, attempt)
+            self._broadcast(attempt)
+
+    def _market_fee(self) -> int:
+        base = self.web3.eth.get_block("latest")["baseFeePerGas"]
+        return min(self.terms.fee_cap, 2 * base + self.terms.tip)
+
+    def _sign(self, intent: Intent, fee: int) -> Attempt:
+        transaction: TxParams = {
+            "chainId": self._chain,
+            "nonce": intent.nonce,  # type: ignore[typeddict-item]
+            "data": intent.data,
+            "gas": intent.gas,
+            "value": 0,  # type: ignore[typeddict-item]
+            "maxFeePerGas": fee,  # type: ignore[typeddict-item]
+            "maxPriorityFeePerGas": min(fee, self.terms.tip),  # type: ignore[typeddict-item]
+        }
+        if intent.contract:
+            transaction["to"] = Web3.to_checksum_address(intent.contract)
+        signed = self.account.sign_transaction(transaction)  # type: ignore[arg-type]
+        return Attempt(bytes(signed.hash), fee, bytes(signed.raw_transaction))
+
+    def _broadcast(self, attempt: Attempt) -> None:
+        """Hand the transaction to the node, which may know it, or its successor, already."""
+        try:
+            self.web3.eth.send_raw_transaction(attempt.raw)
+        except (Web3RPCError, Web3ValueError) as error:
+            known = ("known", "nonce", "underpriced", "imported")
+            if not any(word in str(error).lower() for word in known):
+                raise NotTakenError(f"the node did not take a transaction: {error}") from error

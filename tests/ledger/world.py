@@ -1,0 +1,241 @@
+"""Ledgers of every kind to test on, seen by an owner and a stranger, and holdings to audit."""
+
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from coincurve import PrivateKey
+from eth_account import Account
+from eth_account.signers.local import LocalAccount
+from eth_tester import EthereumTester, PyEVMBackend
+from tests.pdp.holding import Holding
+from web3 import EthereumTesterProvider, Web3
+from web3.types import RPCEndpoint
+
+from holdfast.ledger import check, signing
+from holdfast.ledger.artefact import Artefact
+from holdfast.ledger.evm import EvmLedger, deploy
+from holdfast.ledger.interface import (
+    Answer,
+    Batch,
+    Entry,
+    Ledger,
+    Opened,
+    Receipt,
+    Registered,
+    Verdict,
+    batch_seed,
+    owner_of,
+)
+from holdfast.ledger.journal import Journal
+from holdfast.ledger.keccak import address_of
+from holdfast.ledger.local import LocalLedger
+from holdfast.ledger.transactions import Node, Sender, Terms
+from holdfast.pdp import Challenge, Proof, draw_challenge, target_of
+
+WINDOW = 1000
+TERMS = Terms(poll=0.05, gas=8_000_000)
+NODE = PrivateKey(b"\x07" * 32)
+NODE_ADDRESS = address_of(NODE.public_key)
+
+
+@dataclass
+class World:
+    """A ledger as its owner and a stranger see it, and its time."""
+
+    owner: Ledger
+    stranger: Ledger
+    now: Callable[[], int]
+    advance: Callable[[int], None]
+    exact: bool = True  # the next call happens at exactly `now()`
+
+
+@dataclass
+class Audit:
+    """A challenge for a holding, with the target and the honest proof."""
+
+    challenge: Challenge
+    target: bytes
+    proof: Proof
+
+    @property
+    def id(self) -> bytes:
+        return self.challenge.id
+
+
+@dataclass
+class Kept:
+    """A registered holding, small enough to be audited whole."""
+
+    world: World
+    sectors: int = 1
+    seed: int = 0
+    node: PrivateKey = NODE
+    store: Holding = field(init=False)
+    id: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.store = Holding.of(31 * self.sectors * 5 - 1, sectors=self.sectors, seed=self.seed)
+        receipt = self.world.owner.register(self.store.key.public, address_of(self.node.public_key))
+        (event,) = receipt.events
+        assert isinstance(event, Registered)
+        self.id = event.holding
+
+    @property
+    def number(self) -> int:
+        return self.id & 0xFFFFFFFF
+
+    def audit(self, seed: int = 0) -> Audit:
+        return self._audit(bytes([seed]) * 32)
+
+    def _audit(self, seed: bytes) -> Audit:
+        challenge = draw_challenge(self.store.inventory, 3, seed=seed)
+        target = check.target_address(target_of(self.store.key, self.store.inventory, challenge))
+        return Audit(challenge, target, self.store.prove(challenge))
+
+    def open(self, seed: int = 0, *, seconds: int = 100) -> Audit:
+        audit = self.audit(seed)
+        deadline = self.world.now() + seconds
+        (event,) = self.world.owner.open(
+            self.number, audit.challenge, audit.target, deadline
+        ).events
+        assert isinstance(event, Opened)
+        assert event.challenge == audit.id
+        return audit
+
+    def in_batch(self, seed: bytes) -> tuple[Entry, Audit]:
+        audit = self._audit(batch_seed(seed, self.id))
+        prefix = self.store.inventory.hash[:4]
+        return Entry(audit.target, self.number, audit.challenge.samples, prefix), audit
+
+    def signed(self, challenge: bytes, proof: Proof, key: PrivateKey | None = None) -> Answer:
+        domain = self.world.owner.domain
+        return Answer(proof, signing.sign(key or self.node, domain, self.id, challenge, proof))
+
+    def verdict(self, audit: Audit, proof: Proof, *, passed: bool) -> Verdict:
+        return Verdict(self.id, audit.id, audit.target, check.digest(proof), passed)
+
+
+def batch_of(
+    world: World, kept: list[Kept], seed: bytes = b"b" * 32, seconds: int = 100
+) -> tuple[Batch, list[Audit]]:
+    pairs = [holding.in_batch(seed) for holding in kept]
+    words = tuple(entry.encode() for entry, _ in pairs)
+    batch = Batch(owner_of(kept[0].id), seed, world.now() + seconds, words)
+    return batch, [audit for _, audit in pairs]
+
+
+def wrong(proof: Proof) -> Proof:
+    return Proof(proof.challenge_id, proof.sigma ^ 1, proof.mu)
+
+
+def names(receipt: Receipt) -> list[str]:
+    return [type(event).__name__ for event in receipt.events]
+
+
+def local_world(folder: Path, sectors: int = 1, clock: Callable[[], int] | None = None) -> World:
+    time_now = [1_900_000_000]
+    now = clock or (lambda: time_now[0])
+
+    def ledger(number: int) -> LocalLedger:
+        sender = bytes.fromhex(account_of(number).address[2:])
+        return LocalLedger(folder / "ledger", sender, now, sectors=sectors, window=WINDOW)
+
+    def advance(seconds: int) -> None:
+        time_now[0] += seconds
+
+    return World(ledger(1), ledger(2), now, advance)
+
+
+def evm_world(folder: Path, sectors: int = 1, compiled: Artefact | None = None) -> World:
+    tester = EthereumTester(PyEVMBackend())
+    web3 = Web3(EthereumTesterProvider(tester))
+
+    def now() -> int:
+        return int(tester.get_block_by_number("pending")["timestamp"])
+
+    def advance(seconds: int) -> None:
+        tester.time_travel(now() + seconds)
+
+    return _world(web3, folder, sectors, now, advance, compiled)
+
+
+@contextmanager
+def anvil(binary: Path, *options: str) -> Iterator[str]:
+    """Run a chain of our own and yield its address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [str(binary), "--port", str(port), "--silent", *options]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    try:
+        while not _listens(port):
+            assert process.poll() is None
+            time.sleep(0.1)
+        web3 = Web3(Node(f"http://127.0.0.1:{port}"))
+        for number in (1, 2):
+            request(web3, "anvil_setBalance", account_of(number).address, hex(10**20))
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def anvil_world(url: str, folder: Path, sectors: int = 1) -> World:
+    web3 = Web3(Node(url))
+
+    def now() -> int:
+        return int(web3.eth.get_block("latest")["timestamp"]) + 1
+
+    def advance(seconds: int) -> None:
+        request(web3, "evm_increaseTime", seconds)
+        request(web3, "evm_mine")
+
+    return _world(web3, folder, sectors, now, advance, None)
+
+
+def request(web3: Web3, method: str, *params: Any) -> Any:
+    return web3.provider.make_request(RPCEndpoint(method), list(params))["result"]
+
+
+def account_of(number: int) -> LocalAccount:
+    account: LocalAccount = Account.from_key(number.to_bytes(32, "big"))
+    return account
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+def sender_of(
+    web3: Web3,
+    folder: Path,
+    number: int = 1,
+    terms: Terms = TERMS,
+    pause: Callable[[float], None] = time.sleep,
+) -> Sender:
+    account = account_of(number)
+    address = bytes.fromhex(account.address[2:])
+    journal = Journal(folder / "journal", web3.eth.chain_id, address)
+    return Sender(web3, account, journal, terms, pause)
+
+
+def _world(
+    web3: Web3,
+    folder: Path,
+    sectors: int,
+    now: Callable[[], int],
+    advance: Callable[[int], None],
+    compiled: Artefact | None,
+) -> World:
+    senders = [sender_of(web3, folder, number) for number in (1, 2)]
+    contract = deploy(senders[0], sectors, WINDOW, compiled)
+    owner, stranger = (EvmLedger(sender, contract, sectors=sectors) for sender in senders)
+    exact = isinstance(web3.provider, EthereumTesterProvider)
+    return World(owner, stranger, now, advance, exact)
