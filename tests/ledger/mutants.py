@@ -72,7 +72,7 @@ MUTANTS = [
         "the signature does not name the chain",
         "audit.vy",
         "chain.id, self)",
-        "convert(1, uint256), self)",
+        "block.timestamp, self)",
     ),
     Mutant(
         "a settled challenge of a batch is open",
