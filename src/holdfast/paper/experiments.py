@@ -228,7 +228,7 @@ def _plus_alone(ceilings: Ceilings, effort: Effort) -> Line:
     """Return a network that learns these ceilings only, to see what serving all of them costs."""
     line = _plus(PAPER, PAPER, ceilings, effort)
     training = replace(line.training, targets=(ceilings,), alone=True) if line.training else None
-    return replace(line, training=training, variant="trained for this ceiling alone")
+    return replace(line, training=training, variant="alone")
 
 
 def _belief(scenario: Scenario, ceilings: Ceilings, planned_for: Scenario | None = None) -> Line:

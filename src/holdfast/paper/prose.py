@@ -362,8 +362,8 @@ def _alone(result: Result) -> list[str]:
         if row.variant and row.reached and every:
             return [
                 (
-                    f"A network {row.variant} ({_percent(row.rho or CEILING, 0)}, latency"
-                    f" {row.latency:g}) comes to {_three_of(row)}; the one for all ceilings comes"
+                    f"A network trained for {_percent(row.rho or CEILING, 0)} and a latency of"
+                    f" {row.latency:g} alone comes to {_three_of(row)}; the one for all ceilings comes"
                     f" to {_three_of(every)}."
                 )
             ]
