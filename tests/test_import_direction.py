@@ -7,7 +7,7 @@ import holdfast
 
 SOURCE = Path(holdfast.__file__).parent
 
-FOUNDATION = {"errors", "atomic", "workers"}
+FOUNDATION = {"errors", "atomic", "jsontext", "workers"}
 ALLOWED = {
     "model": set(),
     "pdp": {"model"},

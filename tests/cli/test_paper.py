@@ -94,7 +94,7 @@ def test_a_taste_says_so(workplace: Workplace) -> None:
     fill(out, Effort(seeds=1, episodes=100, taste=True), ["shift"])
     table = workplace.run("paper", "shift", "--quick", "--out", out)
     assert "A TASTE, NOT A RESULT" in table.stdout
-    assert "2 training seeds, tried on 100 episodes" in table.stdout
+    assert "1 training seed, tried on 100 episodes" in table.stdout
     assert workplace.run("paper", "shift", "--quick", "--out", out, "--json").data["taste"] is True
     assert "A TASTE, NOT A RESULT" in (out / "report.html").read_text()
     assert ",True," in (out / "shift.csv").read_text()

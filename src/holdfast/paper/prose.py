@@ -363,8 +363,8 @@ def _alone(result: Result) -> list[str]:
             return [
                 (
                     f"A network trained for {_percent(row.rho or CEILING, 0)} and a latency of"
-                    f" {row.latency:g} alone comes to {_three_of(row)}; the one for all ceilings comes"
-                    f" to {_three_of(every)}."
+                    f" {row.latency:g} alone comes to {_three_of(row)}; the one for all ceilings"
+                    f" comes to {_three_of(every)}."
                 )
             ]
     return []

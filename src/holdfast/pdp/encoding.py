@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from holdfast import jsontext
 from holdfast.errors import MalformedError
 
 VERSION = 1
@@ -24,7 +25,7 @@ def dump(kind: str, fields: Mapping[str, Value]) -> bytes:
 
 def load(kind: str, content: bytes, name: str) -> "Fields":
     try:
-        document = json.loads(content.decode("ascii"), object_pairs_hook=_once)
+        document = jsontext.loads(content.decode("ascii"), object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
         raise MalformedError(
             f"{name} is not a Holdfast {kind}: cut off, or no such file"
@@ -47,7 +48,7 @@ def load(kind: str, content: bytes, name: str) -> "Fields":
 def kind_of(content: bytes) -> str | None:
     """Return which kind of document this claims to be, if any."""
     try:
-        document = json.loads(content.decode("ascii"))
+        document = jsontext.loads(content.decode("ascii"))
     except (ValueError, RecursionError):
         return None
     kind = document.get("holdfast") if isinstance(document, dict) else None

@@ -6,6 +6,7 @@ from dataclasses import asdict, fields, is_dataclass
 from types import UnionType
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
+from holdfast import jsontext
 from holdfast.errors import InputError, MalformedError
 
 T = TypeVar("T")
@@ -25,7 +26,7 @@ def dump(value: Any) -> bytes:
 def parse(content: bytes) -> dict[str, Any]:
     """Return the object that the text holds, of finite numbers and with each field once."""
     try:
-        document = json.loads(
+        document = jsontext.loads(
             content.decode(),
             object_pairs_hook=_once,
             parse_float=_finite,
