@@ -10,4 +10,4 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training, "SECONDS", 0.0)
     monkeypatch.setattr(training, "VALIDATION_EPISODES", 20)
     monkeypatch.setattr(validation, "FIRST", (8, 10))
-    monkeypatch.setattr(validation, "LATER", ((1, 2, 0.1, 10),))
+    monkeypatch.setattr(validation, "LATER", ((1, 2, 0.1, 0.0, 10),))
