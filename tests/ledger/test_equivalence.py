@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import settings
@@ -73,9 +74,10 @@ class TwoLedgers(RuleBasedStateMachine):
 
     @rule(by_owner=st.booleans(), k=st.integers(0, 1), s=SEEDS, seconds=st.integers(-1, 12))
     def open(self, by_owner: bool, k: int, s: int, seconds: int) -> None:
-        audit, deadline = self.audits[k, s], self.chain.now() + seconds
-        number = self.kept[k].number
-        self.both(by_owner, lambda it: it.open(number, audit.challenge, audit.target, deadline))
+        audit = replace(self.audits[k, s], deadline=self.chain.now() + seconds)
+        question = (self.kept[k].number, audit.challenge, audit.target, audit.deadline)
+        if isinstance(self.both(by_owner, lambda it: it.open(*question)), tuple):
+            self.audits[k, s] = audit
 
     @rule(k=st.integers(0, 1), s=SEEDS, t=SEEDS, kind=st.sampled_from(KINDS))
     def submit(self, k: int, s: int, t: int, kind: str) -> None:

@@ -283,6 +283,15 @@ def check_whole(challenge: Challenge) -> None:
         raise InputError("a challenge on a ledger is for the whole holding")
 
 
+def challenge_name(challenge: Challenge, target: bytes, deadline: int) -> bytes:
+    """Return the name of a challenge on the ledger, which a node signs for.
+
+    It binds the target and the deadline: else an owner could open an old challenge again and
+    bring what the node signed then.
+    """
+    return keccak(challenge.id + bytes(12) + target + deadline.to_bytes(32, "big"))
+
+
 def batch_seed(seed: bytes, holding: int) -> bytes:
     """Return the seed of one holding's challenge in a batch."""
     return keccak(b"holdfast/v1/batch-seed\0" + seed + holding.to_bytes(32, "big"))

@@ -33,6 +33,7 @@ from holdfast.ledger.interface import (
     Registered,
     TimedOut,
     Verdict,
+    challenge_name,
     check_owner,
     check_whole,
     holding_id,
@@ -135,13 +136,14 @@ class LocalLedger:
             self._holding(holding)
             _require(any(target), Reason.MALFORMED)
             _require(call.now <= deadline, Reason.LATE)
-            _require(self._state(holding, challenge.id) is None, Reason.OPEN)
-            row = (_blob(holding), challenge.id, target, deadline)
+            name = challenge_name(challenge, target, deadline)
+            _require(self._state(holding, name) is None, Reason.OPEN)
+            row = (_blob(holding), name, target, deadline)
             self._db.execute("INSERT INTO challenges VALUES (?, ?, ?, ?, NULL, NULL, NULL)", row)
             call.events.append(
                 Opened(
                     holding,
-                    challenge.id,
+                    name,
                     challenge.seed,
                     challenge.inventory_hash,
                     challenge.blocks,
