@@ -288,8 +288,12 @@ def a_true_verdict_stands_and_so_does_one_after_its_window(world: World) -> None
 
 def verdicts_posted_by_their_root_are_overturned_one_by_one(world: World) -> None:
     kept = keep(world)
-    audits = [kept.audit(seed) for seed in (1, 2, 3)]
-    verdicts = [kept.verdict(audit, wrong(audit.proof), passed=False) for audit in audits]
+    audits = [kept.audit(seed) for seed in range(5)]
+    forged = [wrong(audit.proof) for audit in audits]
+    slander = [kept.verdict(audits[i], forged[i], passed=False) for i in (0, 1, 2)]
+    praise = kept.verdict(audits[3], forged[3], passed=True)
+    true = kept.verdict(audits[4], audits[4].proof, passed=True)
+    verdicts = [*slander, praise, true]
     tree = Tree([verdict.leaf for verdict in verdicts])
     (posted,) = world.owner.post_many(tree.root).events
     assert isinstance(posted, PostedMany)
@@ -297,7 +301,7 @@ def verdicts_posted_by_their_root_are_overturned_one_by_one(world: World) -> Non
         world.owner.post_many(tree.root)
     proof, path = audits[1].proof, tree.path(1)
     with refused(Reason.MALFORMED):
-        world.stranger.contest_many(verdicts[1], 5, path, proof)
+        world.stranger.contest_many(verdicts[1], 9, path, proof)
     for verdict, index in (
         (verdicts[1], 0),
         (verdicts[0], 1),
@@ -311,6 +315,15 @@ def verdicts_posted_by_their_root_are_overturned_one_by_one(world: World) -> Non
     assert receipt.events == (Contested(kept.id, audits[1].id, passed=True),)
     with refused(Reason.UNKNOWN):
         world.stranger.contest_many(verdicts[1], 1, path, proof)
+
+    for unposted in (audits[3].proof, forged[4]):
+        with refused(Reason.UNKNOWN):
+            world.stranger.contest_many(praise, 3, tree.path(3), unposted)
+    receipt = world.stranger.contest_many(praise, 3, tree.path(3), forged[3])
+    assert receipt.events == (Contested(kept.id, audits[3].id, passed=False),)
+    with refused(Reason.UPHELD):
+        world.stranger.contest_many(true, 4, tree.path(4), audits[4].proof)
+
     world.stranger.post_many(Tree([verdicts[0].leaf]).root)
     with refused(Reason.UNKNOWN):  # the stranger's roots say nothing about the owner's holdings
         world.stranger.contest_many(verdicts[0], 0, (), audits[0].proof)
