@@ -25,6 +25,7 @@ from holdfast.ledger.interface import (
     Verdict,
     check_owner,
     check_whole,
+    check_words,
     max_answers,
 )
 from holdfast.ledger.local import CONTEST_WINDOW
@@ -157,12 +158,13 @@ class EvmLedger:
 
     def _proof(self, holding: int, target: bytes, proof: Proof) -> tuple[Any, ...]:
         """Return the proof as the contract takes it; hints need the key and the target."""
-        values = (proof.sigma, *proof.mu)
-        if len(proof.mu) != self.sectors or not all(0 <= value < 2**256 for value in values):
-            raise LedgerRefusedError(Reason.MALFORMED)
+        check_words(proof, self.sectors)
         if self.sectors == 1:
             return (proof.sigma, list(proof.mu))
-        points, inverse = check.hints(self.key(holding), target, proof)
+        try:
+            points, inverse = check.hints(self.key(holding), target, proof)
+        except LedgerRefusedError:  # no such holding: the contract may have more to say
+            points, inverse = [(0, 0)] * self.sectors, 0
         return (proof.sigma, list(proof.mu), points, inverse)
 
     def _send(self, name: str, *arguments: Any) -> Receipt:
