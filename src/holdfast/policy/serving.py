@@ -17,6 +17,7 @@ from holdfast.policy.interface import Policy
 from holdfast.policy.registry import checkpoint_named, policy_named
 
 Rows = NDArray[np.uint8]
+Observations = Float32Array | FloatArray
 
 # Signals are float32 sums of what training summed in another order.
 SLACK = 1e-6
@@ -32,7 +33,7 @@ class Serving:
     low: Float32Array  # of each signal, as met in training
     high: Float32Array
 
-    def inside(self, observations: FloatArray) -> BoolArray:
+    def inside(self, observations: Observations) -> BoolArray:
         """Return whether each observation lies in the envelope of the training."""
         within = (observations >= self.low - SLACK) & (observations <= self.high + SLACK)
         return np.asarray(within.all(axis=1), np.bool_)
@@ -41,8 +42,10 @@ class Serving:
         """Return the states of nodes about which nothing is known yet, as bytes."""
         return to_rows(self.policy.initial_state(batch), batch)
 
-    def act(self, rows: Rows, observations: FloatArray) -> tuple[IntArray, Any]:
-        return self.policy.act(self._state(rows), observations)
+    def act(self, rows: Rows, observations: Observations) -> tuple[IntArray, Any]:
+        act: Any = self.policy.act  # whichever precision it names, it takes either
+        chosen, state = act(self._state(rows), observations)
+        return chosen, state
 
     def executed(self, state: Any, actions: IntArray) -> Rows:
         """Return the states after these actions took the place of those chosen, as bytes."""
