@@ -71,7 +71,7 @@ def test_the_fail_safe_takes_over(
 
 
 def test_intervals_are_clipped_and_the_nearest_action_is_told_to_the_policy() -> None:
-    rails = Rails(shortest=2.0, longest=6.0, jitter=0.0)
+    rails = Rails(shortest=2, longest=6, jitter=0.0)
     found = planned(rails, [GRID.index_of(1, 0.2), GRID.index_of(5, 0.2), GRID.index_of(14, 0.2)])
     assert ((found.due - NOW) / DAY).tolist() == [2.0, 5.0, 6.0]
     assert found.overrides.tolist() == [int(Override.SHORTEST), 0, int(Override.LONGEST)]
@@ -85,8 +85,8 @@ rails = st.builds(
         jitter=jitter,
         quiet=(Window(start * HOUR, (start + length) % 24 * HOUR),) if length else (),
     ),
-    shortest=st.floats(0.1, 10),
-    more=st.floats(0, 10),
+    shortest=st.integers(1, 10),
+    more=st.integers(0, 10),
     jitter=st.floats(0, 0.9),
     start=st.integers(0, 23),
     length=st.integers(0, 23),
@@ -106,8 +106,8 @@ def test_no_audit_leaves_the_bounds(
     if quiet:  # it fitted neither before nor behind
         (window,) = quiet
         into = int(found.due[0] - window.start) % DAY
-        assert found.due[0] - into + window.length > NOW + int(rails.longest * rails.unit)
-        assert found.due[0] - into - 1 < NOW + int(rails.shortest * rails.unit)
+        assert found.due[0] - into + window.length > NOW + rails.longest * rails.unit
+        assert found.due[0] - into - 1 < NOW + rails.shortest * rails.unit
 
 
 def test_an_audit_moves_out_of_a_quiet_window_that_passes_midnight() -> None:

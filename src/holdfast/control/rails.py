@@ -84,8 +84,8 @@ class Window:
 @dataclass(frozen=True)
 class Rails:
     unit: int = DAY  # milliseconds of a time unit
-    shortest: float = 1.0  # units between two audits, at least
-    longest: float = 14.0  # and at most, whatever delays them
+    shortest: int = 1  # units between two audits, at least
+    longest: int = 14  # and at most, whatever delays them
     sample_cap: int = 10_000
     fail_safe: Action = Action(1, 0.10)  # noqa: RUF009 - a named tuple, which can't change
     jitter: float = 0.1  # share of the interval by which it is lengthened or shortened at random
@@ -113,7 +113,7 @@ class Plan:
     """When each holding is audited next, and how hard."""
 
     action: IntArray  # on the grid: nearest to what will be carried out
-    interval: FloatArray  # units, before jitter and quiet windows
+    interval: IntArray  # units, before jitter and quiet windows
     ratio: FloatArray
     due: IntArray
     overrides: IntArray
@@ -141,7 +141,7 @@ def plan(
     ):
         overrides |= np.where(sound, 0, int(reason))
     action = np.where(overrides > 0, GRID.index_of(*rails.fail_safe), chosen)
-    wanted = GRID.interval_of[action].astype(np.float64)
+    wanted = GRID.interval_of[action]
     interval = np.clip(wanted, rails.shortest, rails.longest)
     overrides |= np.where(interval > wanted, int(Override.SHORTEST), 0)
     overrides |= np.where(interval < wanted, int(Override.LONGEST), 0)
@@ -158,12 +158,12 @@ def plan(
     )
 
 
-def _on_grid(action: IntArray, interval: FloatArray, wanted: FloatArray) -> IntArray:
+def _on_grid(action: IntArray, interval: IntArray, wanted: IntArray) -> IntArray:
     clipped = np.flatnonzero(interval != wanted)
     if len(clipped):
         action = action.copy()
         for at in clipped.tolist():
-            action[at] = GRID.nearest(float(interval[at]), float(GRID.ratio_of[action[at]]))
+            action[at] = GRID.nearest(interval[at], GRID.ratio_of[action[at]])
     return action
 
 
@@ -173,8 +173,8 @@ def _outside_quiet(rails: Rails, now: int, due: IntArray) -> tuple[IntArray, Boo
     An audit that fits neither before nor behind takes place in it: no rail delays one beyond the
     longest interval.
     """
-    latest = now + int(rails.longest * rails.unit)
-    earliest = now + int(rails.shortest * rails.unit)
+    latest = now + rails.longest * rails.unit
+    earliest = now + rails.shortest * rails.unit
     moved = due.copy()
     for window in rails.quiet:
         into = (due - window.start) % DAY
@@ -190,6 +190,6 @@ def held(rails: Rails, now: int, gas_price: int, audited: IntArray) -> tuple[Boo
 
     `audited` is when each holding's last audit ended. None waits beyond the longest interval.
     """
-    latest = audited + int(rails.longest * rails.unit)
+    latest = audited + rails.longest * rails.unit
     dear = rails.gas_price_cap is not None and gas_price > rails.gas_price_cap
     return dear & (now < latest), np.minimum(now + rails.gas_retry, latest)
