@@ -278,9 +278,25 @@ def check_owner(batch: Batch, sender: bytes) -> None:
         raise InputError("the batch belongs to another owner: only its owner can open it")
 
 
+def check_words(proof: Proof, sectors: int) -> None:
+    """Raise if the proof can't even be told to the contract, which takes so many words."""
+    values = (proof.sigma, *proof.mu)
+    if len(proof.mu) != sectors or not all(0 <= value < 2**256 for value in values):
+        raise LedgerRefusedError(Reason.MALFORMED)
+
+
 def check_whole(challenge: Challenge) -> None:
     if (challenge.start, challenge.stop) != (0, challenge.blocks):
         raise InputError("a challenge on a ledger is for the whole holding")
+
+
+def challenge_name(challenge: Challenge, target: bytes, deadline: int) -> bytes:
+    """Return the name of a challenge on the ledger, which a node signs for.
+
+    It binds the target and the deadline: else an owner could open an old challenge again and
+    bring what the node signed then.
+    """
+    return keccak(challenge.id + bytes(12) + target + deadline.to_bytes(32, "big"))
 
 
 def batch_seed(seed: bytes, holding: int) -> bytes:
