@@ -6,7 +6,6 @@ environment.
 """
 
 import secrets
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,8 +26,6 @@ NONCE_BYTES = 12
 TAG_BYTES = 16
 _KIND = "secret-key"
 
-Clear = Mapping[str, encoding.Value]
-
 
 @dataclass(frozen=True)
 class ScryptCost:
@@ -46,58 +43,30 @@ MAX_COST = ScryptCost(n=2**20, r=8, p=4)
 
 def seal(key: SecretKey, passphrase: bytes, cost: ScryptCost = DEFAULT_COST) -> bytes:
     """Return the content of a key file."""
-    clear: Clear = {"sectors": key.sectors, "key_id": key.public.id.hex()}
-    return seal_secret(_KIND, clear, key.master, passphrase, cost)
-
-
-def unseal(content: bytes, passphrase: bytes, name: str = "key file") -> SecretKey:
-    """Return the key, or say whether the file or the passphrase is wrong."""
-
-    def clear_of(fields: encoding.Fields) -> Clear:
-        return {
-            "sectors": fields.integer("sectors", 1, MAX_SECTORS),
-            "key_id": fields.hex("key_id", KEY_ID_BYTES).hex(),
-        }
-
-    clear, master = unseal_secret(_KIND, content, passphrase, name, clear_of)
-    key = SecretKey(master, int(str(clear["sectors"])))
-    if key.public.id.hex() != clear["key_id"]:
-        raise InputError(f"{name} names another key than it holds")
-    return key
-
-
-def seal_secret(
-    kind: str, clear: Clear, secret: bytes, passphrase: bytes, cost: ScryptCost = DEFAULT_COST
-) -> bytes:
-    """Return a document that holds 32 secret bytes, bound to what it says in the clear."""
     if not passphrase:
         raise PassphraseError("the passphrase is empty: choose one")
-    salt, nonce = secrets.token_bytes(SALT_BYTES), secrets.token_bytes(NONCE_BYTES)
-    clear = {
-        **clear,
+    clear: dict[str, encoding.Value] = {
+        "sectors": key.sectors,
+        "key_id": key.public.id.hex(),
         "kdf": "scrypt",
         "kdf_n": cost.n,
         "kdf_r": cost.r,
         "kdf_p": cost.p,
-        "kdf_salt": salt.hex(),
+        "kdf_salt": secrets.token_hex(SALT_BYTES),
         "cipher": "aes-256-gcm",
-        "nonce": nonce.hex(),
+        "nonce": secrets.token_hex(NONCE_BYTES),
     }
-    sealed = _cipher(passphrase, salt, cost).encrypt(nonce, secret, encoding.dump(kind, clear))
-    return encoding.dump(kind, {**clear, "ciphertext": sealed.hex()})
+    salt, nonce = bytes.fromhex(str(clear["kdf_salt"])), bytes.fromhex(str(clear["nonce"]))
+    sealed = _cipher(passphrase, salt, cost).encrypt(nonce, key.master, _bound(clear))
+    return encoding.dump(_KIND, {**clear, "ciphertext": sealed.hex()})
 
 
-def unseal_secret(
-    kind: str,
-    content: bytes,
-    passphrase: bytes,
-    name: str,
-    clear_of: Callable[[encoding.Fields], Clear],
-) -> tuple[Clear, bytes]:
-    """Return what the document says in the clear, as `clear_of` reads it, and the secret."""
-    fields = encoding.load(kind, content, name)
-    clear: Clear = {
-        **clear_of(fields),
+def unseal(content: bytes, passphrase: bytes, name: str = "key file") -> SecretKey:
+    """Return the key, or say whether the file or the passphrase is wrong."""
+    fields = encoding.load(_KIND, content, name)
+    clear: dict[str, encoding.Value] = {
+        "sectors": (sectors := fields.integer("sectors", 1, MAX_SECTORS)),
+        "key_id": (key_id := fields.hex("key_id", KEY_ID_BYTES)).hex(),
         "kdf": fields.text("kdf", "scrypt"),
         "kdf_n": (n := fields.integer("kdf_n", 2, MAX_COST.n)),
         "kdf_r": (r := fields.integer("kdf_r", 1, MAX_COST.r)),
@@ -111,12 +80,15 @@ def unseal_secret(
     if n & (n - 1):
         raise InputError(f"{name}: 'kdf_n' is not a power of two")
     try:
-        secret = _cipher(passphrase, salt, ScryptCost(n, r, p)).decrypt(
-            nonce, sealed, encoding.dump(kind, clear)
+        master = _cipher(passphrase, salt, ScryptCost(n, r, p)).decrypt(
+            nonce, sealed, _bound(clear)
         )
     except InvalidTag as error:
         raise PassphraseError(f"the passphrase does not open {name}") from error
-    return clear, secret
+    key = SecretKey(master, sectors)
+    if key.public.id != key_id:
+        raise InputError(f"{name} names another key than it holds")
+    return key
 
 
 def write_key(
@@ -128,6 +100,10 @@ def write_key(
 
 def read_key(path: Path, passphrase: bytes) -> SecretKey:
     return unseal(atomic.read(path, at_most=MAX_KEY_FILE_BYTES), passphrase, str(path))
+
+
+def _bound(clear: dict[str, encoding.Value]) -> bytes:
+    return encoding.dump(_KIND, clear)
 
 
 def _cipher(passphrase: bytes, salt: bytes, cost: ScryptCost) -> AESGCM:
