@@ -1,18 +1,18 @@
 """`holdfast init` and `holdfast holding`: the owner's home, and what is kept on which node."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from holdfast.cli import terminal
 from holdfast.cli.terminal import Json, PassphraseFile, say
 from holdfast.errors import InputError
-from holdfast.owner.catalogue import Catalogue, HoldingRecord
-from holdfast.owner.enrolment import add_holding
-from holdfast.owner.home import Home, catalogue_in
 from holdfast.pdp import encoding
 from holdfast.pdp.field import DEFAULT_SECTORS
+
+if TYPE_CHECKING:
+    from holdfast.owner import Catalogue, HoldingRecord, Home
 
 ADDRESS_BYTES = 20
 DEFAULT_HOME = Path("~/.local/share/holdfast")
@@ -20,13 +20,25 @@ HomeFolder = Annotated[
     Path, typer.Option("--home", envvar="HOLDFAST_HOME", help="The owner's home.")
 ]
 
+# The owner's room is imported where it is needed: it takes as long as all other commands together.
 holding = typer.Typer(no_args_is_help=True, help="Holdings: all files on one node, under one key.")
 
 
-def open_home(folder: Path, passphrase_file: Path | None) -> Home:
+def open_home(folder: Path, passphrase_file: Path | None) -> "Home":
+    from holdfast.owner import Home, catalogue_in  # noqa: PLC0415
+
     folder = folder.expanduser()
     with catalogue_in(folder):  # or there is no home, which is better said before the prompt
         return Home.open(folder, terminal.passphrase(passphrase_file))
+
+
+def chosen(home: "Home", names: list[str]) -> list["HoldingRecord"]:
+    """Return the holdings of these names, all of them if none is named."""
+    with home.catalogue() as catalogue:
+        known = catalogue.holdings()
+        if not known:
+            raise InputError("there are no holdings yet: `holdfast holding add NAME URL` makes one")
+        return [catalogue.holding(name) for name in dict.fromkeys(names)] or known
 
 
 def init(
@@ -36,8 +48,10 @@ def init(
 
     Example: holdfast init
     """
+    from holdfast.owner import Home, check_new  # noqa: PLC0415
+
     folder = home.expanduser()
-    Home.check_new(folder)
+    check_new(folder)
     made = Home.create(folder, terminal.passphrase(passphrase_file, confirm=True))
     owner = made.keyring.owner.hex()
     if as_json:
@@ -70,8 +84,10 @@ def add(
 ) -> None:
     """Make a holding on a node: pin the node, make a key, and register it.
 
-    Example: holdfast holding add attic https://attic.example:8443 --encrypt
+    Example: holdfast holding add attic https://attic.example:8470 --encrypt
     """
+    from holdfast.owner import add_holding  # noqa: PLC0415
+
     expected = None
     if address is not None:
         expected = encoding.unhex(address.removeprefix("0x").lower(), ADDRESS_BYTES, "--address")
@@ -87,7 +103,7 @@ def add(
     if as_json:
         terminal.print_json(_facts(record))
     else:
-        say(f"holding {name} is on the node 0x{record.node.hex()} at {url}, pinned from now on")
+        say(f"holding {name} is on the node {record.node.hex()} at {url}, pinned from now on")
 
 
 @holding.command(name="list")
@@ -100,9 +116,11 @@ def list_command(
 
     Example: holdfast holding list --files
     """
+    from holdfast.owner import catalogue_in  # noqa: PLC0415
+
     with catalogue_in(home.expanduser()) as catalogue:
         shown = [
-            {**_facts(record), **_content(catalogue, record, files)}
+            {**_facts(record), **_content(catalogue, record, named=files)}
             for record in catalogue.holdings()
         ]
     if as_json:
@@ -112,7 +130,7 @@ def list_command(
         encrypted = ", encrypted" if facts["encrypted"] else ""
         say(
             f"{facts['holding']}: {facts['file_count']} files, {facts['bytes']} bytes in "
-            f"{facts['blocks']} blocks{encrypted}, on 0x{facts['node']} at {facts['url']}"
+            f"{facts['blocks']} blocks{encrypted}, on {facts['node']} at {facts['url']}"
         )
         for file in facts.get("files", ()):
             say(f"  {file['name']}: {file['bytes']} bytes, version {file['version']}")
@@ -122,7 +140,7 @@ def list_command(
         say("there are no holdings yet: `holdfast holding add NAME URL` makes one")
 
 
-def _facts(record: HoldingRecord) -> dict[str, Any]:
+def _facts(record: "HoldingRecord") -> dict[str, Any]:
     return {
         "holding": record.name,
         "url": record.url,
@@ -133,7 +151,7 @@ def _facts(record: HoldingRecord) -> dict[str, Any]:
     }
 
 
-def _content(catalogue: Catalogue, record: HoldingRecord, named: bool) -> dict[str, Any]:
+def _content(catalogue: "Catalogue", record: "HoldingRecord", *, named: bool) -> dict[str, Any]:
     files = catalogue.files(record.name)
     facts: dict[str, Any] = {
         "file_count": len(files),
@@ -153,12 +171,3 @@ def _content(catalogue: Catalogue, record: HoldingRecord, named: bool) -> dict[s
             for file in files
         ]
     return facts
-
-
-def chosen(home: Home, names: list[str]) -> list[HoldingRecord]:
-    """Return the holdings of these names, all of them if none is named."""
-    with home.catalogue() as catalogue:
-        known = catalogue.holdings()
-        if not known:
-            raise InputError("there are no holdings yet: `holdfast holding add NAME URL` makes one")
-        return [catalogue.holding(name) for name in dict.fromkeys(names)] or known

@@ -199,6 +199,19 @@ class NodeClient:
         path = f"{_file(key_id, file_id)}/blocks/{index}"
         self._ask("PUT", path, query=query, body=content)
 
+    def replace_blocks(
+        self, key_id: bytes, file_id: bytes, indices: Sequence[int], content: bytes
+    ) -> None:
+        """Put these blocks, one after another in `content`, back into their places."""
+        path, query = f"{_file(key_id, file_id)}/blocks", {"index": list(indices)}
+        self._ask("PUT", path, query=query, body=content)
+
+    def replace_tags(
+        self, key_id: bytes, file_id: bytes, indices: Sequence[int], content: bytes
+    ) -> None:
+        path, query = f"{_file(key_id, file_id)}/block-tags", {"index": list(indices)}
+        self._ask("PUT", path, query=query, body=content)
+
     def delete_file(self, key_id: bytes, file_id: bytes, inventory_hash: bytes) -> None:
         """Take a file out of the holding; the hash is the inventory's after that."""
         query = {"inventory_hash": inventory_hash.hex()}

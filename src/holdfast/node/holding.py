@@ -18,7 +18,8 @@ from holdfast.node.record import FileRecord, HoldingRecord
 from holdfast.node.segments import SegmentedReader, whole
 from holdfast.node.wire import Code, HoldingFacts, NodeRefusedError, UploadRequest
 from holdfast.pdp import Challenge, Proof, Prover, StoredFile, TagFile
-from holdfast.pdp.tagfile import CHECKSUM_BYTES, HEADER_BYTES, PAGE_BYTES, PAGE_TAGS, encode_pages
+from holdfast.pdp.limbs import Bytes
+from holdfast.pdp.tagfile import HEADER_BYTES, PAGE_BYTES, PAGE_TAGS, encode_pages
 from holdfast.pdp.tags import TAG_BYTES
 
 
@@ -131,23 +132,50 @@ class Holding:
     def replace_block(
         self, file_id: bytes, index: int, content: bytes, tag: bytes | None = None
     ) -> None:
-        """Put a block back into its place, and its tag; each segment is rewritten whole."""
+        """Put a block back into its place, and its tag."""
+        self.replace_blocks(file_id, [index], content)
+        if tag is not None:
+            self.replace_tags(file_id, [index], tag)
+
+    def replace_blocks(self, file_id: bytes, indices: Sequence[int], content: bytes) -> None:
+        """Put blocks back into their places; each segment is rewritten whole, and once."""
         with self.lock:
-            file = self.file(file_id)
-            self._check_indices(file, [index])
-            if file.in_place is not None:
-                raise NodeRefusedError(
-                    Code.CONFLICT, "the file is kept in place, where the node does not write"
-                )
+            file = self._replaceable(file_id, indices)
             size = self.record.public.layout.block_bytes
-            length = min(size, file.length - index * size)
-            if len(content) != length:
+            lengths = [min(size, file.length - index * size) for index in indices]
+            if len(content) != sum(lengths):
                 raise NodeRefusedError(
-                    Code.MALFORMED, f"block {index} has {length} bytes, not {len(content)}"
+                    Code.MALFORMED, f"these blocks have {sum(lengths)} bytes, not {len(content)}"
                 )
-            self._patch(file, Part.DATA, index * size, content)
-            if tag is not None:
-                self._replace_tag(file, index, tag)
+            ends = np.cumsum(lengths).tolist()
+            parts = [content[end - n : end] for end, n in zip(ends, lengths, strict=True)]
+            places = [index * size for index in indices]
+            self._patch(file, Part.DATA, list(zip(places, parts, strict=True)))
+
+    def replace_tags(self, file_id: bytes, indices: Sequence[int], content: bytes) -> None:
+        """Put tags back into their places; each segment is rewritten whole, and once."""
+        with self.lock:
+            file = self._replaceable(file_id, indices)
+            if len(content) != TAG_BYTES * len(indices):
+                raise NodeRefusedError(
+                    Code.MALFORMED,
+                    f"these tags have {TAG_BYTES * len(indices)} bytes, not {len(content)}",
+                )
+            pages: dict[int, bytearray] = {}
+            for row, index in enumerate(indices):
+                number, inner = divmod(index, PAGE_TAGS)
+                if number not in pages:
+                    pages[number] = self._tags_of_page(file, number)
+                tag = content[row * TAG_BYTES : (row + 1) * TAG_BYTES]
+                pages[number][inner * TAG_BYTES : (inner + 1) * TAG_BYTES] = tag
+            self._patch(
+                file,
+                Part.TAGS,
+                [
+                    (HEADER_BYTES + number * PAGE_BYTES, encode_pages(number, _rows(body)))
+                    for number, body in pages.items()
+                ],
+            )
 
     def stored(self, file: FileRecord) -> StoredFile:
         """Return the file for proving, opened once: it holds no handle, only the tags' header."""
@@ -178,23 +206,31 @@ class Holding:
                 Code.NOT_FOUND, f"the file has {blocks} blocks, and none with index {beyond}"
             )
 
-    def _replace_tag(self, file: FileRecord, index: int, tag: bytes) -> None:
-        blocks = file.header(self.record.public).blocks
-        page = index // PAGE_TAGS
-        count = min(PAGE_TAGS, blocks - page * PAGE_TAGS)
-        offset = HEADER_BYTES + page * PAGE_BYTES
-        body = bytearray(self._content(file, Part.TAGS, offset, count * TAG_BYTES))
-        inner = (index - page * PAGE_TAGS) * TAG_BYTES
-        body[inner : inner + TAG_BYTES] = tag
-        rows = np.frombuffer(bytes(body), np.uint8).reshape(count, TAG_BYTES)
-        content = encode_pages(page, rows)
-        assert len(content) == len(body) + CHECKSUM_BYTES  # noqa: S101 - pages lie side by side
-        self._patch(file, Part.TAGS, offset, content)
+    def _replaceable(self, file_id: bytes, indices: Sequence[int]) -> FileRecord:
+        file = self.file(file_id)
+        self._check_indices(file, indices)
+        if file.in_place is not None:
+            raise NodeRefusedError(
+                Code.CONFLICT, "the file is kept in place, where the node does not write"
+            )
+        return file
 
-    def _patch(self, file: FileRecord, part: Part, offset: int, content: bytes) -> None:
-        for number, inner, done, length in self._pieces(offset, len(content)):
+    def _tags_of_page(self, file: FileRecord, number: int) -> bytearray:
+        blocks = file.header(self.record.public).blocks
+        count = min(PAGE_TAGS, blocks - number * PAGE_TAGS)
+        offset = HEADER_BYTES + number * PAGE_BYTES
+        return bytearray(self._content(file, Part.TAGS, offset, count * TAG_BYTES))
+
+    def _patch(self, file: FileRecord, part: Part, patches: Sequence[tuple[int, bytes]]) -> None:
+        """Write these bytes at their offsets, segment by segment."""
+        pieces: dict[int, list[tuple[int, bytes]]] = {}
+        for offset, content in patches:
+            for number, inner, done, length in self._pieces(offset, len(content)):
+                pieces.setdefault(number, []).append((inner, content[done : done + length]))
+        for number, patched in sorted(pieces.items()):
             segment = self._segment(file, part, number)
-            segment[inner : inner + length] = content[done : done + length]
+            for inner, content in patched:
+                segment[inner : inner + len(content)] = content
             if part is Part.TAGS and number == 0:
                 segment[:HEADER_BYTES] = file.header(self.record.public).encode()
             self.place.objects.write(self.place.segment(file.upload, part, number), segment)
@@ -221,6 +257,10 @@ class Holding:
         length = min(size, self.reader(file, part).length - number * size)
         content = self.place.objects.read(self.place.segment(file.upload, part, number))
         return bytearray((content or b"")[:length].ljust(length, b"\0"))
+
+
+def _rows(tags: bytearray) -> Bytes:
+    return np.frombuffer(tags, np.uint8).reshape(-1, TAG_BYTES)
 
 
 class _Stored(Mapping[bytes, StoredFile]):

@@ -180,6 +180,21 @@ async def replace_block(
     await run_in_threadpool(holding.replace_block, bytes.fromhex(file_id), index, content, new_tag)
 
 
+@router.put(FILE + "/blocks", status_code=204, openapi_extra=_raw())
+async def replace_blocks(caller: Signed, key_id: Hex32, file_id: Hex16, index: Numbers) -> None:
+    holding = caller.holding(key_id)
+    with caller.desk.receiving.taken():
+        content = await caller.body(len(index) * holding.record.public.layout.block_bytes)
+        await run_in_threadpool(holding.replace_blocks, bytes.fromhex(file_id), index, content)
+
+
+@router.put(FILE + "/block-tags", status_code=204, openapi_extra=_raw())
+async def replace_tags(caller: Signed, key_id: Hex32, file_id: Hex16, index: Numbers) -> None:
+    holding = caller.holding(key_id)
+    content = await caller.body(len(index) * TAG_BYTES)
+    await run_in_threadpool(holding.replace_tags, bytes.fromhex(file_id), index, content)
+
+
 @router.get(FILE + "/{part}", response_class=Response, responses={200: _BYTES, 206: _BYTES})
 async def read(caller: Signed, key_id: Hex32, file_id: Hex16, part: Part) -> Response:
     holding = caller.holding(key_id)

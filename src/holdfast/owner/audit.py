@@ -1,11 +1,12 @@
 """One audit of one holding, in steps: draw and target, open, ask, settle, expire.
 
-`audit` takes them all in order. A challenge is written down before the ledger hears of it, so that
-one which a crash left open is found again and brought to its verdict.
+`run_audit` takes them all in order. A challenge is written down before the ledger hears of it, so
+that one which a crash left open is found again and brought to its verdict.
 """
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -90,6 +91,14 @@ class Finding:
     reason: str | None = None
 
 
+def sample_cap(holding: Holding) -> int | None:
+    """Return how many blocks the node takes in one challenge, if it can be asked."""
+    try:
+        return holding.node.facts().limits.samples
+    except NodeError:
+        return None
+
+
 def draw(holding: Holding, samples: int, deadline: int) -> Question:
     """Draw a fresh challenge and compute its target, which only the owner can."""
     inventory = holding.inventory
@@ -146,7 +155,7 @@ def expire(ledger: Ledger, holding: Holding, question: Question, silence: Silenc
     return replace(_verdict(holding, question, receipt), reason=silence.reason)
 
 
-def audit(
+def run_audit(
     ledger: Ledger,
     holding: Holding,
     samples: int,
@@ -156,6 +165,9 @@ def audit(
     watch: Watch = REAL_TIME,
 ) -> Finding:
     """Audit the holding the whole way; the node has `patience` seconds to answer."""
+    if holding.catalogue.intents(holding.name):
+        with suppress(NodeError):  # nobody to ask yet: the audit will tell
+            holding.reconcile()
     question = draw(holding, samples, int(watch.now()) + patience)
     holding.catalogue.begin_audit(holding.name, question.row)
     open_on(ledger, holding, question)
@@ -175,9 +187,7 @@ def resume(ledger: Ledger, holding: Holding, watch: Watch = REAL_TIME) -> list[F
     return findings
 
 
-def _resumed(
-    ledger: Ledger, holding: Holding, question: Question, watch: Watch
-) -> Finding | None:
+def _resumed(ledger: Ledger, holding: Holding, question: Question, watch: Watch) -> Finding | None:
     for receipt in ledger.receipts(holding.record.block):
         try:
             return _verdict(holding, question, receipt)
@@ -199,20 +209,20 @@ def _awaited(
     ledger: Ledger, holding: Holding, question: Question, mode: Mode, watch: Watch
 ) -> Finding:
     """Ask until there is an answer or the deadline has passed."""
-    reply: Finding | Answer | Silence = Silence("there was no time to ask the node")
+    silence = Silence("there was no time to ask the node")
     pause = FIRST_PAUSE
     while watch.now() <= question.deadline:
-        reply = ask(ledger, holding, question)
-        if isinstance(reply, Answer):
-            reply = settle(ledger, holding, question, reply, mode)
-        if isinstance(reply, Finding):
-            return reply
+        told: Finding | Answer | Silence = ask(ledger, holding, question)
+        if isinstance(told, Answer):
+            told = settle(ledger, holding, question, told, mode)
+        if isinstance(told, Finding):
+            return told
+        silence = told
         watch.pause(pause)
         pause = min(2 * pause, LONGEST_PAUSE)
-    assert isinstance(reply, Silence)
     while True:
         try:
-            return expire(ledger, holding, question, reply)
+            return expire(ledger, holding, question, silence)
         except LedgerRefusedError as error:
             if error.reason is not Reason.EARLY:  # a chain's clock stands still between blocks
                 raise

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from holdfast.errors import StorageError
-from holdfast.node.segments import count_segments, segment_range
+from holdfast.node.segments import SEGMENT_BYTES, count_segments, segment_range
 from holdfast.pdp import Location
 from holdfast.pdp.readers import Part, Range, Reader, Source
 
@@ -84,7 +84,7 @@ class Original:
     state: tuple[int, ...]
 
     @classmethod
-    def of(cls, source: Location, segment_bytes: int) -> Self:
+    def of(cls, source: Location, segment_bytes: int = SEGMENT_BYTES) -> Self:
         state = _state(source)
         return cls(source, measure(source, segment_bytes), state)
 

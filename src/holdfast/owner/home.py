@@ -41,8 +41,8 @@ class Home:
     @classmethod
     def create(cls, folder: Path, passphrase: bytes, cost: ScryptCost = DEFAULT_COST) -> Self:
         """Make a new home; one that is there already is left as it is."""
+        check_new(folder)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        atomic.check_output(folder / KEY, overwrite=False)
         keyring = Keyring.generate()
         atomic.write(folder / PUBLIC, encode_owner(keyring.owner))
         write_keyring(folder / KEY, keyring, passphrase, cost)
@@ -50,12 +50,11 @@ class Home:
 
     @classmethod
     def open(cls, folder: Path, passphrase: bytes) -> Self:
-        if not (folder / KEY).exists():
-            raise InputError(f"{folder} is no home of an owner: `holdfast init` makes one")
+        check_home(folder)
         return cls(folder, read_keyring(folder / KEY, passphrase), read_settings(folder))
 
     def catalogue(self) -> AbstractContextManager[Catalogue]:
-        return closing(Catalogue(self.folder / CATALOGUE))
+        return catalogue_in(self.folder)
 
     def ledger(self, sectors: int) -> AbstractContextManager[Ledger]:
         sender = self.keyring.sender
@@ -88,3 +87,19 @@ class Home:
         folder = self.folder / "holdings" / holding
         folder.mkdir(parents=True, exist_ok=True)
         return folder
+
+
+def check_new(folder: Path) -> None:
+    if (folder / KEY).exists():
+        raise InputError(f"{folder} is an owner's home already: name another --home")
+
+
+def check_home(folder: Path) -> None:
+    if not (folder / KEY).exists():
+        raise InputError(f"{folder} is no owner's home: `holdfast init` makes one")
+
+
+def catalogue_in(folder: Path) -> AbstractContextManager[Catalogue]:
+    """Open a home's catalogue, which is not secret."""
+    check_home(folder)
+    return closing(Catalogue(folder / CATALOGUE))

@@ -14,7 +14,7 @@ import numpy as np
 from holdfast.errors import RefusedError
 from holdfast.node.wire import Code, NodeRefusedError
 from holdfast.owner.content import Progress
-from holdfast.owner.get import runs_of
+from holdfast.owner.download import runs_of
 from holdfast.owner.holding import Holding
 from holdfast.owner.replica import BLOCKS_AT_ONCE, Replica
 from holdfast.pdp import Challenge, Location, Proof, locate

@@ -3,7 +3,7 @@
 from holdfast.errors import InputError
 from holdfast.owner.catalogue import Intent
 from holdfast.owner.holding import Holding
-from holdfast.owner.put import abandon
+from holdfast.owner.upload import abandon
 
 
 def remove(holding: Holding, name: str) -> None:

@@ -6,8 +6,8 @@ The SHA-256 of the owner's copy has the last word, and the output appears whole 
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from io import BufferedRandom
 from pathlib import Path
-from typing import BinaryIO
 
 from holdfast import atomic
 from holdfast.errors import HoldfastError
@@ -26,6 +26,7 @@ class Fetched:
     bad: tuple[Range, ...]
     lost: tuple[Range, ...]
 
+
 class _LostError(HoldfastError):
     def __init__(self, ranges: Sequence[Range]) -> None:
         super().__init__("some blocks are lost")
@@ -40,21 +41,25 @@ def get(
 ) -> Fetched:
     """Write the file to `out` unless a part of it is lost; `others` hold the same content."""
     try:
-        with atomic.replacing(out) as draft, draft.open("r+b") as file:
+        with atomic.replacing(out, overwrite=False) as draft, draft.open("r+b") as file:
             bad = _download(replica, file, progress)
             lost = bad
             for other in others:
                 if lost:
                     lost = _patch(other, file, lost)
-            file.seek(0)
-            if hashlib.file_digest(file, "sha256").digest() != replica.file.sha256:
-                raise _LostError(lost or [(0, replica.file.length)])
+            _check_whole(file, replica, lost)
     except _LostError as error:
         return Fetched(tuple(bad), tuple(error.ranges))
     return Fetched(tuple(bad), ())
 
 
-def _download(replica: Replica, file: BinaryIO, progress: Progress) -> list[Range]:
+def _check_whole(file: BufferedRandom, replica: Replica, lost: Sequence[Range]) -> None:
+    file.seek(0)
+    if hashlib.file_digest(file, "sha256").digest() != replica.file.sha256:
+        raise _LostError(lost or [(0, replica.file.length)])
+
+
+def _download(replica: Replica, file: BufferedRandom, progress: Progress) -> list[Range]:
     """Write all that the node has; return the ranges that its tags don't confirm."""
     bad: list[Range] = []
     for start, stop in runs_of(replica):
@@ -73,7 +78,7 @@ def runs_of(replica: Replica) -> Iterator[tuple[int, int]]:
         yield start, min(start + count, replica.header.blocks)
 
 
-def _patch(other: Replica, file: BinaryIO, ranges: Sequence[Range]) -> list[Range]:
+def _patch(other: Replica, file: BufferedRandom, ranges: Sequence[Range]) -> list[Range]:
     """Write what the other replica has of these ranges; return what it has not."""
     missing = []
     for (offset, length), content in zip(ranges, other.read(ranges), strict=True):
