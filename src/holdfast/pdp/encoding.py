@@ -106,6 +106,12 @@ class Fields:
             raise MalformedError(f"{self._name}: {field!r} is not one of {', '.join(allowed)}")
         return str(value)
 
+    def string(self, field: str, at_most: int) -> str:
+        value = self._take(field)
+        if not isinstance(value, str) or len(value) > at_most:
+            raise MalformedError(f"{self._name}: {field!r} is no text of up to {at_most} letters")
+        return value
+
     def items(self, field: str, at_least: int, at_most: int) -> list[Any]:
         value = self._take(field)
         if not isinstance(value, list) or not at_least <= len(value) <= at_most:
