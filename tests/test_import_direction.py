@@ -17,13 +17,14 @@ ALLOWED = {
     "paper": {"model", "sim", "policy", "learn"},
     "ledger": {"model", "pdp"},
     "node": {"model", "pdp", "ledger"},
-    "control": {"model", "pdp", "sim", "policy", "ledger", "node"},
-    "web": {"model", "pdp", "sim", "policy", "ledger", "node", "control"},
+    "owner": {"model", "pdp", "ledger", "node"},
+    "control": {"model", "pdp", "sim", "policy", "ledger", "node", "owner"},
+    "web": {"model", "pdp", "sim", "policy", "ledger", "node", "owner", "control"},
     "cli": {
         *("model", "pdp", "sim", "policy", "learn", "paper"),
-        *("ledger", "node", "control", "web", "bench"),
+        *("ledger", "node", "owner", "control", "web", "bench"),
     },
-    "bench": {"model", "pdp", "sim", "policy", "learn", "ledger"},
+    "bench": {"model", "pdp", "sim", "policy", "learn", "ledger", "node", "owner"},
 }
 
 

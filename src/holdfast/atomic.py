@@ -11,14 +11,17 @@ from holdfast.errors import InputError, StorageError
 
 
 @contextmanager
-def replacing(path: Path, *, mode: int = 0o666, overwrite: bool = True) -> Iterator[Path]:
+def replacing(
+    path: Path, *, mode: int = 0o666, overwrite: bool = True, drafts: Path | None = None
+) -> Iterator[Path]:
     """Yield a fresh path beside `path`; it takes the name `path` only if the block succeeds.
 
     `mode` is subject to the umask. Without `overwrite` an existing `path` is left as it is and
-    `InputError` is raised, even if it appears while the block runs.
+    `InputError` is raised, even if it appears while the block runs. `drafts` is another directory
+    of the same file system for what is unfinished.
     """
     check_output(path, overwrite=overwrite)
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    draft = (drafts or path.parent) / f".{path.name}.{secrets.token_hex(4)}.part"
     try:
         os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
         yield draft
@@ -53,9 +56,28 @@ def sweep(path: Path) -> None:
         draft.unlink(missing_ok=True)
 
 
-def write(path: Path, content: bytes, *, mode: int = 0o666, overwrite: bool = True) -> None:
-    with replacing(path, mode=mode, overwrite=overwrite) as draft:
+def write(
+    path: Path,
+    content: bytes | bytearray,
+    *,
+    mode: int = 0o666,
+    overwrite: bool = True,
+    drafts: Path | None = None,
+) -> None:
+    with replacing(path, mode=mode, overwrite=overwrite, drafts=drafts) as draft:
         draft.write_bytes(content)
+
+
+def make_directory(path: Path) -> None:
+    """Make a directory and those above it, so that they outlast a loss of power."""
+    if path.is_dir():
+        return
+    make_directory(path.parent)
+    try:
+        path.mkdir(exist_ok=True)
+        _sync(path.parent)
+    except OSError as error:
+        raise StorageError(f"can't make the directory {path}: {error.strerror}") from error
 
 
 def read(path: Path, *, at_most: int) -> bytes:

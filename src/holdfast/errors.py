@@ -6,6 +6,7 @@ HoldfastError                  could not run: the command line prints it and exi
 │   └── PassphraseError        a key file that the given passphrase does not open
 ├── StorageError               bytes could not be read or written
 ├── LedgerError                a ledger could not be reached, or did not finish a transaction
+├── NodeError                  a storage node could not be reached, or its answer makes no sense
 └── RefusedError               allowed by the machine, forbidden by the protocol
 
 A finding (an audit failed, a log does not verify) is a result, not an error: it is returned,
@@ -39,3 +40,7 @@ class RefusedError(HoldfastError):
 
 class LedgerError(HoldfastError):
     """A ledger could not be reached, or did not take or finish a transaction."""
+
+
+class NodeError(HoldfastError):
+    """A storage node could not be reached, or its answer makes no sense."""

@@ -17,7 +17,7 @@ import pytest
 from holdfast.cli.app import run
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE
 from holdfast.pdp import SecretKey, write_key
-from holdfast.pdp.keyfile import ScryptCost
+from holdfast.pdp.sealing import ScryptCost
 
 SCRIPT = Path(sys.executable).with_name("holdfast")
 PASSPHRASE = "a passphrase of the tests"

@@ -33,7 +33,7 @@ from holdfast.pdp import (
 )
 from holdfast.pdp.field import SECTOR_BYTES, Q, sectors_of
 from holdfast.pdp.journal import TagJournal
-from holdfast.pdp.keyfile import ScryptCost
+from holdfast.pdp.sealing import ScryptCost
 from holdfast.pdp.tags import tag_of
 
 

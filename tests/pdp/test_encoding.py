@@ -20,7 +20,8 @@ from holdfast.pdp import (
     encoding,
     target_of,
 )
-from holdfast.pdp.keyfile import ScryptCost, seal, unseal
+from holdfast.pdp.keyfile import seal, unseal
+from holdfast.pdp.sealing import ScryptCost
 
 HOLDING = Holding.of(500, 300)
 CHALLENGE = HOLDING.challenge_all()

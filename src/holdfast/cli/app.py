@@ -13,7 +13,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 import holdfast
-from holdfast.cli import bench, ledger, paper, pdp, terminal
+from holdfast.cli import audit, bench, files, ledger, node, owner, paper, pdp, terminal
 from holdfast.cli.demo import demo
 from holdfast.cli.evaluate import evaluate
 from holdfast.cli.train import train
@@ -29,7 +29,15 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command()(owner.init)
+app.add_typer(owner.holding, name="holding")
+app.command()(files.put)
+app.command()(files.get)
+app.command()(files.rm)
+app.add_typer(audit.app, name="audit")
+app.command()(audit.repair)
 app.add_typer(pdp.app, name="pdp")
+app.add_typer(node.app, name="node")
 app.add_typer(bench.app, name="bench")
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(paper.app, name="paper")

@@ -17,9 +17,17 @@ from holdfast.cli.holding import (
     read_message,
     tags_of,
 )
+from holdfast.cli.sampling import (
+    Confidence,
+    DamageShare,
+    Ratio,
+    SampleCount,
+    damaged_blocks,
+    sample_count,
+)
 from holdfast.cli.terminal import Json, PassphraseFile, say
 from holdfast.errors import InputError
-from holdfast.model.detection import detection_probability, samples, samples_for
+from holdfast.model.detection import detection_probability
 from holdfast.pdp import (
     FileEntry,
     Inventory,
@@ -167,14 +175,10 @@ def tag(
 def challenge(
     out: Annotated[Path, typer.Option(help="Where the challenge goes.")],
     inventory: InventoryFile = DEFAULT_INVENTORY,
-    sample_count: Annotated[
-        int | None, typer.Option("--samples", help="How many blocks to sample.")
-    ] = None,
-    ratio: Annotated[float | None, typer.Option(help="Share of the blocks to sample.")] = None,
-    confidence: Annotated[
-        float, typer.Option(help="Sample enough to find --damage with this probability.")
-    ] = 0.99,
-    damage: Annotated[float, typer.Option(help="Share of damaged blocks to be found.")] = 0.01,
+    samples: SampleCount = None,
+    ratio: Ratio = None,
+    confidence: Confidence = 0.99,
+    damage: DamageShare = 0.01,
     target: Annotated[
         Path | None,
         typer.Option(
@@ -194,8 +198,8 @@ def challenge(
     holding = read_inventory(inventory)
     if holding.blocks == 0:
         raise InputError(f"{inventory} is empty: tag a file first")
-    damaged = _damaged_blocks(damage, holding.blocks)
-    count = _sample_count(holding.blocks, sample_count, ratio, confidence, damaged)
+    damaged = damaged_blocks(damage, holding.blocks)
+    count = sample_count(holding.blocks, samples, ratio, confidence, damaged)
     drawn = draw_challenge(holding, count)
     if target is not None:
         if key is None:
@@ -385,27 +389,3 @@ def _facts_of(name: str, tags: Path, header: TagHeader) -> dict[str, Any]:
         "blocks": header.blocks,
         "tag_bytes": header.file_bytes,
     }
-
-
-def _damaged_blocks(damage: float, blocks: int) -> int:
-    if not 0 < damage <= 1:
-        raise InputError(f"--damage must lie above 0 and at most at 1, not at {damage:g}")
-    return max(1, round(damage * blocks))
-
-
-def _sample_count(
-    blocks: int, count: int | None, ratio: float | None, confidence: float, damaged: int
-) -> int:
-    if count is not None and ratio is not None:
-        raise InputError("give --samples or --ratio, not both")
-    if not 0 < confidence < 1:
-        raise InputError(f"--confidence must lie between 0 and 1, not at {confidence:g}")
-    if count is not None:
-        if not 1 <= count <= blocks:
-            raise InputError(f"--samples must lie between 1 and {blocks}, not at {count}")
-        return count
-    if ratio is not None:
-        if not 0 < ratio <= 1:
-            raise InputError(f"--ratio must lie above 0 and at most at 1, not at {ratio:g}")
-        return int(samples(ratio, blocks, blocks))
-    return samples_for(confidence, damaged, blocks)

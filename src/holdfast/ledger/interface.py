@@ -304,6 +304,27 @@ def batch_seed(seed: bytes, holding: int) -> bytes:
     return keccak(b"holdfast/v1/batch-seed\0" + seed + holding.to_bytes(32, "big"))
 
 
+@dataclass(frozen=True)
+class Opening:
+    """How a challenge was opened on a ledger, by itself or in a batch with a seed."""
+
+    target: bytes
+    deadline: int
+    batch: bytes | None = None
+
+    def name(self, holding: int, challenge: Challenge) -> bytes:
+        """Return the name that the challenge has on the ledger; raise if it can't be the one."""
+        check_whole(challenge)
+        if self.batch is None:
+            return challenge_name(challenge, self.target, self.deadline)
+        if challenge.seed != batch_seed(self.batch, holding):
+            raise InputError("the challenge was not drawn from the seed of its batch")
+        number = holding % 2**NUMBER_BITS
+        entry = Entry(self.target, number, challenge.samples, challenge.inventory_hash[:4])
+        alone = Batch(owner_of(holding), self.batch, self.deadline, (entry.encode(),))
+        return alone.challenge_id(0)
+
+
 class Ledger(Protocol):
     """A ledger as seen by one sender; times are whole seconds since 1970."""
 

@@ -59,14 +59,20 @@ class TagJournal:
 
     def latest_version(self, file_id: bytes) -> int:
         """Return the highest version tagged so far, 0 if there is none."""
+        return max((version for seen, version in self._bound() if seen == file_id), default=0)
+
+    def digest(self, file_id: bytes, version: int) -> bytes | None:
+        """Return the SHA-256 of the tags to which the version is bound, if it is."""
+        return self._bound().get((file_id, version))
+
+    def _bound(self) -> dict[tuple[bytes, int], bytes]:
         try:
             content = self.path.read_bytes()
         except FileNotFoundError:
-            return 0
+            return {}
         except OSError as error:
             raise StorageError(f"can't read {self.path}: {error.strerror}") from error
-        bound = self._parse(self._whole_lines(content))
-        return max((version for seen, version in bound if seen == file_id), default=0)
+        return self._parse(self._whole_lines(content))
 
     def _whole_lines(self, content: bytes) -> bytes:
         """Leave out a line that a crash has cut off, which was before its tags were published."""

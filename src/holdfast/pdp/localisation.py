@@ -4,7 +4,7 @@ A challenge over all blocks of a span fails if any of them is damaged, but for a
 so c damaged blocks of n are found with at most 2 c log2(n) + 1 proofs.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from holdfast.pdp.challenge import Challenge, draw_challenge
@@ -20,8 +20,8 @@ Span = tuple[int, int]
 class Damage:
     """What localisation found.
 
-    `inconsistent` spans failed as a whole though both halves passed: the node changed its answers
-    or its data meanwhile.
+    `inconsistent` spans failed as a whole though both halves passed, or though no block in them is
+    damaged: the node changed its answers or its data meanwhile.
     """
 
     blocks: tuple[int, ...]
@@ -32,12 +32,18 @@ class Damage:
 def locate(
     key: SecretKey,
     inventory: Inventory,
-    respond: Callable[[Challenge], Proof],
+    respond: Callable[[Challenge], Proof | None],
     *,
     span: Span | None = None,
+    grain: int = 1,
+    inspect: Callable[[Span], Iterable[int]] = lambda span: span[:1],
     progress: Callable[[int, int], None] = lambda _cleared, _proofs: None,
 ) -> Damage:
-    """Find the damaged blocks in the span; `progress` is told blocks settled and proofs asked."""
+    """Find the damaged blocks in the span; `progress` is told blocks settled and proofs asked.
+
+    A span that is not answered for has failed. One of up to `grain` blocks is halved no further:
+    `inspect` says which of its blocks are damaged.
+    """
     whole = span or (0, inventory.blocks)
     damaged: list[int] = []
     inconsistent: list[Span] = []
@@ -47,16 +53,20 @@ def locate(
         nonlocal proofs
         proofs += 1
         challenge = draw_challenge(inventory, part[1] - part[0], span=part)
-        return verify_with_key(key, inventory, challenge, respond(challenge))
+        proof = respond(challenge)
+        return proof is not None and verify_with_key(key, inventory, challenge, proof)
 
     if passes(whole):
         return Damage((), (), proofs)
     failing = [whole]
     while failing:
         start, stop = failing.pop()
-        if stop - start == 1:
-            damaged.append(start)
-            settled += 1
+        if stop - start <= grain:
+            found = list(inspect((start, stop)))
+            damaged += found
+            if not found:
+                inconsistent.append((start, stop))
+            settled += stop - start
         else:
             middle = (start + stop) // 2
             halves = [(start, middle), (middle, stop)]

@@ -38,9 +38,18 @@ class OpenReader(Reader, AbstractContextManager["OpenReader"], Protocol):
     """A reader that holds something open until it is left."""
 
 
+class Source(Protocol):
+    """Where bytes can be had, as often as needed. Can be handed to another process."""
+
+    @property
+    def address(self) -> str: ...
+
+    def open(self) -> OpenReader: ...
+
+
 @dataclass(frozen=True)
 class Location:
-    """Where bytes lie: a path or an fsspec address. Can be handed to another process."""
+    """Where bytes lie: a path or an fsspec address."""
 
     address: str
 

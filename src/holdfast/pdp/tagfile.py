@@ -97,6 +97,22 @@ def encode_pages(first_page: int, tags: Bytes) -> bytes:
     return content[: end - missing * TAG_BYTES] + content[end:]
 
 
+def decode_pages(first_page: int, content: bytes) -> tuple[Bytes, NDArray[np.bool_]]:
+    """Return the tags of neighbouring pages, and for each whether its page's checksum matches.
+
+    Only the file's last page may be shorter.
+    """
+    missing = -len(content) % PAGE_BYTES
+    if missing:
+        content = content[:-CHECKSUM_BYTES] + bytes(missing) + content[-CHECKSUM_BYTES:]
+    pages = np.frombuffer(content, np.uint8).reshape(-1, PAGE_BYTES)
+    bodies = np.ascontiguousarray(pages[:, :BODY_BYTES])
+    numbers = np.arange(first_page, first_page + len(pages))
+    intact = (_checksums(numbers, bodies) == pages[:, BODY_BYTES:]).all(axis=1)
+    count = len(pages) * PAGE_TAGS - missing // TAG_BYTES
+    return bodies.reshape(-1, TAG_BYTES)[:count], intact.repeat(PAGE_TAGS)[:count]
+
+
 def _checksums(numbers: NDArray[np.int64], bodies: Bytes) -> Bytes:
     """Return the upper half of a multilinear sum of each page's words and its number, mod 2^64.
 

@@ -23,7 +23,7 @@ from holdfast.pdp.blocks import run_of_blocks
 from holdfast.pdp.journal import TagJournal
 from holdfast.pdp.keys import MAX_VERSION, SecretKey
 from holdfast.pdp.limbs import RUN_ROWS
-from holdfast.pdp.readers import Location, Reader
+from holdfast.pdp.readers import Reader, Source
 from holdfast.pdp.tagfile import HEADER_BYTES, PAGE_BYTES, PAGE_TAGS, TagHeader, encode_pages
 from holdfast.pdp.tags import Tagger
 
@@ -53,7 +53,7 @@ def available_processes() -> int:
 
 
 def tag_file(
-    source: Location,
+    source: Source,
     key: SecretKey,
     *,
     file_id: bytes,
@@ -108,7 +108,7 @@ class Desk:
 class Task:
     """One file to be tagged into one draft, by any number of processes."""
 
-    source: Location
+    source: Source
     key: SecretKey
     header: TagHeader
     draft: Path

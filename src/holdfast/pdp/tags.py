@@ -1,6 +1,7 @@
 """Homomorphic tags: sigma_i = PRF_K(i) + sum_j alpha_j m_ij mod q, one for each block."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holdfast.pdp.field import SCALAR_BYTES, Q, sectors_of
 from holdfast.pdp.keys import SecretKey
@@ -30,15 +31,24 @@ class Tagger:
         """Return the tags of the blocks from index `start` on, 32 big-endian bytes each."""
         tags = np.empty((len(blocks), TAG_BYTES), np.uint8)
         for first in range(0, len(blocks), RUN_ROWS):
-            run = slice(first, first + RUN_ROWS)
-            self._tag_run(start + first, blocks[run], tags[run])
+            run = slice(first, min(first + RUN_ROWS, len(blocks)))
+            pseudorandom = self._prf.run(start + first, run.stop - first)
+            self._tag_run(pseudorandom, blocks[run], tags[run])
         return tags
 
-    def _tag_run(self, start: int, blocks: Bytes, tags: Bytes) -> None:
+    def scattered(self, indices: NDArray[np.int64], blocks: Bytes) -> Bytes:
+        """Return the tags of blocks that do not follow each other."""
+        tags = np.empty((len(blocks), TAG_BYTES), np.uint8)
+        for first in range(0, len(blocks), RUN_ROWS):
+            run = slice(first, first + RUN_ROWS)
+            self._tag_run(self._prf.scattered(indices[run]), blocks[run], tags[run])
+        return tags
+
+    def _tag_run(self, pseudorandom: Bytes, blocks: Bytes, tags: Bytes) -> None:
         layout, rows = self._layout, len(blocks)
         columns = self._columns[:, :rows]
         for first in range(0, rows, layout.tile_rows):
             tile = slice(first, first + layout.tile_rows)
             limbs = layout.spread(blocks[tile], self._limbs)
             np.matmul(self._constants, limbs.T, out=columns[:, tile])
-        self._reducer.reduce(columns, self._prf.run(start, rows).view("<u4"), tags)
+        self._reducer.reduce(columns, pseudorandom.view("<u4"), tags)

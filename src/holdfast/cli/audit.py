@@ -1,0 +1,187 @@
+"""`holdfast audit now` and `holdfast repair`: whether nodes still hold it, and mending it."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from holdfast.cli import terminal
+from holdfast.cli.owner import DEFAULT_HOME, HomeFolder, chosen, open_home
+from holdfast.cli.sampling import (
+    Confidence,
+    DamageShare,
+    Ratio,
+    SampleCount,
+    damaged_blocks,
+    sample_count,
+)
+from holdfast.cli.terminal import Json, PassphraseFile, say
+from holdfast.errors import InputError, NodeError
+from holdfast.model.detection import detection_probability
+from holdfast.pdp import Location
+
+if TYPE_CHECKING:
+    from holdfast.owner import Copy, FileRecord, Finding, Holding, Home
+
+app = typer.Typer(no_args_is_help=True, help="Whether nodes still hold what they were given.")
+
+Deadline = Annotated[int, typer.Option(min=1, help="Seconds that the node has to answer.")]
+PASSED = "passed"
+
+
+@app.callback()
+def audit() -> None:
+    """Audit holdings."""
+
+
+@app.command()
+def now(
+    holding: Annotated[
+        str | None, typer.Argument(metavar="[HOLDING]", help="Which one; else all of them.")
+    ] = None,
+    samples: SampleCount = None,
+    ratio: Ratio = None,
+    confidence: Confidence = 0.99,
+    damage: DamageShare = 0.01,
+    deadline: Deadline = 30,
+    ledger_mode: Annotated[
+        Literal["check", "optimistic"],
+        typer.Option(help="The ledger checks the proof, or you do and post a verdict."),
+    ] = "check",
+    home: HomeFolder = DEFAULT_HOME,
+    passphrase_file: PassphraseFile = None,
+    as_json: Json = False,
+) -> int:
+    """Audit holdings at once: exit 1 if one fails, or its node does not answer in time.
+
+    Example: holdfast audit now attic --samples 460
+    """
+    from holdfast.owner import Mode, resume, run_audit, sample_cap  # noqa: PLC0415
+
+    opened = open_home(home, passphrase_file)
+    facts = []
+    for record in chosen(opened, [holding] if holding else []):
+        with opened.holding(record.name) as place, opened.ledger(record.sectors) as ledger:
+            for finding in resume(ledger, place):
+                terminal.complain(f"an audit of {record.name} was left open: {finding.outcome}")
+            blocks = place.inventory.blocks
+            if not blocks:
+                raise InputError(f"holding {record.name!r} is empty: put a file on it first")
+            damaged = damaged_blocks(damage, blocks)
+            count = sample_count(blocks, samples, ratio, confidence, damaged)
+            count = min(count, sample_cap(place) or count)
+            mode = Mode(ledger_mode)
+            found = run_audit(ledger, place, count, patience=deadline, mode=mode)
+            chance = float(detection_probability(damaged, count, blocks))
+            facts.append({**_facts(found), "detection_probability": chance})
+    if as_json:
+        terminal.print_json({"audits": facts})
+    else:
+        for fact in facts:
+            say(_sentence(fact))
+    return 0 if all(fact["outcome"] == PASSED for fact in facts) else 1
+
+
+def repair(
+    holding: Annotated[str, typer.Argument(metavar="HOLDING", help="What is to be mended.")],
+    source: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE", help="A copy of your own to take blocks from. Repeatable."),
+    ] = None,
+    deadline: Deadline = 30,
+    home: HomeFolder = DEFAULT_HOME,
+    passphrase_file: PassphraseFile = None,
+    as_json: Json = False,
+) -> int:
+    """Find the damaged blocks of a holding, put them back, and audit it again.
+
+    They come from other holdings that have the same file, or from --source: exit 1 if some are
+    lost, or the audit does not pass.
+
+    Example: holdfast repair attic --source photos.tar
+    """
+    from holdfast.owner import find_damage, mend, run_audit, sample_cap  # noqa: PLC0415
+
+    own = {_sha256(file): Location(file) for file in source or []}
+    opened = open_home(home, passphrase_file)
+    mended: list[dict[str, Any]] = []
+    with opened.changing(holding) as place, opened.ledger(place.record.sectors) as ledger:
+        blocks = place.inventory.blocks
+        if not blocks:
+            raise InputError(f"holding {holding!r} is empty: there is nothing to repair")
+        with terminal.progress_bar("locating", blocks, of_bytes=False) as bar:
+            damage = find_damage(place, bar.reach)
+        for damaged in damage:
+            with _copies(opened, place, damaged.replica.file, own) as copies:
+                lost = mend(damaged, copies)
+            mended.append(
+                {
+                    "name": damaged.replica.file.name,
+                    "damaged": len(damaged.blocks),
+                    "blocks": damaged.blocks,
+                    "lost": lost,
+                }
+            )
+        count = min(blocks, sample_cap(place) or blocks)
+        finding = run_audit(ledger, place, count, patience=deadline)
+    found = _facts(finding)
+    if as_json:
+        terminal.print_json({"holding": holding, "files": mended, "audit": found})
+    else:
+        for fact in mended:
+            kept = fact["damaged"] - len(fact["lost"])
+            say(f"{fact['name']}: {kept} of {fact['damaged']} damaged blocks put back")
+        if not mended:
+            say(f"no block of {holding} is damaged")
+        say(_sentence(found))
+    whole = not any(fact["lost"] for fact in mended)
+    return 0 if whole and found["outcome"] == PASSED else 1
+
+
+@contextmanager
+def _copies(
+    home: "Home", place: "Holding", file: "FileRecord", own: dict[bytes, Location]
+) -> Iterator[list["Copy"]]:
+    """Yield where the same content may be had: the owner's own copy, and other nodes."""
+    from holdfast.owner import LocalCopy, Replica  # noqa: PLC0415
+
+    with ExitStack() as stack:
+        found: list[Copy] = [LocalCopy(own[file.sha256])] if file.sha256 in own else []
+        for record in place.catalogue.holdings():
+            same = [f for f in place.catalogue.files(record.name) if f.sha256 == file.sha256]
+            if record.name != place.name and same:
+                other = stack.enter_context(home.holding(record.name))
+                try:
+                    other.node.facts()
+                    found.append(Replica(other, same[0]))
+                except NodeError as error:
+                    terminal.complain(f"holding {record.name} is left out: {error}")
+        yield found
+
+
+def _sha256(file: str) -> bytes:
+    from holdfast.owner import Original  # noqa: PLC0415
+
+    return Original.of(Location(file)).content.sha256
+
+
+def _facts(finding: "Finding") -> dict[str, Any]:
+    return {
+        "holding": finding.holding,
+        "outcome": str(finding.outcome),
+        "reason": finding.reason,
+        "challenge_id": finding.challenge.id.hex(),
+        "blocks": finding.challenge.blocks,
+        "samples": finding.challenge.samples,
+        "transaction": finding.transaction.hex(),
+    }
+
+
+def _sentence(fact: dict[str, Any]) -> str:
+    sampled = f"{fact['samples']} of {fact['blocks']} blocks"
+    if fact["outcome"] == PASSED:
+        return f"{fact['holding']}: passed, {sampled} are intact"
+    if fact["outcome"] == "failed":
+        return f"{fact['holding']}: FAILED, the node does not hold all of {sampled}"
+    return f"{fact['holding']}: TIMEOUT, no proof for {sampled}: {fact['reason']}"

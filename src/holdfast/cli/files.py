@@ -1,0 +1,266 @@
+"""`holdfast put`, `get` and `rm`: files on nodes."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from threading import Event, Lock
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from holdfast import atomic
+from holdfast.cli import terminal
+from holdfast.cli.owner import DEFAULT_HOME, HomeFolder, chosen, open_home
+from holdfast.cli.terminal import Json, PassphraseFile, say
+from holdfast.errors import HoldfastError, InputError, NodeError
+from holdfast.pdp import Location
+from holdfast.pdp.tagging import available_processes
+
+if TYPE_CHECKING:
+    from holdfast.owner import Home, Original, Put, Replica
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The file's name in the catalogue.")]
+
+
+def put(
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE...", help="Files, or addresses such as s3://bucket/key."),
+    ],
+    to: Annotated[
+        list[str] | None,
+        typer.Option("--to", metavar="HOLDING", help="Where to; else everywhere. Repeatable."),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="The file's name in the catalogue; else its own.")
+    ] = None,
+    home: HomeFolder = DEFAULT_HOME,
+    passphrase_file: PassphraseFile = None,
+    as_json: Json = False,
+) -> None:
+    """Put files on nodes: tag, perhaps encrypt, upload. After an interruption, it goes on.
+
+    A changed file becomes a new version of itself, an unchanged one costs nothing.
+
+    Example: holdfast put photos.tar --to attic --to cellar
+    """
+    from holdfast.owner import Original  # noqa: PLC0415
+
+    names = _names(files, name)
+    sizes = {}
+    for file in files:
+        with Location(file).open() as reader:
+            sizes[file] = reader.size()
+    opened = open_home(home, passphrase_file)
+    holdings = [record.name for record in chosen(opened, to or [])]
+    facts = []
+    for file in files:
+        with terminal.progress_bar(f"putting {file}", 2 * sizes[file] * len(holdings)) as bar:
+            original = Original.of(Location(file))
+            stored = _everywhere(opened, holdings, names[file], original, bar.reach)
+        facts += [_facts(holding, done) for holding, done in stored.items()]
+    if as_json:
+        terminal.print_json({"files": facts})
+        return
+    for fact in facts:
+        how = f"{fact['sent']} bytes sent" if fact["sent"] else "was there already"
+        say(f"{fact['name']} in {fact['holding']}: version {fact['version']}, {how}")
+
+
+def get(
+    name: Name,
+    source: Annotated[
+        str | None, typer.Option("--from", metavar="HOLDING", help="Where to look first.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Where the file goes; else its name, here.")
+    ] = None,
+    home: HomeFolder = DEFAULT_HOME,
+    passphrase_file: PassphraseFile = None,
+    as_json: Json = False,
+) -> int:
+    """Get a file back, every block of it checked: exit 1 if a part is lost.
+
+    What is bad on one node is taken from another that has the same file. The output appears whole
+    or not at all.
+
+    Example: holdfast get photos.tar --out restored.tar
+    """
+    from holdfast.owner import get as fetch  # noqa: PLC0415
+
+    out = out or Path(Path(name).name)
+    atomic.check_output(out, overwrite=False)
+    opened = open_home(home, passphrase_file)
+    with (
+        replicas(opened, name, source) as (first, *others),
+        terminal.progress_bar(f"getting {name}", first.file.length) as bar,
+    ):
+        fetched = fetch(first, others, out, bar.reach)
+    facts = {
+        "name": name,
+        "holding": first.holding.name,
+        "bytes": first.file.length,
+        "bad": [list(part) for part in fetched.bad],
+        "lost": [list(part) for part in fetched.lost],
+        "out": None if fetched.lost else str(out),
+    }
+    if as_json:
+        terminal.print_json(facts)
+    else:
+        for offset, length in fetched.lost:
+            say(f"{name}: bytes {offset} to {offset + length - 1} are lost")
+        found = f", {len(fetched.bad)} bad blocks made good" if fetched.bad else ""
+        say(
+            f"{name} can't be recovered: nothing was written"
+            if fetched.lost
+            else f"wrote {out}: {first.file.length} bytes, from {first.holding.name}{found}"
+        )
+    return 1 if fetched.lost else 0
+
+
+def rm(
+    name: Name,
+    source: Annotated[
+        list[str] | None,
+        typer.Option("--from", metavar="HOLDING", help="Where; else everywhere. Repeatable."),
+    ] = None,
+    home: HomeFolder = DEFAULT_HOME,
+    passphrase_file: PassphraseFile = None,
+    as_json: Json = False,
+) -> None:
+    """Remove a file from its nodes and from the catalogue.
+
+    Example: holdfast rm photos.tar --from attic
+    """
+    from holdfast.owner import remove  # noqa: PLC0415
+
+    opened = open_home(home, passphrase_file)
+    with opened.catalogue() as catalogue:
+        holdings = source or [
+            record.name
+            for record in catalogue.holdings()
+            if catalogue.file(record.name, name) or catalogue.intent(record.name, name)
+        ]
+    if not holdings:
+        raise InputError(f"no holding has a file {name!r}")
+    for holding in holdings:
+        with opened.changing(holding) as place:
+            remove(place, name)
+    if as_json:
+        terminal.print_json({"name": name, "removed_from": holdings})
+    else:
+        say(f"removed {name} from {', '.join(holdings)}")
+
+
+@contextmanager
+def replicas(home: "Home", name: str, first: str | None) -> Iterator[list["Replica"]]:
+    """Yield the file on every node that has the same content and can be reached, at least one."""
+    from holdfast.owner import Replica  # noqa: PLC0415
+
+    with home.catalogue() as catalogue:
+        records = {
+            record.name: file
+            for record in catalogue.holdings()
+            if (file := catalogue.file(record.name, name))
+        }
+    if first is not None and first not in records:
+        raise InputError(f"holding {first!r} has no file {name!r}")
+    if not records:
+        raise InputError(f"no holding has a file {name!r}")
+    wanted = records[first or next(iter(records))]
+    alike = [holding for holding, file in records.items() if file.sha256 == wanted.sha256]
+    if first is None and len(alike) < len(records):
+        raise InputError(
+            f"{', '.join(records)} have different contents of {name!r}: say which with --from"
+        )
+    with ExitStack() as stack:
+        found = []
+        trouble = None
+        for holding in sorted(alike, key=lambda other: other != first):
+            place = stack.enter_context(home.holding(holding))
+            try:
+                place.node.facts()
+                found.append(Replica(place, records[holding]))
+            except NodeError as error:
+                terminal.complain(f"holding {holding} is left out: {error}")
+                trouble = error
+        if not found:
+            raise trouble or InputError(f"no holding has a file {name!r}")
+        yield found
+
+
+class _Together:
+    """One bar for work in several threads, which all stop when one is told to."""
+
+    def __init__(self, reach: Callable[[float], None]) -> None:
+        self._reach = reach
+        self._lock = Lock()
+        self._done: dict[str, int] = {}
+        self.stopped = Event()
+
+    def progress_of(self, part: str) -> Callable[[int], None]:
+        def reached(done: int) -> None:
+            if self.stopped.is_set():
+                raise KeyboardInterrupt
+            with self._lock:
+                self._done[part] = done
+                self._reach(sum(self._done.values()))
+
+        return reached
+
+
+def _everywhere(
+    home: "Home",
+    holdings: list[str],
+    name: str,
+    original: "Original",
+    reach: Callable[[float], None],
+) -> dict[str, "Put"]:
+    """Put one file on all these nodes at once; what fails on one does not stop the others."""
+    from holdfast.owner import put as put_file  # noqa: PLC0415
+
+    together = _Together(reach)
+    # Two commands' worth of processes on the same cores would only take turns.
+    processes = None if len(holdings) == 1 else max(1, available_processes() // len(holdings))
+
+    def put_on(holding: str) -> "Put":
+        with home.changing(holding) as place:
+            progress = together.progress_of(holding)
+            return put_file(place, name, original, processes=processes, progress=progress)
+
+    with ThreadPoolExecutor(len(holdings)) as pool:
+        futures = {holding: pool.submit(put_on, holding) for holding in holdings}
+        try:
+            failures = {
+                holding: error for holding, f in futures.items() if (error := f.exception())
+            }
+        except KeyboardInterrupt:
+            together.stopped.set()
+            raise
+    for holding, error in failures.items():
+        if not isinstance(error, HoldfastError) or len(holdings) == 1:
+            raise error
+        raise HoldfastError(f"{name} did not get to holding {holding}: {error}") from error
+    return {holding: future.result() for holding, future in futures.items()}
+
+
+def _names(files: list[str], name: str | None) -> dict[str, str]:
+    if name is not None and len(files) > 1:
+        raise InputError("--name is for one file: put the others by themselves")
+    names = {file: name or file.rstrip("/").rpartition("/")[2] for file in files}
+    if "" in names.values() or len(set(names.values())) < len(names):
+        raise InputError("two files would have the same name, or one none: put them with --name")
+    return names
+
+
+def _facts(holding: str, done: "Put") -> dict[str, Any]:
+    return {
+        "name": done.file.name,
+        "holding": holding,
+        "file_id": done.file.file_id.hex(),
+        "version": done.file.version,
+        "bytes": done.file.length,
+        "sha256": done.file.sha256.hex(),
+        "sent": done.sent,
+    }

@@ -1,0 +1,106 @@
+"""The node as an ASGI application: its routes, and how every error leaves it."""
+
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
+from fastapi.responses import JSONResponse
+from pydantic.json_schema import models_json_schema
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
+import holdfast
+from holdfast.errors import InputError, StorageError
+from holdfast.node.door import Desk, desk_of, sentence_of
+from holdfast.node.metrics import Measured
+from holdfast.node.node import Node
+from holdfast.node.objects import LostError
+from holdfast.node.routes import router
+from holdfast.node.wire import (
+    STATUS,
+    Code,
+    CommitRequest,
+    NodeRefusedError,
+    ProofRequest,
+    Reason,
+    Refusal,
+    UploadRequest,
+)
+
+RETRY_AFTER = "1"  # seconds
+
+
+def build_app(node: Node) -> FastAPI:
+    """Return the application that serves this node."""
+    app = FastAPI(
+        title="Holdfast storage node",
+        version=holdfast.__version__,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/v1/openapi.json",
+        responses={"4XX": {"model": Refusal}, "5XX": {"model": Refusal}},
+    )
+    app.state.desk = desk = Desk(node)
+    app.include_router(router)
+    app.add_middleware(Measured, metrics=desk.metrics)
+    app.add_exception_handler(NodeRefusedError, _refused)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _unrouted)
+    app.add_exception_handler(InputError, _malformed)
+    app.add_exception_handler(LostError, _lost)
+    app.add_exception_handler(StorageError, _unavailable)
+    app.add_exception_handler(ClientDisconnect, _left)
+    schema = _schema(app)
+    app.openapi = lambda: schema  # type: ignore[method-assign] # FastAPI's way to extend it
+    return app
+
+
+def _schema(app: FastAPI) -> dict[str, Any]:
+    """Return the OpenAPI document, with the messages that we parse ourselves."""
+    schema = get_openapi(title=app.title, version=app.version, routes=app.routes)
+    kinds = (UploadRequest, CommitRequest, ProofRequest)
+    _, definitions = models_json_schema(
+        [(kind, "validation") for kind in kinds], ref_template="#/components/schemas/{model}"
+    )
+    schema["components"]["schemas"].update(definitions["$defs"])
+    return schema
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, NodeRefusedError)  # noqa: S101 - what the handler is for
+    return _answer(request, error.code, str(error))
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)  # noqa: S101 - as above
+    return _answer(request, Code.MALFORMED, sentence_of(error.errors()))
+
+
+async def _unrouted(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101 - as above
+    code = {404: Code.NOT_FOUND, 405: Code.METHOD}.get(error.status_code, Code.MALFORMED)
+    return _answer(request, code, str(error.detail))
+
+
+async def _malformed(request: Request, error: Exception) -> Response:
+    return _answer(request, Code.MALFORMED, str(error))
+
+
+async def _lost(request: Request, error: Exception) -> Response:
+    return _answer(request, Code.DAMAGED, str(error))
+
+
+async def _unavailable(request: Request, error: Exception) -> Response:
+    return _answer(request, Code.STORAGE, str(error))
+
+
+async def _left(request: Request, _error: Exception) -> Response:
+    return _answer(request, Code.SLOW, "the request ended before its body")
+
+
+def _answer(request: Request, code: Code, message: str) -> Response:
+    time = desk_of(request).node.store.clock() if code is Code.CLOCK else None
+    refusal = Refusal(error=Reason(code=code, message=message, time=time))
+    headers = {"retry-after": RETRY_AFTER} if code is Code.BUSY else None
+    return JSONResponse(refusal.model_dump(exclude_none=True), STATUS[code], headers)

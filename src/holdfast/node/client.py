@@ -1,0 +1,350 @@
+"""The owner's end of the wire: the one HTTP client of a storage node.
+
+Every request is signed, every proof must come with the signature of the node that the owner has
+pinned. What a node refuses is raised as `NodeRefusedError`, with the node's own code.
+"""
+
+import hashlib
+import ssl
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from itertools import count
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import httpx
+from pydantic import ValidationError
+
+from holdfast.errors import InputError, NodeError
+from holdfast.ledger import signing
+from holdfast.ledger.interface import Answer
+from holdfast.node.identity import RequestKey
+from holdfast.node.node import signed_part
+from holdfast.node.place import Part
+from holdfast.node.segments import segment_range
+from holdfast.node.signature import Head, Signer
+from holdfast.node.wire import (
+    AnswerTo,
+    Code,
+    CommitRequest,
+    Committed,
+    HoldingFacts,
+    Holdings,
+    Message,
+    NodeFacts,
+    NodeRefusedError,
+    ProofAnswer,
+    ProofRequest,
+    Reason,
+    Refusal,
+    UploadRequest,
+    UploadState,
+)
+from holdfast.pdp import Challenge, Inventory, Proof, PublicKey
+from holdfast.pdp.readers import Reader
+from holdfast.pdp.tags import TAG_BYTES
+
+TIMEOUT = 60.0  # seconds for each step of a request; a commit hashes the whole file meanwhile
+COMMIT_TIMEOUT = 3600.0
+STRIDE = 4 << 20
+ATTEMPTS = 4  # while the node is busy
+
+M = TypeVar("M", bound=Message)
+Progress = Callable[[int], None]
+
+
+def node_facts(url: str, *, authority: Path | None = None) -> NodeFacts:
+    """Ask a node who it is. Nothing proves the answer: compare the address, then pin it."""
+    with _http(url, authority) as http, _reachable(url):
+        return _parsed(NodeFacts, http.get("/v1/node"))
+
+
+class NodeClient:
+    """One owner's access to one node, whose address it has pinned."""
+
+    def __init__(
+        self,
+        url: str,
+        key: RequestKey,
+        node: bytes,
+        *,
+        authority: Path | None = None,
+        clock: Callable[[], float] = time.time,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.url, self.node = url, node
+        self._signer = Signer(key, node)
+        self._clock, self._sleep = clock, sleep
+        self._ahead = 0.0  # seconds that the node's clock is ahead of ours
+        self._http = _http(url, authority)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _e: BaseException | None, _t: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._http.close()
+
+    def facts(self) -> NodeFacts:
+        return _parsed(NodeFacts, self._ask("GET", "/v1/node"))
+
+    def holdings(self) -> list[HoldingFacts]:
+        return _parsed(Holdings, self._ask("GET", "/v1/holdings")).holdings
+
+    def create(self, public: PublicKey, holding: int | None = None) -> HoldingFacts:
+        """Open a holding, `holding` being its id on the ledger that the node knows."""
+        query = {} if holding is None else {"holding": f"{holding:064x}"}
+        path = _holding(public.id)
+        return _parsed(HoldingFacts, self._ask("PUT", path, query=query, body=public.encode()))
+
+    def inventory(self, key_id: bytes) -> Inventory:
+        answer = self._ask("GET", _holding(key_id))
+        with _sensible(self.url):
+            return Inventory.decode(answer.content, f"the inventory from {self.url}")
+
+    def remove(self, key_id: bytes) -> None:
+        self._ask("DELETE", _holding(key_id))
+
+    def begin(self, key_id: bytes, request: UploadRequest) -> UploadState:
+        return _parsed(UploadState, self._ask("POST", f"{_holding(key_id)}/uploads", json=request))
+
+    def send(self, key_id: bytes, upload: str, part: Part, segment: int, content: bytes) -> None:
+        path = f"{_holding(key_id)}/uploads/{upload}/{part}/{segment}"
+        self._ask("PUT", path, body=content)
+
+    def commit(self, key_id: bytes, upload: str, inventory_hash: bytes) -> bytes:
+        """Make the upload part of the holding; return the hash of the inventory after it."""
+        path = f"{_holding(key_id)}/uploads/{upload}/commit"
+        request = CommitRequest(inventory_hash=inventory_hash.hex())
+        answer = self._ask("POST", path, json=request, timeout=COMMIT_TIMEOUT)
+        return bytes.fromhex(_parsed(Committed, answer).inventory_hash)
+
+    def abort(self, key_id: bytes, upload: str) -> None:
+        self._ask("DELETE", f"{_holding(key_id)}/uploads/{upload}")
+
+    def upload(
+        self,
+        key_id: bytes,
+        request: UploadRequest,
+        data: Reader,
+        tags: Reader,
+        inventory_hash: bytes,
+        *,
+        progress: Progress = lambda _bytes: None,
+    ) -> bytes:
+        """Send what is missing of a file and commit it; `progress` is told the bytes sent.
+
+        It may be called again whatever interrupted it, and goes on where it was.
+        """
+        size = self.facts().segment_bytes
+        state = self.begin(key_id, request)
+        sent = 0
+        for part, reader, missing in (
+            (Part.TAGS, tags, state.missing.tags),
+            (Part.DATA, data, state.missing.data),
+        ):
+            for number in missing:
+                (content,) = reader.read_many([segment_range(number, reader.size(), size)])
+                self.send(key_id, state.upload, part, number, bytes(content))
+                sent += len(content)
+                progress(sent)
+        return self.commit(key_id, state.upload, inventory_hash)
+
+    def prove(self, key_id: bytes, challenge: Challenge, to: AnswerTo | None = None) -> Answer:
+        """Return the node's answer, whose signature is checked; whether it passes is not."""
+        request = ProofRequest(challenge=challenge.encode().decode(), answer_to=to)
+        answer = _parsed(ProofAnswer, self._ask("POST", f"{_holding(key_id)}/proofs", json=request))
+        with _sensible(self.url):
+            proof = Proof.decode(answer.proof.encode(), f"the proof from {self.url}")
+        signature = bytes.fromhex(answer.signature)
+        if proof.challenge_id != challenge.id:
+            raise NodeError(f"{self.url} answered another challenge")
+        if signing.signer(signature, *signed_part(key_id, challenge, to), proof) != self.node:
+            raise NodeError(f"the answer from {self.url} is not signed by the node you know")
+        return Answer(proof, signature)
+
+    def read(self, key_id: bytes, file_id: bytes, part: Part, start: int, stop: int) -> bytes:
+        """Return the bytes from `start` up to `stop`."""
+        headers = {"range": f"bytes={start}-{stop - 1}"}
+        answer = self._ask("GET", f"{_file(key_id, file_id)}/{part}", headers=headers)
+        return self._exactly(answer.content, stop - start)
+
+    def pieces(self, key_id: bytes, file_id: bytes, part: Part) -> Iterator[bytes]:
+        """Yield the whole file or its tags, as they come."""
+        answer = self._send("GET", f"{_file(key_id, file_id)}/{part}")
+        with _reachable(self.url), closing(answer):
+            yield from answer.iter_bytes()
+
+    def blocks(self, key_id: bytes, file_id: bytes, indices: Sequence[int]) -> bytes:
+        """Return these blocks one after another, the file's last one without its padding."""
+        path, query = f"{_file(key_id, file_id)}/blocks", {"index": list(indices)}
+        return self._ask("GET", path, query=query).content
+
+    def tags(self, key_id: bytes, file_id: bytes, indices: Sequence[int]) -> list[bytes]:
+        path, query = f"{_file(key_id, file_id)}/block-tags", {"index": list(indices)}
+        content = self._ask("GET", path, query=query).content
+        self._exactly(content, TAG_BYTES * len(indices))
+        return [content[at : at + TAG_BYTES] for at in range(0, len(content), TAG_BYTES)]
+
+    def replace_block(
+        self, key_id: bytes, file_id: bytes, index: int, content: bytes, tag: bytes | None = None
+    ) -> None:
+        query = {} if tag is None else {"tag": tag.hex()}
+        path = f"{_file(key_id, file_id)}/blocks/{index}"
+        self._ask("PUT", path, query=query, body=content)
+
+    def replace_blocks(
+        self, key_id: bytes, file_id: bytes, indices: Sequence[int], content: bytes
+    ) -> None:
+        """Put these blocks, one after another in `content`, back into their places."""
+        path, query = f"{_file(key_id, file_id)}/blocks", {"index": list(indices)}
+        self._ask("PUT", path, query=query, body=content)
+
+    def replace_tags(
+        self, key_id: bytes, file_id: bytes, indices: Sequence[int], content: bytes
+    ) -> None:
+        path, query = f"{_file(key_id, file_id)}/block-tags", {"index": list(indices)}
+        self._ask("PUT", path, query=query, body=content)
+
+    def delete_file(self, key_id: bytes, file_id: bytes, inventory_hash: bytes) -> None:
+        """Take a file out of the holding; the hash is the inventory's after that."""
+        query = {"inventory_hash": inventory_hash.hex()}
+        self._ask("DELETE", _file(key_id, file_id), query=query)
+
+    def _exactly(self, content: bytes, length: int) -> bytes:
+        if len(content) != length:
+            raise NodeError(f"{self.url} sent {len(content)} bytes where {length} were asked for")
+        return content
+
+    def _ask(self, method: str, path: str, **how: Any) -> httpx.Response:
+        answer = self._send(method, path, **how)
+        with _reachable(self.url):
+            answer.read()
+        return answer
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, Any] | None = None,
+        body: bytes = b"",
+        json: Message | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float = TIMEOUT,
+    ) -> httpx.Response:
+        """Return an answer that is not read yet, having tried again where that may help."""
+        body = body if json is None else json.model_dump_json(exclude_none=True).encode()
+        clock_set = False
+        for attempt in count(1):
+            request = self._http.build_request(
+                method, path, params=query, content=body, headers=headers, timeout=timeout
+            )
+            head = Head(request.method, str(request.url), request.headers)
+            self._signer.sign(head, body, self._clock() + self._ahead)
+            try:
+                with _reachable(self.url):
+                    answer = self._http.send(request, stream=True)
+                    if answer.is_success:
+                        return answer
+                    answer.read()
+            except NodeError as error:
+                # A node may close an idle connection just when we use it. All requests may be
+                # repeated, so they are, once.
+                if attempt == 1 and isinstance(error.__cause__, httpx.RemoteProtocolError):
+                    continue
+                raise
+            reason = _reason(answer)
+            if reason.code == Code.CLOCK and reason.time is not None and not clock_set:
+                self._ahead = reason.time - self._clock()
+                clock_set = True
+            elif reason.code == Code.BUSY and attempt < ATTEMPTS:
+                self._sleep(attempt)
+            else:
+                raise NodeRefusedError(_code(reason, self.url), reason.message)
+        raise AssertionError  # counting has no end
+
+
+def upload_request(
+    data: Reader, tags: Reader, *, file_id: bytes, version: int, in_place: str | None = None
+) -> UploadRequest:
+    """Return the announcement of a file, hashing it and its tags."""
+    return UploadRequest(
+        file_id=file_id.hex(),
+        version=version,
+        length=data.size(),
+        data_sha256=_sha256(data),
+        tags_bytes=tags.size(),
+        tags_sha256=_sha256(tags),
+        in_place=in_place,
+    )
+
+
+def _holding(key_id: bytes) -> str:
+    return f"/v1/holdings/{key_id.hex()}"
+
+
+def _file(key_id: bytes, file_id: bytes) -> str:
+    return f"{_holding(key_id)}/files/{file_id.hex()}"
+
+
+def _http(url: str, authority: Path | None) -> httpx.Client:
+    try:
+        context = ssl.create_default_context(cafile=authority)
+        client = httpx.Client(base_url=url, verify=context, timeout=TIMEOUT, trust_env=False)
+    except (OSError, httpx.InvalidURL) as error:
+        raise InputError(f"can't use {url} with {authority or 'the usual CAs'}: {error}") from error
+    if client.base_url.scheme not in {"http", "https"} or not client.base_url.host:
+        client.close()
+        raise InputError(f"a node's address begins with http:// or https://, not as {url!r}")
+    return client
+
+
+@contextmanager
+def _reachable(url: str) -> Iterator[None]:
+    try:
+        yield
+    except httpx.HTTPError as error:
+        what = str(error) or type(error).__name__
+        raise NodeError(f"can't reach the node at {url}: {what}") from error
+
+
+@contextmanager
+def _sensible(url: str) -> Iterator[None]:
+    try:
+        yield
+    except (InputError, ValidationError) as error:
+        raise NodeError(f"the answer from {url} makes no sense: {error}") from error
+
+
+def _parsed(kind: type[M], answer: httpx.Response) -> M:
+    with _sensible(str(answer.url)):
+        return kind.model_validate_json(answer.content)
+
+
+def _reason(answer: httpx.Response) -> Reason:
+    try:
+        return Refusal.model_validate_json(answer.content).error
+    except ValidationError as error:
+        raise NodeError(f"{answer.url} answered with status {answer.status_code}") from error
+
+
+def _code(reason: Reason, url: str) -> Code:
+    try:
+        return Code(reason.code)
+    except ValueError as error:
+        raise NodeError(f"{url} refused ({reason.code}): {reason.message}") from error
+
+
+def _sha256(reader: Reader) -> str:
+    digest = hashlib.sha256()
+    for start in range(0, reader.size(), STRIDE):
+        (content,) = reader.read_many([(start, min(STRIDE, reader.size() - start))])
+        digest.update(content)
+    return digest.hexdigest()

@@ -1,0 +1,213 @@
+"""The node's HTTP interface, route by route."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from pydantic import BaseModel
+from starlette.concurrency import run_in_threadpool
+
+import holdfast
+from holdfast.node import uploads
+from holdfast.node.door import MAX_MESSAGE_BYTES, Signed, desk_of, signed_or_near
+from holdfast.node.metrics import PROMETHEUS
+from holdfast.node.place import Part
+from holdfast.node.stream import stream
+from holdfast.node.wire import (
+    Code,
+    CommitRequest,
+    Committed,
+    Health,
+    Hex16,
+    Hex32,
+    HoldingFacts,
+    Holdings,
+    NodeFacts,
+    NodeRefusedError,
+    ProofAnswer,
+    ProofRequest,
+    UploadRequest,
+    UploadState,
+)
+from holdfast.pdp import PublicKey
+from holdfast.pdp.tags import TAG_BYTES
+
+MAX_BLOCKS_AT_ONCE = 1024
+OCTETS = "application/octet-stream"
+HOLDING = "/v1/holdings/{key_id}"
+UPLOAD = HOLDING + "/uploads/{upload}"
+FILE = HOLDING + "/files/{file_id}"
+
+HexTag = Annotated[str, Query(pattern=rf"^[0-9a-f]{{{2 * TAG_BYTES}}}$")]
+Number = Annotated[int, Path(ge=0, lt=2**48)]
+Numbers = Annotated[
+    list[Annotated[int, Query(ge=0, lt=2**48)]],
+    Query(min_length=1, max_length=MAX_BLOCKS_AT_ONCE),
+]
+_BINARY: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}}
+_BYTES: dict[str, Any] = {"content": {OCTETS: _BINARY}, "description": "the bytes"}
+
+router = APIRouter()
+
+
+def _json(kind: type[BaseModel]) -> dict[str, Any]:
+    schema = {"$ref": f"#/components/schemas/{kind.__name__}"}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def _raw(media: str = OCTETS) -> dict[str, Any]:
+    return {"requestBody": {"required": True, "content": {media: _BINARY}}}
+
+
+@router.get("/v1/health")
+async def health() -> Health:
+    return Health(status="ok")
+
+
+@router.get(
+    "/v1/metrics",
+    dependencies=[Depends(signed_or_near)],
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {}}, "description": "for Prometheus"}},
+)
+async def metrics(request: Request) -> Response:
+    return Response(desk_of(request).metrics.text(), media_type=PROMETHEUS)
+
+
+@router.get("/v1/node")
+async def facts(request: Request) -> NodeFacts:
+    node = desk_of(request).node
+    return NodeFacts(
+        version=holdfast.__version__,
+        address=node.key.address.hex(),
+        segment_bytes=node.store.segment_bytes,
+        in_place=node.store.data is not None,
+        limits=node.store.limits,
+    )
+
+
+@router.get("/v1/holdings")
+async def holdings(caller: Signed) -> Holdings:
+    return Holdings(holdings=[holding.facts for holding in caller.account.all()])
+
+
+@router.put(HOLDING, openapi_extra=_raw("application/json"))
+async def create(
+    caller: Signed,
+    key_id: Hex32,
+    holding: Annotated[Hex32 | None, Query(description="its id on the ledger")] = None,
+) -> HoldingFacts:
+    public = PublicKey.decode(await caller.body(MAX_MESSAGE_BYTES))
+    if public.id.hex() != key_id:
+        raise NodeRefusedError(Code.MALFORMED, "the public key has another id than the path")
+    await run_in_threadpool(caller.desk.node.check_registered, holding, public)
+    return (await run_in_threadpool(caller.account.create, public)).facts
+
+
+@router.get(
+    HOLDING,
+    response_class=Response,
+    responses={200: {"content": {"application/json": {}}, "description": "the inventory"}},
+)
+async def inventory(caller: Signed, key_id: Hex32) -> Response:
+    content = caller.holding(key_id).record.inventory.encode()
+    return Response(content, media_type="application/json")
+
+
+@router.delete(HOLDING, status_code=204)
+async def remove(caller: Signed, key_id: Hex32) -> None:
+    await run_in_threadpool(caller.account.remove, bytes.fromhex(key_id))
+
+
+@router.post(HOLDING + "/uploads", openapi_extra=_json(UploadRequest))
+async def begin(caller: Signed, key_id: Hex32) -> UploadState:
+    asked = await caller.message(UploadRequest)
+    return await run_in_threadpool(caller.account.begin, bytes.fromhex(key_id), asked)
+
+
+@router.put(UPLOAD + "/{part}/{segment}", status_code=204, openapi_extra=_raw())
+async def receive(
+    caller: Signed, key_id: Hex32, upload: Hex32, part: Part, segment: Number
+) -> None:
+    holding, name = caller.holding(key_id), bytes.fromhex(upload)
+    length = uploads.segment_length(holding, name, part, segment)
+    with caller.desk.receiving.taken():
+        content, now = await caller.body(length), caller.desk.node.store.clock()
+        if len(content) != length:
+            raise NodeRefusedError(
+                Code.MALFORMED, f"the segment has {length} bytes, not {len(content)}"
+            )
+        await run_in_threadpool(uploads.receive, holding, name, part, segment, content, now)
+
+
+@router.post(UPLOAD + "/commit", openapi_extra=_json(CommitRequest))
+async def commit(caller: Signed, key_id: Hex32, upload: Hex32) -> Committed:
+    asked = await caller.message(CommitRequest)
+    expected = bytes.fromhex(asked.inventory_hash)
+    after = await run_in_threadpool(
+        uploads.commit, caller.holding(key_id), bytes.fromhex(upload), expected
+    )
+    return Committed(inventory_hash=after.hex())
+
+
+@router.delete(UPLOAD, status_code=204)
+async def abort(caller: Signed, key_id: Hex32, upload: Hex32) -> None:
+    await run_in_threadpool(uploads.abort, caller.holding(key_id), bytes.fromhex(upload))
+
+
+@router.post(HOLDING + "/proofs", openapi_extra=_json(ProofRequest))
+async def prove(caller: Signed, key_id: Hex32) -> ProofAnswer:
+    asked = await caller.message(ProofRequest)
+    with caller.desk.proving.taken():
+        return await run_in_threadpool(caller.desk.node.prove, caller.holding(key_id), asked)
+
+
+@router.delete(FILE, status_code=204)
+async def delete_file(caller: Signed, key_id: Hex32, file_id: Hex16, inventory_hash: Hex32) -> None:
+    holding, expected = caller.holding(key_id), bytes.fromhex(inventory_hash)
+    await run_in_threadpool(holding.delete_file, bytes.fromhex(file_id), expected)
+
+
+@router.get(FILE + "/blocks", response_class=Response, responses={200: _BYTES})
+async def blocks(caller: Signed, key_id: Hex32, file_id: Hex16, index: Numbers) -> Response:
+    holding = caller.holding(key_id)
+    parts = await run_in_threadpool(holding.blocks, bytes.fromhex(file_id), index)
+    return Response(b"".join(parts), media_type=OCTETS)
+
+
+@router.get(FILE + "/block-tags", response_class=Response, responses={200: _BYTES})
+async def block_tags(caller: Signed, key_id: Hex32, file_id: Hex16, index: Numbers) -> Response:
+    holding = caller.holding(key_id)
+    parts = await run_in_threadpool(holding.tags, bytes.fromhex(file_id), index)
+    return Response(b"".join(parts), media_type=OCTETS)
+
+
+@router.put(FILE + "/blocks/{index}", status_code=204, openapi_extra=_raw())
+async def replace_block(
+    caller: Signed, key_id: Hex32, file_id: Hex16, index: Number, tag: HexTag | None = None
+) -> None:
+    holding = caller.holding(key_id)
+    content = await caller.body(holding.record.public.layout.block_bytes)
+    new_tag = None if tag is None else bytes.fromhex(tag)
+    await run_in_threadpool(holding.replace_block, bytes.fromhex(file_id), index, content, new_tag)
+
+
+@router.put(FILE + "/blocks", status_code=204, openapi_extra=_raw())
+async def replace_blocks(caller: Signed, key_id: Hex32, file_id: Hex16, index: Numbers) -> None:
+    holding = caller.holding(key_id)
+    with caller.desk.receiving.taken():
+        content = await caller.body(len(index) * holding.record.public.layout.block_bytes)
+        await run_in_threadpool(holding.replace_blocks, bytes.fromhex(file_id), index, content)
+
+
+@router.put(FILE + "/block-tags", status_code=204, openapi_extra=_raw())
+async def replace_tags(caller: Signed, key_id: Hex32, file_id: Hex16, index: Numbers) -> None:
+    holding = caller.holding(key_id)
+    content = await caller.body(len(index) * TAG_BYTES)
+    await run_in_threadpool(holding.replace_tags, bytes.fromhex(file_id), index, content)
+
+
+@router.get(FILE + "/{part}", response_class=Response, responses={200: _BYTES, 206: _BYTES})
+async def read(caller: Signed, key_id: Hex32, file_id: Hex16, part: Part) -> Response:
+    holding = caller.holding(key_id)
+    reader = holding.reader(holding.file(bytes.fromhex(file_id)), part)
+    return await stream(reader, caller.request.headers.get("range"))

@@ -1,0 +1,72 @@
+"""A long sequence of bytes kept as segments, one object each, of equal length but for the last."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from holdfast.node.objects import Objects, Span
+from holdfast.pdp.readers import Range
+
+SEGMENT_BYTES = 8 << 20
+
+
+def count_segments(length: int, segment_bytes: int = SEGMENT_BYTES) -> int:
+    return -(-length // segment_bytes)
+
+
+def segment_range(number: int, length: int, segment_bytes: int = SEGMENT_BYTES) -> Range:
+    """Return where a segment begins and how many bytes it has."""
+    start = number * segment_bytes
+    return start, min(segment_bytes, length - start)
+
+
+@dataclass(frozen=True)
+class SegmentedReader:
+    """Reads ranges across segments, whose names `segment` knows."""
+
+    objects: Objects
+    name: str
+    segment: Callable[[int], str]
+    length: int
+    segment_bytes: int = SEGMENT_BYTES
+
+    @property
+    def batch_bytes(self) -> int:
+        return self.objects.batch_bytes
+
+    def size(self) -> int:
+        return self.length
+
+    def read_many(self, ranges: Sequence[Range]) -> list[bytes]:
+        spans: list[Span] = []
+        split: list[tuple[int, int]] = []  # which ranges lie in several segments, and in how many
+        names: dict[int, str] = {}
+        for k, (offset, length) in enumerate(ranges):
+            number, inner = divmod(offset, self.segment_bytes)
+            if inner + length > self.segment_bytes or not length:
+                pieces = self._pieces(offset, length)
+                split.append((k, len(pieces)))
+                spans += pieces
+                continue
+            if number not in names:
+                names[number] = self.segment(number)
+            spans.append((names[number], inner, length))
+        parts = self.objects.read_spans(spans) if spans else []
+        for k, count in split:
+            parts[k : k + count] = [b"".join(parts[k : k + count])]
+        return parts
+
+    def _pieces(self, offset: int, length: int) -> list[Span]:
+        pieces = []
+        end = offset + length
+        while offset < end:
+            number, inner = divmod(offset, self.segment_bytes)
+            taken = min(self.segment_bytes - inner, end - offset)
+            pieces.append((self.segment(number), inner, taken))
+            offset += taken
+        return pieces
+
+
+def whole(objects: Objects, path: str, length: int) -> SegmentedReader:
+    """Return a reader of one object, which is a single segment however long it is."""
+    name = f"{objects.address}/{path}"
+    return SegmentedReader(objects, name, lambda _number: path, length, max(length, 1))

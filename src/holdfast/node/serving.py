@@ -1,0 +1,80 @@
+"""A node on a port: bound first, so that its address is known, then served until stopped."""
+
+import logging
+import socket
+import ssl
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+
+from holdfast.errors import InputError
+from holdfast.node.app import build_app
+from holdfast.node.node import Node
+
+PATIENCE = 30  # seconds that requests have to end when the node is stopped
+MAX_HEAD_BYTES = 16 << 10
+BACKLOG = 256
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """By which a node shows over TLS that it is the host it is called by."""
+
+    certificate: Path
+    private_key: Path
+
+    def check(self) -> None:
+        try:
+            ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(
+                self.certificate, self.private_key
+            )
+        except (OSError, ssl.SSLError) as error:
+            raise InputError(
+                f"can't use {self.certificate} with {self.private_key} for TLS: {error}"
+            ) from error
+
+
+class Serving:
+    """A node and the socket that it listens on."""
+
+    def __init__(
+        self, node: Node, host: str, port: int, certificate: Certificate | None = None
+    ) -> None:
+        if certificate is not None:
+            certificate.check()
+        self._socket = _listen(host, port)
+        config = uvicorn.Config(
+            build_app(node),
+            log_level=logging.WARNING,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            h11_max_incomplete_event_size=MAX_HEAD_BYTES,
+            timeout_graceful_shutdown=PATIENCE,
+            ssl_certfile=certificate.certificate if certificate else None,
+            ssl_keyfile=certificate.private_key if certificate else None,
+        )
+        self._server = uvicorn.Server(config)
+        shown, port = self._socket.getsockname()[:2]
+        scheme = "https" if certificate else "http"
+        self.url = f"{scheme}://{f'[{shown}]' if ':' in shown else shown}:{port}"
+
+    def run(self) -> None:
+        """Serve until SIGTERM, SIGINT or `stop`; requests under way may end."""
+        with suppress(KeyboardInterrupt), self._socket:  # which is how uvicorn passes a signal on
+            self._server.run(sockets=[self._socket])
+
+    def stop(self) -> None:
+        self._server.should_exit = True
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except (OSError, OverflowError) as error:
+        raise InputError(f"can't listen on {host}, port {port}: {error}") from error
+    listener.setblocking(False)
+    return listener

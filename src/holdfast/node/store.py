@@ -1,0 +1,179 @@
+"""All that a node keeps, by owner: each sees and touches only its own holdings."""
+
+from collections.abc import Callable, Iterable
+from threading import RLock
+
+from pydantic import ValidationError
+
+from holdfast.errors import InputError, MalformedError
+from holdfast.node import uploads
+from holdfast.node.holding import Holding, Upload
+from holdfast.node.objects import Objects
+from holdfast.node.place import Place
+from holdfast.node.record import HoldingRecord
+from holdfast.node.segments import SEGMENT_BYTES
+from holdfast.node.wire import Code, Limits, NodeRefusedError, UploadRequest, UploadState
+from holdfast.pdp import PublicKey
+from holdfast.pdp.inventory import HASH_BYTES
+
+Clock = Callable[[], float]
+
+
+class Account:
+    """One owner's holdings."""
+
+    def __init__(self, owner: bytes, store: "Store") -> None:
+        self.owner, self._store = owner, store
+        self.lock = RLock()
+        self.holdings: dict[bytes, Holding] = {}
+        for entry in store.objects.list(owner.hex()):
+            if (key_id := _digest(entry.name)) is not None:
+                self._load(store.place(owner, key_id))
+
+    @property
+    def reserved_bytes(self) -> int:
+        with self.lock:
+            return sum(holding.reserved_bytes for holding in self.holdings.values())
+
+    def all(self) -> list[Holding]:
+        with self.lock:
+            return list(self.holdings.values())
+
+    def holding(self, key_id: bytes) -> Holding:
+        holding = self.holdings.get(key_id)
+        if holding is None:
+            raise NodeRefusedError(Code.NOT_FOUND, f"you have no holding {key_id.hex()} here")
+        return holding
+
+    def create(self, public: PublicKey) -> Holding:
+        with self.lock:
+            if (known := self.holdings.get(public.id)) is not None:
+                return known
+            limit = self._store.limits.holdings
+            if len(self.holdings) >= limit:
+                raise NodeRefusedError(Code.QUOTA, f"an owner has at most {limit} holdings here")
+            place = self._store.place(self.owner, public.id)
+            record = HoldingRecord(self.owner, public)
+            place.objects.write(place.document, record.encode())
+            return self._enter(place, record)
+
+    def remove(self, key_id: bytes) -> None:
+        with self.lock:
+            holding = self.holding(key_id)
+            if holding.record.files:
+                raise NodeRefusedError(
+                    Code.CONFLICT, "the holding has files: delete these, then the holding"
+                )
+            for upload in list(holding.uploads):
+                uploads.abort(holding, upload)
+            del self.holdings[key_id]
+            holding.place.objects.remove(holding.place.prefix)
+
+    def begin(self, key_id: bytes, request: UploadRequest) -> UploadState:
+        """Announce an upload, if the owner's limits have room for it."""
+        with self.lock:
+            holding, limits = self.holding(key_id), self._store.limits
+            self._sweep()
+            known = holding.record.uploads | holding.uploads.keys()
+            if request.id(self.owner, key_id) not in known:
+                self._check_room(holding, request, limits)
+            return uploads.begin(holding, request, self._store.clock())
+
+    def _check_room(self, holding: Holding, request: UploadRequest, limits: Limits) -> None:
+        if sum(len(other.uploads) for other in self.holdings.values()) >= limits.uploads:
+            raise NodeRefusedError(
+                Code.BUSY, f"an owner has at most {limits.uploads} unfinished uploads here"
+            )
+        if len(holding.record.files) + len(holding.uploads) >= limits.files:
+            raise NodeRefusedError(Code.QUOTA, f"a holding has at most {limits.files} files here")
+        quota = limits.quota_bytes
+        if quota is not None and self.reserved_bytes + request.stored_bytes > quota:
+            raise NodeRefusedError(
+                Code.QUOTA,
+                f"the file needs {request.stored_bytes} bytes, and of your {quota} only "
+                f"{max(0, quota - self.reserved_bytes)} are free",
+            )
+
+    def _sweep(self) -> None:
+        """Remove uploads that nobody has continued for long."""
+        oldest = self._store.clock() - self._store.limits.upload_seconds
+        for holding in self.holdings.values():
+            for upload in list(holding.uploads.values()):
+                if upload.touched < oldest and not upload.closing and not upload.writers:
+                    uploads.abort(holding, upload.id)
+
+    def _load(self, place: Place) -> None:
+        content = place.objects.read(place.document)
+        if content is None:  # its making or removal was interrupted, or its document is lost
+            return
+        record = HoldingRecord.decode(content, f"{place.objects.address}/{place.document}")
+        if (record.owner, record.public.id) != (place.owner, place.key_id):
+            raise InputError(f"{place.objects.address}/{place.document} is another holding's")
+        holding = self._enter(place, record)
+        for entry in place.objects.list(place.prefix):
+            upload = _digest(entry.name)
+            if upload is not None and upload not in record.uploads:
+                self._resume(holding, upload)
+        self._sweep()
+
+    def _enter(self, place: Place, record: HoldingRecord) -> Holding:
+        holding = Holding(place, record, self._store.data, self.lock)
+        self.holdings[place.key_id] = holding
+        return holding
+
+    def _resume(self, holding: Holding, upload: bytes) -> None:
+        """Find an unfinished upload again, or remove what is left of an ended one."""
+        place = holding.place
+        listed = {entry.name: entry.modified for entry in place.objects.list(place.upload(upload))}
+        content = place.objects.read(place.request(upload)) if "upload.json" in listed else None
+        try:
+            request = UploadRequest.model_validate_json(content or b"")
+        except ValidationError:
+            place.objects.remove(place.upload(upload))
+            return
+        holding.uploads[upload] = Upload(upload, request, max(listed.values()))
+
+
+class Store:
+    """The accounts of the owners whom the node serves."""
+
+    def __init__(
+        self,
+        objects: Objects,
+        owners: Iterable[bytes],
+        limits: Limits,
+        clock: Clock,
+        *,
+        data: Objects | None = None,
+        segment_bytes: int = SEGMENT_BYTES,
+    ) -> None:
+        self.objects, self.limits, self.clock, self.data = objects, limits, clock, data
+        self.segment_bytes = segment_bytes
+        objects.claim()
+        try:
+            self._accounts = {owner: Account(owner, self) for owner in owners}
+        except MalformedError:
+            objects.release()
+            raise
+
+    def close(self) -> None:
+        self.objects.release()
+
+    def account(self, owner: bytes) -> Account:
+        return self._accounts[owner]
+
+    @property
+    def accounts(self) -> tuple[Account, ...]:
+        return tuple(self._accounts.values())
+
+    def place(self, owner: bytes, key_id: bytes) -> Place:
+        return Place(self.objects, owner, key_id, self.segment_bytes)
+
+
+def _digest(name: str) -> bytes | None:
+    """Return the hash that a prefix is named by, or nothing if it is none of ours."""
+    try:
+        digest = bytes.fromhex(name)
+    except ValueError:
+        return None
+    return digest if len(digest) == HASH_BYTES else None

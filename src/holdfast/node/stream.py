@@ -1,0 +1,59 @@
+"""A long answer read piece by piece, whole or by one range of it."""
+
+import re
+from collections.abc import AsyncIterator
+
+from fastapi import Response
+from fastapi.responses import StreamingResponse
+from starlette.concurrency import run_in_threadpool
+
+from holdfast.node.wire import Code, NodeRefusedError
+from holdfast.pdp.readers import Reader
+
+PIECE = 1 << 20
+_RANGE = re.compile(r"bytes=(?P<first>\d{0,18})-(?P<last>\d{0,18})")
+
+
+async def stream(reader: Reader, asked: str | None) -> Response:
+    """Return the bytes that a Range header asks for, or all.
+
+    The first are read before we answer, so that a loss is said and not just cut off.
+    """
+    size = reader.size()
+    start, stop = (0, size) if asked is None else _range(asked, size)
+
+    async def piece(at: int) -> bytes:
+        ranges = [(at, min(PIECE, stop - at))]
+        return bytes((await run_in_threadpool(reader.read_many, ranges))[0])
+
+    first = await piece(start)
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield first
+        for at in range(start + PIECE, stop, PIECE):
+            yield await piece(at)
+
+    headers = {"accept-ranges": "bytes", "content-length": str(stop - start)}
+    if asked is not None:
+        headers["content-range"] = f"bytes {start}-{stop - 1}/{size}"
+    return StreamingResponse(
+        pieces(),
+        status_code=200 if asked is None else 206,
+        media_type="application/octet-stream",
+        headers=headers,
+    )
+
+
+def _range(asked: str, size: int) -> tuple[int, int]:
+    """Return the start and end of a single range of RFC 9110."""
+    match = _RANGE.fullmatch(asked)
+    if match is None or not (match["first"] or match["last"]):
+        raise NodeRefusedError(Code.RANGE, "a range is one of bytes, as in bytes=0-499")
+    if not match["first"]:
+        start, stop = max(0, size - int(match["last"])), size
+    else:
+        start = int(match["first"])
+        stop = min(size, int(match["last"]) + 1) if match["last"] else size
+    if not start < stop:
+        raise NodeRefusedError(Code.RANGE, f"the range lies outside of the {size} bytes")
+    return start, stop

@@ -1,0 +1,221 @@
+"""What goes over the wire between owner and node: messages, limits and reasons of refusal."""
+
+import hashlib
+from enum import StrEnum
+from typing import Annotated, Self
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from holdfast.errors import RefusedError
+from holdfast.ledger.interface import NUMBER_BITS, Domain, Opening
+from holdfast.pdp import Challenge
+from holdfast.pdp.keys import MAX_VERSION
+
+HOLDING_DIGITS = 40 + NUMBER_BITS // 4  # of an owner's address and a number
+MAX_LENGTH = 2**50  # bytes of a file
+MAX_PATH = 1024
+NODE_HEADER = "holdfast-node"  # which node a request is meant for, so that no other takes it
+
+Hex16 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
+Hex20 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
+Hex32 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+Count = Annotated[int, Field(ge=0, le=MAX_LENGTH)]
+
+
+class Code(StrEnum):
+    """Why a node refuses, in one word."""
+
+    MALFORMED = "malformed"
+    SIGNATURE = "signature"
+    CLOCK = "clock"
+    UNKNOWN_OWNER = "unknown-owner"
+    FORBIDDEN = "forbidden"
+    SAMPLE_CAP = "sample-cap"
+    NOT_FOUND = "not-found"
+    METHOD = "method"
+    SLOW = "slow"
+    INVENTORY = "inventory"
+    CONFLICT = "conflict"
+    CHECKSUM = "checksum"
+    INCOMPLETE = "incomplete"
+    DAMAGED = "damaged"
+    TOO_LARGE = "too-large"
+    RANGE = "range"
+    BUSY = "busy"
+    STORAGE = "storage"
+    QUOTA = "quota"
+
+
+STATUS = {
+    Code.MALFORMED: 400,
+    Code.SIGNATURE: 401,
+    Code.CLOCK: 401,
+    Code.UNKNOWN_OWNER: 403,
+    Code.FORBIDDEN: 403,
+    Code.SAMPLE_CAP: 403,
+    Code.NOT_FOUND: 404,
+    Code.METHOD: 405,
+    Code.SLOW: 408,
+    Code.INVENTORY: 409,
+    Code.CONFLICT: 409,
+    Code.CHECKSUM: 409,
+    Code.INCOMPLETE: 409,
+    Code.DAMAGED: 409,
+    Code.TOO_LARGE: 413,
+    Code.RANGE: 416,
+    Code.BUSY: 429,
+    Code.STORAGE: 503,
+    Code.QUOTA: 507,
+}
+
+
+class NodeRefusedError(RefusedError):
+    """A node refused a request, which therefore changed nothing."""
+
+    def __init__(self, code: Code, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+    @property
+    def status(self) -> int:
+        return STATUS[self.code]
+
+
+class Message(BaseModel):
+    """A message with these fields and no others, of exactly these types."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Reason(Message):
+    code: str
+    message: str
+    time: float | None = None  # the node's clock, where the request's was the trouble
+
+
+class Refusal(Message):
+    error: Reason
+
+
+class Health(Message):
+    status: str
+
+
+class Limits(Message):
+    """What one node takes from its owners."""
+
+    quota_bytes: int | None = None  # for each owner; data in place don't count
+    samples: int = 1_000_000  # of one proof: 1.5 s at 496 bytes a block
+    files: int = 100_000  # of one holding, whose document is rewritten with each commit
+    holdings: int = 1_000  # of one owner
+    uploads: int = 64  # that one owner has begun and not ended
+    segments_at_once: int = 8  # received at the same time, each in memory
+    proofs_at_once: int = 2
+    upload_seconds: int = 7 * 24 * 3600  # until an upload that nobody continues is swept
+    body_seconds: int = 60  # until the whole body of a request must be there
+
+
+class NodeFacts(Message):
+    version: str
+    address: Hex20
+    segment_bytes: int
+    in_place: bool
+    limits: Limits
+
+
+class HoldingFacts(Message):
+    key_id: Hex32
+    files: int
+    blocks: int
+    bytes: int
+    inventory_hash: Hex32
+
+
+class Holdings(Message):
+    holdings: list[HoldingFacts]
+
+
+class UploadRequest(Message):
+    file_id: Hex16
+    version: Annotated[int, Field(ge=1, le=MAX_VERSION)]
+    length: Count
+    data_sha256: Hex32
+    tags_bytes: Count
+    tags_sha256: Hex32
+    in_place: Annotated[str, StringConstraints(min_length=1, max_length=MAX_PATH)] | None = None
+
+    def id(self, owner: bytes, key_id: bytes) -> bytes:
+        """Return the name of this upload, the same whenever it is asked for."""
+        content = owner + key_id + self.model_dump_json().encode()
+        return hashlib.sha256(b"holdfast/v1/upload\0" + content).digest()
+
+    @property
+    def stored_bytes(self) -> int:
+        return self.tags_bytes + (0 if self.in_place else self.length)
+
+
+class Missing(Message):
+    data: list[int]
+    tags: list[int]
+
+
+class UploadState(Message):
+    upload: Hex32
+    missing: Missing
+
+
+class CommitRequest(Message):
+    inventory_hash: Hex32
+
+
+class Committed(Message):
+    inventory_hash: Hex32
+
+
+class AnswerTo(Message):
+    """Which open challenge of which ledger a proof answers. Numbers of 256 bits are hexadecimal."""
+
+    chain: Annotated[int, Field(ge=0, lt=2**63)]
+    contract: Hex20
+    holding: Annotated[str, StringConstraints(pattern=rf"^0{{16}}[0-9a-f]{{{HOLDING_DIGITS}}}$")]
+    target: Hex20
+    deadline: Annotated[int, Field(ge=0, lt=2**63)]
+    batch: Hex32 | None = None
+
+    @classmethod
+    def of(cls, domain: Domain, holding: int, opening: Opening) -> Self:
+        return cls(
+            chain=domain.chain,
+            contract=domain.contract.hex(),
+            holding=f"{holding:064x}",
+            target=opening.target.hex(),
+            deadline=opening.deadline,
+            batch=None if opening.batch is None else opening.batch.hex(),
+        )
+
+    @property
+    def domain(self) -> Domain:
+        return Domain(self.chain, bytes.fromhex(self.contract))
+
+    @property
+    def holding_id(self) -> int:
+        return int(self.holding, 16)
+
+    def name_of(self, challenge: Challenge) -> bytes:
+        """Return the name under which this very challenge is open on the ledger.
+
+        The node works it out: one that signed a proof for another could be shown to fail.
+        """
+        batch = None if self.batch is None else bytes.fromhex(self.batch)
+        opening = Opening(bytes.fromhex(self.target), self.deadline, batch)
+        return opening.name(self.holding_id, challenge)
+
+
+class ProofRequest(Message):
+    challenge: Annotated[str, StringConstraints(max_length=4096)]  # a document of `pdp.Challenge`
+    answer_to: AnswerTo | None = None
+
+
+class ProofAnswer(Message):
+    proof: str  # a document of `pdp.Proof`
+    signature: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{130}$")]

@@ -1,0 +1,42 @@
+"""The owner's side: a home, files put on nodes and had back, audits of one holding, repair."""
+
+from holdfast.owner.audit import Finding, Mode, Outcome, resume, run_audit, sample_cap
+from holdfast.owner.catalogue import Catalogue, FileRecord, HoldingRecord
+from holdfast.owner.content import Original
+from holdfast.owner.download import Fetched, get
+from holdfast.owner.enrolment import add_holding
+from holdfast.owner.holding import Holding
+from holdfast.owner.home import Home, catalogue_in, check_new
+from holdfast.owner.removal import remove
+from holdfast.owner.repair import Copy, Damaged, LocalCopy, find_damage, mend
+from holdfast.owner.replica import Replica
+from holdfast.owner.upload import Put, put
+
+__all__ = [
+    "Catalogue",
+    "Copy",
+    "Damaged",
+    "Fetched",
+    "FileRecord",
+    "Finding",
+    "Holding",
+    "HoldingRecord",
+    "Home",
+    "LocalCopy",
+    "Mode",
+    "Original",
+    "Outcome",
+    "Put",
+    "Replica",
+    "add_holding",
+    "catalogue_in",
+    "check_new",
+    "find_damage",
+    "get",
+    "mend",
+    "put",
+    "remove",
+    "resume",
+    "run_audit",
+    "sample_cap",
+]

@@ -1,0 +1,256 @@
+"""One audit of one holding, in steps: draw and target, open, ask, settle, expire.
+
+`run_audit` takes them all in order. A challenge is written down before the ledger hears of it, so
+that one which a crash left open is found again and brought to its verdict.
+"""
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from holdfast.errors import NodeError
+from holdfast.ledger import check
+from holdfast.ledger.interface import (
+    Answer,
+    Failed,
+    Ledger,
+    LedgerRefusedError,
+    Opening,
+    Passed,
+    Posted,
+    Reason,
+    Receipt,
+    TimedOut,
+    challenge_name,
+)
+from holdfast.node.wire import AnswerTo, Code, NodeRefusedError
+from holdfast.owner.catalogue import OpenAudit
+from holdfast.owner.holding import Holding
+from holdfast.pdp import Challenge, draw_challenge, target_of, verify_with_key
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.25, 4.0  # seconds between two attempts
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Time, and a way to let it pass."""
+
+    now: Callable[[], float]
+    pause: Callable[[float], None]
+
+
+REAL_TIME = Watch(time.time, time.sleep)
+
+
+class Outcome(StrEnum):
+    PASSED = "passed"
+    FAILED = "failed"
+    TIMEOUT = "timeout"
+
+
+class Mode(StrEnum):
+    """Who decides: the ledger by its own check, or the owner, whose verdict may be contested."""
+
+    CHECK = "check"
+    OPTIMISTIC = "optimistic"
+
+
+@dataclass(frozen=True)
+class Question:
+    """A challenge over the whole holding, as the ledger is told of it."""
+
+    challenge: Challenge
+    target: bytes
+    deadline: int
+
+    @property
+    def opening(self) -> Opening:
+        return Opening(self.target, self.deadline)
+
+    @property
+    def name(self) -> bytes:
+        """Its name on the ledger."""
+        return challenge_name(self.challenge, self.target, self.deadline)
+
+    @property
+    def row(self) -> OpenAudit:
+        return OpenAudit(self.challenge.encode(), self.target, self.deadline)
+
+    @classmethod
+    def of(cls, row: OpenAudit) -> "Question":
+        return cls(Challenge.decode(row.challenge), row.target, row.deadline)
+
+
+@dataclass(frozen=True)
+class Silence:
+    """No answer that counts, and why: of a failing proof it tells nothing."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The verdict on one audit; `transaction` names the ledger's record of it."""
+
+    holding: str
+    outcome: Outcome
+    challenge: Challenge
+    transaction: bytes
+    block: int
+    reason: str | None = None
+
+
+def sample_cap(holding: Holding) -> int | None:
+    """Return how many blocks the node takes in one challenge, if it can be asked."""
+    try:
+        return holding.node.facts().limits.samples
+    except NodeError:
+        return None
+
+
+def draw(holding: Holding, samples: int, deadline: int) -> Question:
+    """Draw a fresh challenge and compute its target, which only the owner can."""
+    inventory = holding.inventory
+    challenge = draw_challenge(inventory, samples)
+    target = check.target_address(target_of(holding.key, inventory, challenge))
+    return Question(challenge, target, deadline)
+
+
+def open_on(ledger: Ledger, holding: Holding, question: Question) -> None:
+    """Open the challenge on the ledger, unless it is open already."""
+    try:
+        ledger.open(holding.number, question.challenge, question.target, question.deadline)
+    except LedgerRefusedError as error:
+        if error.reason is not Reason.OPEN:
+            raise
+
+
+def ask(ledger: Ledger, holding: Holding, question: Question) -> Answer | Silence:
+    """Ask the node once for its proof, signed for this challenge on this ledger."""
+    to = AnswerTo.of(ledger.domain, holding.id_on(ledger), question.opening)
+    try:
+        return holding.node.prove(holding.key_id, question.challenge, to)
+    except NodeRefusedError as error:
+        if error.code is Code.INVENTORY:
+            raise
+        return Silence(f"the node refuses to prove it: {error}")
+    except NodeError as error:
+        return Silence(f"{error}; that is not a failed proof")
+
+
+def settle(
+    ledger: Ledger, holding: Holding, question: Question, answer: Answer, mode: Mode = Mode.CHECK
+) -> Finding | Silence:
+    """Bring the answer to the ledger, where it may come too late to count."""
+    name = question.name
+    try:
+        if mode is Mode.CHECK:
+            receipt = ledger.submit(holding.id_on(ledger), name, answer)
+        else:
+            inventory, proof = holding.inventory, answer.proof
+            passed = verify_with_key(holding.key, inventory, question.challenge, proof)
+            receipt = ledger.post(holding.number, name, check.digest(proof), passed=passed)
+    except LedgerRefusedError as error:
+        if error.reason in {Reason.LATE, Reason.MALFORMED, Reason.WRONG}:
+            return Silence(str(error))
+        raise
+    return _verdict(holding, question, receipt)
+
+
+def expire(ledger: Ledger, holding: Holding, question: Question, silence: Silence) -> Finding:
+    """Have the ledger say that the deadline has passed."""
+    receipt = ledger.expire(holding.id_on(ledger), question.name)
+    return replace(_verdict(holding, question, receipt), reason=silence.reason)
+
+
+def run_audit(
+    ledger: Ledger,
+    holding: Holding,
+    samples: int,
+    *,
+    patience: int,
+    mode: Mode = Mode.CHECK,
+    watch: Watch = REAL_TIME,
+) -> Finding:
+    """Audit the holding the whole way; the node has `patience` seconds to answer."""
+    if holding.catalogue.intents(holding.name):
+        with suppress(NodeError):  # nobody to ask yet: the audit will tell
+            holding.reconcile()
+    question = draw(holding, samples, int(watch.now()) + patience)
+    holding.catalogue.begin_audit(holding.name, question.row)
+    open_on(ledger, holding, question)
+    finding = _awaited(ledger, holding, question, mode, watch)
+    holding.catalogue.end_audit(holding.name, question.row, finding.block)
+    return finding
+
+
+def resume(ledger: Ledger, holding: Holding, watch: Watch = REAL_TIME) -> list[Finding]:
+    """Bring the audits that a crash left open to their verdict; those never opened are dropped."""
+    findings = []
+    for row in holding.catalogue.audits(holding.name):
+        finding = _resumed(ledger, holding, Question.of(row), watch)
+        holding.catalogue.end_audit(holding.name, row, finding.block if finding else None)
+        if finding:
+            findings.append(finding)
+    return findings
+
+
+def _resumed(ledger: Ledger, holding: Holding, question: Question, watch: Watch) -> Finding | None:
+    for receipt in ledger.receipts(holding.record.block):
+        try:
+            return _verdict(holding, question, receipt)
+        except LookupError:
+            continue
+    interrupted = Silence("the audit was interrupted on the owner's side")
+    try:
+        if watch.now() <= question.deadline:
+            open_on(ledger, holding, question)
+            return _awaited(ledger, holding, question, Mode.CHECK, watch)
+        return expire(ledger, holding, question, interrupted)
+    except LedgerRefusedError as error:
+        if error.reason in {Reason.UNKNOWN, Reason.LATE}:
+            return None
+        raise
+
+
+def _awaited(
+    ledger: Ledger, holding: Holding, question: Question, mode: Mode, watch: Watch
+) -> Finding:
+    """Ask until there is an answer or the deadline has passed."""
+    silence = Silence("there was no time to ask the node")
+    pause = FIRST_PAUSE
+    while watch.now() <= question.deadline:
+        told: Finding | Answer | Silence = ask(ledger, holding, question)
+        if isinstance(told, Answer):
+            told = settle(ledger, holding, question, told, mode)
+        if isinstance(told, Finding):
+            return told
+        silence = told
+        watch.pause(pause)
+        pause = min(2 * pause, LONGEST_PAUSE)
+    while True:
+        try:
+            return expire(ledger, holding, question, silence)
+        except LedgerRefusedError as error:
+            if error.reason is not Reason.EARLY:  # a chain's clock stands still between blocks
+                raise
+            watch.pause(FIRST_PAUSE)
+
+
+def _verdict(holding: Holding, question: Question, receipt: Receipt) -> Finding:
+    """Return what the ledger says of this challenge, LookupError if it says nothing."""
+    for event in receipt.events:
+        if isinstance(event, (Passed, Failed, TimedOut, Posted)):
+            if event.challenge != question.name:
+                continue
+            if isinstance(event, TimedOut):
+                outcome = Outcome.TIMEOUT
+            else:
+                passed = event.passed if isinstance(event, Posted) else isinstance(event, Passed)
+                outcome = Outcome.PASSED if passed else Outcome.FAILED
+            return Finding(
+                holding.name, outcome, question.challenge, receipt.transaction, receipt.block
+            )
+    raise LookupError("the receipt has no verdict on this challenge")

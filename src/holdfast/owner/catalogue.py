@@ -1,0 +1,257 @@
+"""What the owner keeps where: holdings, the files in them, and what is under way, in SQLite.
+
+Every change is one transaction. An intent is written down before anyone else hears of it, so that
+after a crash it is known what may have happened.
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.errors import InputError, StorageError
+from holdfast.pdp import FileEntry, Inventory
+from holdfast.pdp.blocks import count_blocks
+from holdfast.pdp.limbs import Layout
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS holdings (
+  name TEXT PRIMARY KEY, url TEXT NOT NULL, node BLOB NOT NULL, ca TEXT, salt BLOB NOT NULL,
+  sectors INTEGER NOT NULL, encrypted INTEGER NOT NULL, number INTEGER, block INTEGER NOT NULL
+);
+CREATE TABLE IF NOT EXISTS files (
+  place INTEGER PRIMARY KEY AUTOINCREMENT, holding TEXT NOT NULL, name BLOB NOT NULL,
+  file_id BLOB NOT NULL, version INTEGER NOT NULL, length INTEGER NOT NULL, sha256 BLOB NOT NULL,
+  UNIQUE (holding, name)
+);
+CREATE TABLE IF NOT EXISTS intents (
+  holding TEXT NOT NULL, name BLOB NOT NULL, file_id BLOB NOT NULL, version INTEGER NOT NULL,
+  length INTEGER NOT NULL, sha256 BLOB NOT NULL, removes INTEGER NOT NULL, upload BLOB,
+  PRIMARY KEY (holding, name)
+);
+CREATE TABLE IF NOT EXISTS audits (
+  holding TEXT NOT NULL, challenge BLOB NOT NULL, target BLOB NOT NULL, deadline INTEGER NOT NULL,
+  PRIMARY KEY (holding, challenge)
+);
+"""
+
+
+@dataclass(frozen=True)
+class HoldingRecord:
+    """A holding, the node it is on, and its number on the ledger once it is registered."""
+
+    name: str
+    url: str
+    node: bytes  # the address that signs its answers
+    ca: str | None
+    salt: bytes
+    sectors: int
+    encrypted: bool
+    number: int | None = None
+    block: int = 0  # of the ledger, with the last verdict
+
+
+@dataclass(frozen=True)
+class FileRecord:
+    """One version of a file; length and SHA-256 are those of the owner's own copy."""
+
+    name: str
+    file_id: bytes
+    version: int
+    length: int
+    sha256: bytes
+
+    def entry(self, sectors: int) -> FileEntry:
+        return FileEntry(self.file_id, self.version, count_blocks(self.length, Layout(sectors)))
+
+
+@dataclass(frozen=True)
+class Intent:
+    """A file that is on its way to a node, or out of it."""
+
+    file: FileRecord
+    removes: bool = False
+    upload: bytes | None = None  # its name at the node, once there may be one
+
+    def after(self, inventory: Inventory) -> Inventory:
+        """Return the inventory that is right once this is done."""
+        if self.removes:
+            return inventory.without_file(self.file.file_id)
+        return inventory.with_file(self.file.entry(inventory.sectors))
+
+
+@dataclass(frozen=True)
+class OpenAudit:
+    """A challenge that was to be opened on the ledger, and has no verdict yet."""
+
+    challenge: bytes
+    target: bytes
+    deadline: int
+
+
+class Catalogue:
+    """One connection to the database; every thread opens its own."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._db = sqlite3.connect(path, isolation_level=None, timeout=60)
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = FULL")
+            self._db.executescript(_SCHEMA)
+        except sqlite3.Error as error:
+            raise StorageError(f"{path} can't be used as a catalogue: {error}") from error
+
+    def close(self) -> None:
+        self._db.close()
+
+    def holdings(self) -> list[HoldingRecord]:
+        rows = self._db.execute("SELECT * FROM holdings ORDER BY name")
+        return [_holding(*row) for row in rows]
+
+    def holding(self, name: str) -> HoldingRecord:
+        for record in self.holdings():
+            if record.name == name:
+                return record
+        raise InputError(f"there is no holding {name!r}: `holdfast holding list` shows them")
+
+    def add_holding(self, record: HoldingRecord) -> None:
+        """Write down a holding that is about to be registered; it may be known already."""
+        with self._transaction():
+            self._db.execute(
+                "INSERT OR IGNORE INTO holdings VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                tuple(vars(record).values()),
+            )
+
+    def number_holding(self, name: str, number: int) -> None:
+        with self._transaction():
+            self._db.execute("UPDATE holdings SET number = ? WHERE name = ?", (number, name))
+
+    def files(self, holding: str) -> list[FileRecord]:
+        rows = self._db.execute(
+            "SELECT name, file_id, version, length, sha256 FROM files WHERE holding = ? "
+            "ORDER BY place",
+            (holding,),
+        )
+        return [_file(row) for row in rows]
+
+    def file(self, holding: str, name: str) -> FileRecord | None:
+        row = self._db.execute(
+            "SELECT name, file_id, version, length, sha256 FROM files "
+            "WHERE holding = ? AND name = ?",
+            (holding, os.fsencode(name)),
+        ).fetchone()
+        return _file(row) if row else None
+
+    def inventory(self, holding: str, key_id: bytes, sectors: int) -> Inventory:
+        entries = (file.entry(sectors) for file in self.files(holding))
+        return Inventory(key_id, sectors, tuple(entries))
+
+    def intents(self, holding: str) -> list[Intent]:
+        rows = self._db.execute(
+            "SELECT name, file_id, version, length, sha256, removes, upload FROM intents "
+            "WHERE holding = ? ORDER BY rowid",
+            (holding,),
+        )
+        return [Intent(_file(row[:5]), bool(row[5]), row[6]) for row in rows]
+
+    def intent(self, holding: str, name: str) -> Intent | None:
+        return next((i for i in self.intents(holding) if i.file.name == name), None)
+
+    def intend(self, holding: str, intent: Intent) -> None:
+        """Write down what is about to be done, in place of what was before."""
+        with self._transaction():
+            self._db.execute(
+                "INSERT OR REPLACE INTO intents VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (holding, *_row(intent.file), intent.removes, intent.upload),
+            )
+
+    def conclude(self, holding: str, intent: Intent) -> None:
+        """Write down that it is done: the node has said so."""
+        file = intent.file
+        with self._transaction():
+            if intent.removes:
+                self._db.execute(
+                    "DELETE FROM files WHERE holding = ? AND file_id = ?", (holding, file.file_id)
+                )
+            else:
+                self._db.execute(
+                    "INSERT INTO files (holding, name, file_id, version, length, sha256) "
+                    "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (holding, name) DO UPDATE SET "
+                    "version = excluded.version, length = excluded.length, "
+                    "sha256 = excluded.sha256 WHERE excluded.version > files.version",
+                    (holding, *_row(file)),
+                )
+            self._drop(holding, intent)
+
+    def abandon(self, holding: str, intent: Intent) -> None:
+        with self._transaction():
+            self._drop(holding, intent)
+
+    def audits(self, holding: str) -> list[OpenAudit]:
+        rows = self._db.execute(
+            "SELECT challenge, target, deadline FROM audits WHERE holding = ? ORDER BY deadline",
+            (holding,),
+        )
+        return [OpenAudit(*row) for row in rows]
+
+    def begin_audit(self, holding: str, audit: OpenAudit) -> None:
+        with self._transaction():
+            self._db.execute(
+                "INSERT INTO audits VALUES (?, ?, ?, ?)",
+                (holding, audit.challenge, audit.target, audit.deadline),
+            )
+
+    def end_audit(self, holding: str, audit: OpenAudit, block: int | None) -> None:
+        """Forget an audit whose verdict stands in that block of the ledger, if it has one."""
+        with self._transaction():
+            self._db.execute(
+                "UPDATE holdings SET block = max(block, ?) WHERE name = ?", (block or 0, holding)
+            )
+            self._db.execute(
+                "DELETE FROM audits WHERE holding = ? AND challenge = ?",
+                (holding, audit.challenge),
+            )
+
+    def _drop(self, holding: str, intent: Intent) -> None:
+        self._db.execute(
+            "DELETE FROM intents WHERE holding = ? AND file_id = ? AND version = ? AND removes = ?",
+            (holding, intent.file.file_id, intent.file.version, intent.removes),
+        )
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise StorageError(f"{self._path} can't be written: {error}") from error
+
+
+def _holding(
+    name: str,
+    url: str,
+    node: bytes,
+    ca: str | None,
+    salt: bytes,
+    sectors: int,
+    encrypted: int,
+    number: int | None,
+    block: int,
+) -> HoldingRecord:
+    return HoldingRecord(name, url, node, ca, salt, sectors, bool(encrypted), number, block)
+
+
+def _row(file: FileRecord) -> tuple[bytes, bytes, int, int, bytes]:
+    return os.fsencode(file.name), file.file_id, file.version, file.length, file.sha256
+
+
+def _file(row: tuple[bytes, bytes, int, int, bytes]) -> FileRecord:
+    return FileRecord(os.fsdecode(row[0]), *row[1:])

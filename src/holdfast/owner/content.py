@@ -1,0 +1,102 @@
+"""What a source holds at one time: its length and digests, so that no other bytes go out for it."""
+
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from holdfast.errors import StorageError
+from holdfast.node.segments import SEGMENT_BYTES, count_segments, segment_range
+from holdfast.pdp import Location
+from holdfast.pdp.readers import Part, Range, Reader, Source
+
+Progress = Callable[[int], None]
+
+
+class ChangedError(StorageError):
+    """A file became another one while it was being put."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{name} changed while it was being put: try again")
+
+
+@dataclass(frozen=True)
+class Content:
+    """`segments` are the SHA-256 of each segment of `segment_bytes`, the last one shorter."""
+
+    length: int
+    sha256: bytes
+    segment_bytes: int
+    segments: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A reader that gives the measured content segment by segment, and no other."""
+
+    reader: Reader
+    content: Content
+
+    @property
+    def name(self) -> str:
+        return self.reader.name
+
+    @property
+    def batch_bytes(self) -> int:
+        return self.content.segment_bytes
+
+    def size(self) -> int:
+        return self.content.length
+
+    def read_many(self, ranges: Sequence[Range]) -> Sequence[Part]:
+        parts = self.reader.read_many(ranges)
+        for (offset, _), part in zip(ranges, parts, strict=True):
+            number = offset // self.content.segment_bytes
+            if hashlib.sha256(part).digest() != self.content.segments[number]:
+                raise ChangedError(self.name)
+        return parts
+
+
+def measure(
+    source: Source, segment_bytes: int, progress: Progress = lambda _bytes: None
+) -> Content:
+    """Read the source once; `progress` is told how many bytes are done so far."""
+    whole = hashlib.sha256()
+    segments = []
+    with source.open() as reader:
+        length = reader.size()
+        for number in range(count_segments(length, segment_bytes)):
+            start, size = segment_range(number, length, segment_bytes)
+            (part,) = reader.read_many([(start, size)])
+            whole.update(part)
+            segments.append(hashlib.sha256(part).digest())
+            progress(start + size)
+    return Content(length, whole.digest(), segment_bytes, tuple(segments))
+
+
+@dataclass(frozen=True)
+class Original:
+    """The owner's own copy of a file, as it was when it was measured."""
+
+    source: Location
+    content: Content
+    state: tuple[int, ...]
+
+    @classmethod
+    def of(cls, source: Location, segment_bytes: int = SEGMENT_BYTES) -> Self:
+        state = _state(source)
+        return cls(source, measure(source, segment_bytes), state)
+
+    def check(self) -> None:
+        """Raise if the file was written to since: what was read of it may be of two contents."""
+        if _state(self.source) != self.state:
+            raise ChangedError(self.source.address)
+
+
+def _state(source: Location) -> tuple[int, ...]:
+    if source.is_remote:
+        with source.open() as reader:
+            return (reader.size(),)
+    status = os.stat(source.address)  # noqa: PTH116 - the name may be of any bytes
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns

@@ -1,0 +1,63 @@
+"""How a holding comes to be: its node is pinned, its key made, told to the node and registered."""
+
+import re
+import secrets
+from pathlib import Path
+
+from holdfast.errors import InputError
+from holdfast.ledger.interface import holding_id
+from holdfast.node.client import node_facts
+from holdfast.owner.catalogue import HoldingRecord
+from holdfast.owner.home import Home
+from holdfast.owner.keyring import SALT_BYTES
+from holdfast.owner.ledgers import registered_number
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def add_holding(
+    home: Home,
+    name: str,
+    url: str,
+    *,
+    sectors: int,
+    encrypted: bool,
+    ca: str | None = None,
+    address: bytes | None = None,
+) -> HoldingRecord:
+    """Make a holding on the node at that URL, or finish one that a crash left half made.
+
+    The node's address is pinned as it is found, unless it is told.
+    """
+    if not _NAME.fullmatch(name):
+        raise InputError(
+            f"{name!r} can't be the name of a holding: letters, digits, '.', '_' and '-', at most "
+            "64, beginning with a letter or digit"
+        )
+    with home.catalogue() as catalogue:
+        record = next((known for known in catalogue.holdings() if known.name == name), None)
+        if record is None:
+            pinned = pinned_address(url, ca, address)
+            salt = secrets.token_bytes(SALT_BYTES)
+            record = HoldingRecord(name, url, pinned, ca, salt, sectors, encrypted)
+        elif record.number is not None:
+            raise InputError(f"there is a holding {name!r} already: choose another name")
+        public = home.keyring.audit_key(record.salt, record.sectors).public
+        with (
+            home.client(record.url, record.node, record.ca) as node,
+            home.ledger(record.sectors) as ledger,
+        ):
+            node.holdings()  # or it refuses us, before anything is written down
+            catalogue.add_holding(record)
+            number = registered_number(ledger, public, record.node)
+            node.create(public, holding_id(ledger.sender, number))
+        catalogue.number_holding(name, number)
+        return catalogue.holding(name)
+
+
+def pinned_address(url: str, ca: str | None, expected: bytes | None) -> bytes:
+    """Return the address by which the node at that URL is known from now on."""
+    found = bytes.fromhex(node_facts(url, authority=Path(ca) if ca else None).address)
+    if expected not in {None, found}:
+        raise InputError(f"the node at {url} has the address {found.hex()}, not the one expected")
+    return found

@@ -1,0 +1,90 @@
+"""One holding as its owner sees it: its record and key, its files, and the way to its node."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from holdfast.errors import InputError, RefusedError
+from holdfast.ledger.interface import Ledger, holding_id
+from holdfast.node.client import NodeClient
+from holdfast.owner.catalogue import Catalogue, FileRecord, HoldingRecord
+from holdfast.owner.cipher import EncryptedSource, FileCipher
+from holdfast.pdp import Inventory, SecretKey
+from holdfast.pdp.journal import TagJournal
+from holdfast.pdp.readers import Source
+
+
+@dataclass(frozen=True)
+class Holding:
+    record: HoldingRecord
+    key: SecretKey
+    cipher_secret: bytes | None = field(repr=False)
+    folder: Path
+    catalogue: Catalogue
+    node: NodeClient
+    owner: bytes
+
+    @property
+    def name(self) -> str:
+        return self.record.name
+
+    @property
+    def key_id(self) -> bytes:
+        return self.key.public.id
+
+    @property
+    def journal(self) -> TagJournal:
+        return TagJournal(self.folder / "tags.journal")
+
+    @property
+    def inventory(self) -> Inventory:
+        return self.catalogue.inventory(self.name, self.key_id, self.key.sectors)
+
+    def file(self, name: str) -> FileRecord:
+        found = self.catalogue.file(self.name, name)
+        if found is None:
+            raise InputError(f"holding {self.name!r} has no file {name!r}")
+        return found
+
+    def cipher(self, file: FileRecord) -> FileCipher | None:
+        if self.cipher_secret is None:
+            return None
+        return FileCipher.of(self.cipher_secret, file.file_id, file.version)
+
+    def stored_form(self, file: FileRecord, plain: Source) -> Source:
+        """Return the file as the node gets it."""
+        cipher = self.cipher(file)
+        return plain if cipher is None else EncryptedSource(plain, cipher)
+
+    @property
+    def number(self) -> int:
+        """Its number among the owner's on the ledger."""
+        if self.record.number is None:
+            raise InputError(
+                f"holding {self.name!r} is not registered yet: `holdfast holding add {self.name} "
+                f"{self.record.url}` goes on where it stopped"
+            )
+        return self.record.number
+
+    def id_on(self, ledger: Ledger) -> int:
+        return holding_id(ledger.sender, self.number)
+
+    def reconcile(self) -> None:
+        """Take over what the node did for us while a crash kept us from hearing of it."""
+        ours = self.inventory
+        theirs = self._hash_at_node()
+        if theirs == ours.hash:
+            return
+        for intent in self.catalogue.intents(self.name):
+            if intent.after(ours).hash == theirs:
+                self.catalogue.conclude(self.name, intent)
+                return
+        raise RefusedError(
+            f"holding {self.name!r} and its node disagree on what is stored: was the home, or the "
+            "node, restored from an old copy?"
+        )
+
+    def _hash_at_node(self) -> bytes:
+        for facts in self.node.holdings():
+            if facts.key_id == self.key_id.hex():
+                return bytes.fromhex(facts.inventory_hash)
+        raise RefusedError(f"the node of holding {self.name!r} does not know it any more")

@@ -1,0 +1,83 @@
+"""All secrets of an owner, derived from one: the only one to keep, and it is kept sealed.
+
+A holding's secrets are named by a salt, so that no two holdings ever share any.
+"""
+
+import secrets
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Self
+
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
+
+from holdfast import atomic
+from holdfast.errors import InputError
+from holdfast.ledger.keccak import keccak
+from holdfast.node.identity import OWNER_BYTES, RequestKey
+from holdfast.pdp import SecretKey, encoding, sealing
+from holdfast.pdp.keyfile import MAX_KEY_FILE_BYTES
+from holdfast.pdp.sealing import DEFAULT_COST, SECRET_BYTES, ScryptCost
+
+SALT_BYTES = 16
+_KIND = "owner-secret"
+
+
+@dataclass(frozen=True, repr=False)
+class Keyring:
+    """What only the owner knows. Its text form shows nothing of it."""
+
+    root: bytes
+
+    @classmethod
+    def generate(cls) -> Self:
+        return cls(secrets.token_bytes(SECRET_BYTES))
+
+    def __repr__(self) -> str:
+        return f"Keyring(owner={self.owner.hex()})"
+
+    @cached_property
+    def request_key(self) -> RequestKey:
+        """The key that signs requests to nodes."""
+        return RequestKey(self._expand(b"request"))
+
+    @property
+    def owner(self) -> bytes:
+        """The public half of the request key, by which nodes know the owner."""
+        return self.request_key.owner
+
+    @property
+    def sender(self) -> bytes:
+        """The owner's address on a local ledger, which asks for no signature."""
+        return keccak(self.owner)[12:]
+
+    def audit_key(self, salt: bytes, sectors: int) -> SecretKey:
+        return SecretKey(self._expand(b"audit", salt), sectors)
+
+    def cipher_secret(self, salt: bytes) -> bytes:
+        return self._expand(b"cipher", salt)
+
+    def _expand(self, purpose: bytes, salt: bytes = b"") -> bytes:
+        info = b"holdfast/v1/owner/%b\0%b" % (purpose, salt)
+        return HKDFExpand(SHA256(), SECRET_BYTES, info).derive(self.root)
+
+
+def write_keyring(
+    path: Path, keyring: Keyring, passphrase: bytes, cost: ScryptCost = DEFAULT_COST
+) -> None:
+    """Write the sealed secret, which only its owner may read; an existing one is never replaced."""
+    names = {"owner": keyring.owner.hex()}
+    content = sealing.seal(_KIND, keyring.root, names, passphrase, cost)
+    atomic.write(path, content, mode=0o600, overwrite=False)
+
+
+def read_keyring(path: Path, passphrase: bytes) -> Keyring:
+    content = atomic.read(path, at_most=MAX_KEY_FILE_BYTES)
+    fields = encoding.load(_KIND, content, str(path))
+    owner = fields.hex("owner", OWNER_BYTES)
+    names = {"owner": owner.hex()}
+    keyring = Keyring(sealing.unseal(_KIND, fields, names, passphrase, str(path)))
+    if keyring.owner != owner:
+        raise InputError(f"{path} names another owner than it holds")
+    return keyring

@@ -1,0 +1,101 @@
+"""The ledger that the home's settings name, and a holding's place on it."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from holdfast import atomic
+from holdfast.errors import InputError
+from holdfast.ledger.interface import (
+    Ledger,
+    LedgerRefusedError,
+    Reason,
+    Registered,
+    holding_id,
+)
+from holdfast.ledger.local import LocalLedger
+from holdfast.owner.settings import EvmSettings, Settings
+from holdfast.pdp import PublicKey
+
+KEYSTORE_VARIABLE = "HOLDFAST_KEYSTORE_PASSPHRASE"
+MAX_PASSPHRASE_BYTES = 4096
+
+
+@contextmanager
+def opened_ledger(
+    home: Path, settings: Settings, sender: bytes, sectors: int, clock: Callable[[], float]
+) -> Iterator[Ledger]:
+    """Yield the ledger for holdings of that many sectors; first conclude what a crash left."""
+    if settings.evm is not None:
+        with _evm(home, settings.evm, sectors) as chain:
+            yield chain
+        return
+    local = LocalLedger(home / f"ledger-{sectors}.db", sender, clock, sectors=sectors)
+    try:
+        yield local
+    finally:
+        local.close()
+
+
+def registered_number(ledger: Ledger, public: PublicKey, node: bytes) -> int:
+    """Return the number of the holding with that key, which is registered if it is not yet.
+
+    An owner's holdings are numbered in their order, so one that a crash left unrecorded is found.
+    """
+    number = 0
+    while (known := _key(ledger, number)) is not None:
+        if known == public:
+            return number
+        number += 1
+    for event in ledger.register(public, node).events:
+        if isinstance(event, Registered):
+            return event.holding - holding_id(ledger.sender, 0)
+    raise AssertionError("a registration has its event")
+
+
+def _key(ledger: Ledger, number: int) -> PublicKey | None:
+    try:
+        return ledger.key(holding_id(ledger.sender, number))
+    except LedgerRefusedError as error:
+        if error.reason is Reason.UNKNOWN:
+            return None
+        raise
+
+
+@contextmanager
+def _evm(home: Path, settings: EvmSettings, sectors: int) -> Iterator[Ledger]:
+    try:
+        # An extra, and a second of imports that a local ledger does without.
+        from web3 import Web3  # noqa: PLC0415
+
+        from holdfast.ledger.evm import EvmLedger  # noqa: PLC0415
+        from holdfast.ledger.journal import Journal  # noqa: PLC0415
+        from holdfast.ledger.transactions import Node, Sender, Terms, read_account  # noqa: PLC0415
+    except ImportError as error:
+        raise InputError(
+            "an EVM ledger needs more libraries: pip install 'holdfast[evm]'"
+        ) from error
+    account = read_account(settings.keystore, _keystore_passphrase(settings))
+    web3 = Web3(Node(settings.url))
+    address = bytes.fromhex(account.address[2:])
+    journal = Journal(home / "transactions.db", web3.eth.chain_id, address)
+    try:
+        sender = Sender(web3, account, journal, Terms())
+        chain = EvmLedger(sender, settings.contract, sectors=sectors)
+        chain.reconcile()
+        yield chain
+    finally:
+        journal.close()
+
+
+def _keystore_passphrase(settings: EvmSettings) -> bytes:
+    if settings.passphrase_file is not None:
+        content = atomic.read(settings.passphrase_file, at_most=MAX_PASSPHRASE_BYTES)
+        return content.removesuffix(b"\n").removesuffix(b"\r")
+    if KEYSTORE_VARIABLE not in os.environ:
+        raise InputError(
+            f"no passphrase for {settings.keystore}: set {KEYSTORE_VARIABLE}, or name a "
+            "passphrase_file in holdfast.toml"
+        )
+    return os.environb[KEYSTORE_VARIABLE.encode()]

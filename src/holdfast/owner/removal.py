@@ -1,0 +1,23 @@
+"""A file taken off a node: intent, removal, and only then the catalogue."""
+
+from holdfast.errors import InputError
+from holdfast.owner.catalogue import Intent
+from holdfast.owner.holding import Holding
+from holdfast.owner.upload import abandon
+
+
+def remove(holding: Holding, name: str) -> None:
+    """Remove a file, or one that is still on its way; nobody else may change the holding."""
+    catalogue = holding.catalogue
+    held, pending = catalogue.file(holding.name, name), catalogue.intent(holding.name, name)
+    if pending and not pending.removes:
+        abandon(holding, pending)
+    if held is None:
+        if pending is None:
+            raise InputError(f"holding {holding.name!r} has no file {name!r}")
+        return
+    intent = Intent(held, removes=True)
+    catalogue.intend(holding.name, intent)
+    after = intent.after(holding.inventory)
+    holding.node.delete_file(holding.key_id, held.file_id, after.hash)
+    catalogue.conclude(holding.name, intent)

@@ -1,0 +1,176 @@
+"""One file on one node, of which nothing is believed that its tags don't confirm.
+
+A block is sound if the tag that the owner computes for it is the tag that the node returns: only
+the content that was tagged has it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.node.place import Part
+from holdfast.node.wire import Code, NodeRefusedError
+from holdfast.owner.catalogue import FileRecord
+from holdfast.owner.holding import Holding
+from holdfast.pdp import TagHeader
+from holdfast.pdp.blocks import padded
+from holdfast.pdp.limbs import Bytes
+from holdfast.pdp.readers import Range
+from holdfast.pdp.tagfile import HEADER_BYTES, PAGE_BYTES, PAGE_TAGS, decode_pages
+from holdfast.pdp.tags import TAG_BYTES, Tagger
+
+Mask = NDArray[np.bool_]
+BLOCKS_AT_ONCE = 1024  # what a node takes in one request
+T = TypeVar("T")
+_LOST = {Code.DAMAGED, Code.STORAGE, Code.NOT_FOUND}
+
+
+@dataclass(frozen=True)
+class Run:
+    """Neighbouring blocks as the node has them, with their tags.
+
+    `wrong` are not what was tagged; of tags that are not `legible` the node can make no proof.
+    """
+
+    start: int
+    content: bytes
+    tags: Bytes
+    wrong: Mask
+    legible: Mask
+
+    @property
+    def bad(self) -> list[int]:
+        """Which blocks are not what was tagged."""
+        indices: list[int] = (np.flatnonzero(self.wrong) + self.start).tolist()
+        return indices
+
+    @property
+    def damaged(self) -> dict[int, bytes | None]:
+        """Which blocks keep a proof from passing, each with its tag if that is legible."""
+        rows: list[int] = np.flatnonzero(self.wrong | ~self.legible).tolist()
+        return {
+            self.start + row: self.tags[row].tobytes() if self.legible[row] else None
+            for row in rows
+        }
+
+
+@dataclass(frozen=True)
+class Replica:
+    holding: Holding
+    file: FileRecord
+
+    @cached_property
+    def header(self) -> TagHeader:
+        file, key = self.file, self.holding.key
+        return TagHeader(key.public.id, file.file_id, file.version, key.sectors, file.length)
+
+    @property
+    def block_bytes(self) -> int:
+        return self.header.layout.block_bytes
+
+    @cached_property
+    def tagger(self) -> Tagger:
+        return Tagger(self.holding.key, self.file.file_id, self.file.version)
+
+    def span(self, start: int, stop: int) -> Range:
+        """Return which bytes these blocks hold: offset and length."""
+        offset = start * self.block_bytes
+        return offset, min(stop * self.block_bytes, self.file.length) - offset
+
+    def crypt(self, offset: int, content: bytes) -> bytes:
+        """Return plain bytes as they are stored, or stored bytes as they were."""
+        cipher = self.holding.cipher(self.file)
+        return content if cipher is None else cipher.apply(offset, content)
+
+    def run(self, start: int, stop: int) -> Run:
+        """Fetch neighbouring blocks and check each; what the node has lost comes as zeros."""
+        offset, length = self.span(start, stop)
+        node, where = self.holding.node, (self.holding.key_id, self.file.file_id)
+        tags, legible = self.tags(start, stop)
+        content = _unless_lost(
+            lambda: node.read(*where, Part.DATA, offset, offset + length) if length else b""
+        )
+        if content is None:
+            return Run(start, bytes(length), tags, np.ones(stop - start, np.bool_), legible)
+        right = self.tagger.tags(start, self.rows(content, stop - start))
+        return Run(start, content, tags, (right != tags).any(axis=1), legible)
+
+    def tags(self, start: int, stop: int) -> tuple[Bytes, Mask]:
+        """Return the tags that the node keeps, and which are legible; zeros where it lost them."""
+        node, where = self.holding.node, (self.holding.key_id, self.file.file_id)
+        first, last = start // PAGE_TAGS, -(-stop // PAGE_TAGS)
+        offset = HEADER_BYTES + first * PAGE_BYTES if first else 0
+        end = min(HEADER_BYTES + last * PAGE_BYTES, self.header.file_bytes)
+        content = _unless_lost(lambda: node.read(*where, Part.TAGS, offset, end))
+        if content is None:
+            return np.zeros((stop - start, TAG_BYTES), np.uint8), np.zeros(stop - start, np.bool_)
+        head = b"" if first else content[:HEADER_BYTES]
+        tags, legible = decode_pages(first, content[len(head) :])
+        if head and head != self.header.encode():
+            legible[:PAGE_TAGS] = False
+        part = slice(start - first * PAGE_TAGS, stop - first * PAGE_TAGS)
+        return tags[part], legible[part]
+
+    def sound(self, indices: Sequence[int]) -> dict[int, bytes]:
+        """Return the plain bytes of those of these ascending blocks that are sound."""
+        found: dict[int, bytes] = {}
+        for first in range(0, len(indices), BLOCKS_AT_ONCE):
+            found |= self._sound(indices[first : first + BLOCKS_AT_ONCE])
+        return found
+
+    def read(self, ranges: Sequence[Range]) -> list[bytes | None]:
+        """Return these ranges of plain bytes, None where a block is not sound."""
+        size = self.block_bytes
+        needed = [range(at // size, (at + max(length, 1) - 1) // size + 1) for at, length in ranges]
+        blocks = self.sound(sorted({index for indices in needed for index in indices}))
+        parts: list[bytes | None] = []
+        for (offset, length), indices in zip(ranges, needed, strict=True):
+            pieces = [blocks.get(index) for index in indices]
+            joined = b"".join(piece for piece in pieces if piece is not None)
+            skip = offset - indices.start * size
+            parts.append(None if None in pieces else joined[skip : skip + length])
+        return parts
+
+    def _sound(self, indices: Sequence[int]) -> dict[int, bytes]:
+        node, where = self.holding.node, (self.holding.key_id, self.file.file_id)
+
+        def fetch() -> tuple[bytes, bytes]:
+            return node.blocks(*where, indices), b"".join(node.tags(*where, indices))
+
+        fetched = _unless_lost(fetch)
+        if fetched is None:  # one of them is lost, or the checksum over some tags is
+            if len(indices) == 1:
+                return {}
+            middle = len(indices) // 2
+            return self._sound(indices[:middle]) | self._sound(indices[middle:])
+        content, tags = fetched
+        rows = self.rows(content, len(indices))
+        right = self.tagger.scattered(np.array(indices, np.int64), rows)
+        sound = (right == np.frombuffer(tags, np.uint8).reshape(-1, TAG_BYTES)).all(axis=1)
+        found = {}
+        for row, index in enumerate(indices):
+            if sound[row]:
+                offset, length = self.span(index, index + 1)
+                found[index] = self.crypt(offset, rows[row, :length].tobytes())
+        return found
+
+    def rows(self, content: bytes, count: int) -> Bytes:
+        """Return stored bytes as blocks, one row each, the file's last one padded."""
+        if len(content) < count * self.block_bytes:
+            whole = (count - 1) * self.block_bytes
+            content = content[:whole] + padded(content[whole:], self.header.layout)
+        return np.frombuffer(content, np.uint8).reshape(count, self.block_bytes)
+
+
+def _unless_lost(fetch: Callable[[], T]) -> T | None:
+    """Return what the node gives; None if it has to say that it has not got it any more."""
+    try:
+        return fetch()
+    except NodeRefusedError as error:
+        if error.code in _LOST:
+            return None
+        raise

@@ -1,0 +1,163 @@
+"""A file put on a node: intent, tags, upload, commit, and only then the catalogue.
+
+Whatever interrupts it, the same command goes on where it stopped. A version is bound to one content
+before anything made from it leaves the owner: by the intent to the file's SHA-256, by the journal
+to its tags.
+"""
+
+import secrets
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from holdfast import atomic
+from holdfast.errors import RefusedError
+from holdfast.node.wire import Code, NodeRefusedError, UploadRequest
+from holdfast.owner.catalogue import FileRecord, Intent
+from holdfast.owner.content import ChangedError, Content, Measured, Original, Progress, measure
+from holdfast.owner.holding import Holding
+from holdfast.pdp import Location, tag_file
+from holdfast.pdp.keys import FILE_ID_BYTES
+from holdfast.pdp.readers import Source
+
+
+@dataclass(frozen=True)
+class Put:
+    """What came of it: `sent` bytes of data and tags, none if the node had the file already."""
+
+    file: FileRecord
+    sent: int
+
+
+def put(
+    holding: Holding,
+    name: str,
+    original: Original,
+    *,
+    processes: int | None = None,
+    progress: Progress = lambda _bytes: None,
+) -> Put:
+    """Put a file on the node; `progress` counts its length twice, for tagging and for sending.
+
+    Nobody else may change the holding meanwhile.
+    """
+    length = original.content.length
+    intent = _intent(holding, name, original.content)
+    if intent is None:
+        progress(2 * length)
+        return Put(holding.file(name), 0)
+    tags = tags_path(holding, intent.file)
+    try:
+        if not tags.exists():
+            _tag(holding, intent.file, original, tags, processes, progress)
+        sent = _send(holding, intent, original, tags, lambda n: progress(length + n))
+    except ChangedError:
+        abandon(holding, holding.catalogue.intent(holding.name, name) or intent)
+        raise
+    holding.catalogue.conclude(holding.name, intent)
+    tags.unlink(missing_ok=True)
+    return Put(intent.file, sent)
+
+
+def abandon(holding: Holding, intent: Intent) -> None:
+    """Give up a file that is on its way. Its version is never used again."""
+    if intent.upload is not None:
+        holding.node.abort(holding.key_id, intent.upload.hex())
+    holding.catalogue.abandon(holding.name, intent)
+    tags_path(holding, intent.file).unlink(missing_ok=True)
+
+
+def tags_path(holding: Holding, file: FileRecord) -> Path:
+    return holding.folder / f"{file.file_id.hex()}-{file.version}.tags"
+
+
+def _intent(holding: Holding, name: str, content: Content) -> Intent | None:
+    """Return what is to be done, written down; None if the node has just this file."""
+    catalogue = holding.catalogue
+    held, pending = catalogue.file(holding.name, name), catalogue.intent(holding.name, name)
+    wanted = (content.length, content.sha256)
+    if pending and not pending.removes and (pending.file.length, pending.file.sha256) == wanted:
+        return pending
+    if pending:
+        abandon(holding, pending)
+    if held and (held.length, held.sha256) == wanted:
+        return None
+    known = held or (pending.file if pending else None)
+    file_id = known.file_id if known else secrets.token_bytes(FILE_ID_BYTES)
+    versions = [file.version for file in (held, pending.file if pending else None) if file]
+    version = 1 + max(holding.journal.latest_version(file_id), *versions, 0)
+    intent = Intent(FileRecord(name, file_id, version, *wanted))
+    catalogue.intend(holding.name, intent)
+    return intent
+
+
+def _tag(
+    holding: Holding,
+    file: FileRecord,
+    original: Original,
+    tags: Path,
+    processes: int | None,
+    progress: Progress,
+) -> None:
+    """Write the tags, under their name only once it is sure that they are of this content."""
+    doubtful = tags.with_suffix(".doubtful")
+    atomic.sweep(doubtful)
+    try:
+        tag_file(
+            holding.stored_form(file, original.source),
+            holding.key,
+            file_id=file.file_id,
+            version=file.version,
+            out=doubtful,
+            journal=holding.journal,
+            processes=processes,
+            progress=progress,
+        )
+    except RefusedError as error:  # before a crash, the file changed while it was being tagged
+        raise ChangedError(original.source.address) from error
+    original.check()
+    doubtful.replace(tags)
+
+
+def _send(
+    holding: Holding, intent: Intent, original: Original, tags: Path, progress: Progress
+) -> int:
+    """Upload what the node is missing and have it committed; return how many bytes went out."""
+    file, node, key_id = intent.file, holding.node, holding.key_id
+    source, tag_source = holding.stored_form(file, original.source), Location(str(tags))
+    segment_bytes = node.facts().segment_bytes
+    data = _measured(original, source, segment_bytes)
+    tagged = measure(tag_source, segment_bytes)
+    original.check()
+    request = UploadRequest(
+        file_id=file.file_id.hex(),
+        version=file.version,
+        length=data.length,
+        data_sha256=data.sha256.hex(),
+        tags_bytes=tagged.length,
+        tags_sha256=tagged.sha256.hex(),
+    )
+    upload = request.id(holding.owner, key_id)
+    holding.catalogue.intend(holding.name, replace(intent, upload=upload))
+    sent = 0
+
+    def reach(done: int) -> None:
+        nonlocal sent
+        sent = done
+        progress(min(done, file.length))
+
+    with source.open() as data_reader, tag_source.open() as tag_reader:
+        readers = Measured(data_reader, data), Measured(tag_reader, tagged)
+        try:
+            after = intent.after(holding.inventory).hash
+            node.upload(key_id, request, *readers, after, progress=reach)
+        except NodeRefusedError as error:
+            if error.code is Code.CHECKSUM:
+                node.abort(key_id, upload.hex())
+            raise
+    return sent
+
+
+def _measured(original: Original, source: Source, segment_bytes: int) -> Content:
+    if source is original.source and original.content.segment_bytes == segment_bytes:
+        return original.content
+    return measure(source, segment_bytes)
