@@ -17,6 +17,8 @@ from holdfast.model.action import Action
 from holdfast.model.observation import Observation
 from holdfast.pdp import Challenge, Target, encoding
 
+MAX_LEAF_BYTES = 2**20
+
 Address = Annotated[bytes, hexadecimal(20)]
 Signature = Annotated[bytes, hexadecimal(65)]
 Point = Annotated[bytes, hexadecimal(33)]
@@ -164,6 +166,8 @@ class Audit:
         opening, holding = self.opening, self.holding.id
         if opening.batch_seed is None:
             return self.challenge.id
+        if self.challenge.samples >= 2**32:
+            raise InputError("no batch has a challenge of so many samples")
         deadline = (opening.deadline // 1000).to_bytes(32, "big")
         head = keccak(bytes(12) + owner_of(holding) + opening.batch_seed + deadline)
         entry = Entry(
@@ -268,6 +272,8 @@ def encode(leaf: Leaf) -> bytes:
 
 
 def decode(content: bytes, name: str = "leaf") -> Leaf:
+    if len(content) > MAX_LEAF_BYTES:
+        raise MalformedError(f"{name} is larger than {MAX_LEAF_BYTES} bytes")
     kind, fields = encoding.load_line(content, name)
     if kind not in _FORMS:
         raise MalformedError(f"{name} is of a kind this Holdfast does not know")
