@@ -54,6 +54,11 @@ def _text(value: Any, name: str) -> str:
     return value
 
 
+def plain(text: str) -> str:
+    """Return a text as a leaf may hold it: of one line, and not too long."""
+    return "".join(c if c.isprintable() else " " for c in text[:LONGEST_TEXT])
+
+
 _PLAIN = {
     int: Form(int, _whole),
     float: Form(float, _share),

@@ -10,9 +10,9 @@ from typing import Annotated
 
 from holdfast.errors import InputError, MalformedError
 from holdfast.evidence.form import form_of, hexadecimal, wide
+from holdfast.ledger import interface
 from holdfast.ledger.check import target_address
-from holdfast.ledger.interface import NUMBER_BITS, Domain, Entry, owner_of
-from holdfast.ledger.keccak import keccak
+from holdfast.ledger.interface import Domain
 from holdfast.model.action import Action
 from holdfast.model.observation import Observation
 from holdfast.pdp import Challenge, Target, encoding
@@ -162,21 +162,10 @@ class Audit:
 
     @property
     def name_on_ledger(self) -> bytes:
-        """The name that this challenge must have on the ledger."""
-        opening, holding = self.opening, self.holding.id
-        if opening.batch_seed is None:
-            return self.challenge.id
-        if self.challenge.samples >= 2**32:
-            raise InputError("no batch has a challenge of so many samples")
-        deadline = (opening.deadline // 1000).to_bytes(32, "big")
-        head = keccak(bytes(12) + owner_of(holding) + opening.batch_seed + deadline)
-        entry = Entry(
-            target_address(self.public_target),
-            holding % 2**NUMBER_BITS,
-            self.challenge.samples,
-            self.challenge.inventory_hash[:4],
-        )
-        return keccak(head + entry.encode())
+        """The name that this challenge must have on the ledger; raises if there is none."""
+        target, seconds = target_address(self.public_target), self.opening.deadline // 1000
+        opening = interface.Opening(target, seconds, self.opening.batch_seed)
+        return opening.name(self.holding.id, self.challenge)
 
 
 class Step(StrEnum):
@@ -261,14 +250,13 @@ KINDS: dict[str, type[Leaf]] = {
 }
 _NAMES = {kind: name for name, kind in KINDS.items()}
 _FORMS = {name: form_of(kind) for name, kind in KINDS.items()}
+_FORMS = {name: form_of(kind) for name, kind in KINDS.items()}
 
 
 def encode(leaf: Leaf) -> bytes:
     """Return the text of a leaf, which is what the tree hashes."""
     name = _NAMES[type(leaf)]
-    content = encoding.dump_line(name, _FORMS[name].write(leaf))
-    decode(content)  # what a reader would refuse is never written
-    return content
+    return encoding.dump_line(name, _FORMS[name].write(leaf))
 
 
 def decode(content: bytes, name: str = "leaf") -> Leaf:

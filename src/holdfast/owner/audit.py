@@ -234,12 +234,21 @@ def resume(ledger: Ledger, holding: Holding, watch: Watch = REAL_TIME) -> list[F
     return findings
 
 
-def _resumed(ledger: Ledger, holding: Holding, question: Question, watch: Watch) -> Finding | None:
-    for receipt in ledger.receipts(holding.record.block):
+def verdict_on(
+    ledger: Ledger, holding: Subject, question: Question, since: int = 0
+) -> Finding | None:
+    """Return what the ledger has said of a challenge since that block, if it has."""
+    for receipt in ledger.receipts(since):
         try:
             return _verdict(holding, question, receipt)
         except LookupError:
             continue
+    return None
+
+
+def _resumed(ledger: Ledger, holding: Holding, question: Question, watch: Watch) -> Finding | None:
+    if found := verdict_on(ledger, holding, question, holding.record.block):
+        return found
     interrupted = Silence("the audit was interrupted on the owner's side")
     try:
         if watch.now() <= question.deadline:
