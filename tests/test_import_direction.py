@@ -16,14 +16,15 @@ ALLOWED = {
     "learn": {"model", "sim", "policy"},
     "paper": {"model", "sim", "policy", "learn"},
     "ledger": {"model", "pdp"},
+    "evidence": {"model", "pdp", "ledger"},
     "node": {"model", "pdp", "ledger"},
-    "control": {"model", "pdp", "sim", "policy", "ledger", "node"},
-    "web": {"model", "pdp", "sim", "policy", "ledger", "node", "control"},
+    "control": {"model", "pdp", "sim", "policy", "ledger", "evidence", "node"},
+    "web": {"model", "pdp", "sim", "policy", "ledger", "evidence", "node", "control"},
     "cli": {
         *("model", "pdp", "sim", "policy", "learn", "paper"),
-        *("ledger", "node", "control", "web", "bench"),
+        *("ledger", "evidence", "node", "control", "web", "bench"),
     },
-    "bench": {"model", "pdp", "sim", "policy", "learn", "ledger"},
+    "bench": {"model", "pdp", "sim", "policy", "learn", "ledger", "evidence"},
 }
 
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 import holdfast
-from holdfast.cli import bench, paper, pdp, terminal
+from holdfast.cli import bench, evidence, paper, pdp, terminal
 from holdfast.cli.demo import demo
 from holdfast.cli.evaluate import evaluate
 from holdfast.cli.train import train
@@ -30,6 +30,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(pdp.app, name="pdp")
+app.add_typer(evidence.app, name="evidence")
 app.add_typer(bench.app, name="bench")
 app.add_typer(paper.app, name="paper")
 app.command()(demo)

@@ -11,7 +11,7 @@ from typing import Annotated
 from holdfast.errors import InputError, MalformedError
 from holdfast.evidence.form import form_of, hexadecimal, wide
 from holdfast.ledger.check import target_address
-from holdfast.ledger.interface import NUMBER_BITS, Domain, Entry, owner_of
+from holdfast.ledger.interface import NUMBER_BITS, Domain, Entry, batch_seed, owner_of
 from holdfast.ledger.keccak import keccak
 from holdfast.model.action import Action
 from holdfast.model.observation import Observation
@@ -159,6 +159,12 @@ class Audit:
     @cached_property
     def public_target(self) -> Target:
         return Target(self.holding.key, self.challenge.id, self.target)
+
+    @property
+    def seed(self) -> bytes:
+        """The seed that this challenge must have."""
+        batch = self.opening.batch_seed
+        return self.challenge.seed if batch is None else batch_seed(batch, self.holding.id)
 
     @property
     def name_on_ledger(self) -> bytes:

@@ -59,6 +59,8 @@ class Recheck:
         try:
             if audit.opening.name != audit.name_on_ledger:
                 yield "its challenge has another name on the ledger than its content gives"
+            if audit.challenge.seed != audit.seed:
+                yield "its challenge has another seed than its batch gives"
             target = curve.decode(audit.target, "its target")
         except InputError as error:
             yield str(error)
