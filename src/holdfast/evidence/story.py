@@ -60,29 +60,25 @@ def story(leaf: Leaf) -> list[str]:
 @story.register
 def _(audit: Audit) -> list[str]:
     challenge = audit.challenge
-    ratio = challenge.samples / (challenge.stop - challenge.start)
     because = f": {audit.reason}" if audit.reason else ""
     return [
         f"audit {audit.number} of {_holding(audit.holding)}: {audit.outcome}{because}",
         *_decision(audit.decision),
         _course(audit),
-        f"It asked for {challenge.samples} of {challenge.stop - challenge.start} blocks"
-        f" ({ratio:.2%}). {_cost(audit.verdict)}",
+        f"It asked for {challenge.samples} of {challenge.stop - challenge.start} blocks.",
+        _cost(audit.verdict),
     ]
 
 
 @story.register
 def _(response: Response) -> list[str]:
-    blocks = sum(span.stop - span.start for span in response.blocks)
-    about = f" {blocks} blocks" if blocks else ""
-    detail = f": {response.detail}" if response.detail else ""
-    what = f"response to audit {response.audit} of {_holding(response.holding)}"
-    spans = ", ".join(f"{span.start} to {span.stop - 1}" for span in response.blocks[:10])
-    more = ", ..." if len(response.blocks) > 10 else ""
-    return [
-        f"{what}: {response.step}{about}{detail}",
-        *([f"The blocks are {spans}{more}."] if blocks else []),
-    ]
+    what = f"response to audit {response.audit} of {_holding(response.holding)}: {response.step}"
+    told = [f"{what}: {response.detail}" if response.detail else what]
+    if response.blocks:
+        spans = ", ".join(f"{each.start} up to {each.stop}" for each in response.blocks[:10])
+        more = f" and {len(response.blocks) - 10} more spans" if response.blocks[10:] else ""
+        told.append(f"It concerns the blocks from {spans}{more}.")
+    return told
 
 
 @story.register
@@ -129,8 +125,8 @@ def _seen(telemetry: Telemetry, at: int) -> str:
         f"{name.replace('_', ' ')} {value:.2f}"
         for name, value in telemetry.observation._asdict().items()
     )
-    since = f"{telemetry.freshness} since {when(telemetry.at)}, {span(at - telemetry.at)} before"
-    return f"from {signals} ({since})"
+    age = f"{telemetry.freshness}, as of {when(telemetry.at)}, {span(at - telemetry.at)} before"
+    return f"from {signals} ({age})"
 
 
 def _course(audit: Audit) -> str:
