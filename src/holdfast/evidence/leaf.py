@@ -283,5 +283,8 @@ def decode(content: bytes, name: str = "leaf") -> Leaf:
     kind, fields = encoding.load_line(content, name)
     if kind not in _FORMS:
         raise MalformedError(f"{name} is of a kind this Holdfast does not know")
-    leaf: Leaf = _FORMS[kind].read(fields, name)
+    try:
+        leaf: Leaf = _FORMS[kind].read(fields)
+    except MalformedError as error:
+        raise MalformedError(f"{name}: {error}") from error
     return leaf
