@@ -123,6 +123,7 @@ def test_a_proof_of_inclusion_holds_for_its_leaf_and_place_alone(
     assert not includes(leaf_hash(b"another"), size, leaves[index], index, proof)
     assert not includes(root, size, leaves[index], index, [*proof, root])
     assert not includes(root, size, leaves[index], size, proof)
+    assert not includes(root, 4 * size, leaves[index], index, proof)
     assert not includes(root, size, leaves[index], -1, proof)
     if proof:
         assert not includes(root, size, leaves[index], index, proof[:-1])
@@ -144,6 +145,7 @@ def test_a_proof_of_consistency_holds_for_its_two_trees_alone(
     assert not extends(before, size + 1, after, size, proof)
     assert not extends(before, -1, after, size, proof)
     if old:
+        assert not extends(before, old, after, 4 * size, proof)
         assert not extends(before, old, other, size, proof)
     if proof:
         assert not extends(before, old, after, size, proof[:-1])
