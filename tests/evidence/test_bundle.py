@@ -18,6 +18,7 @@ from holdfast.evidence.checkpoint import Anchor
 from holdfast.evidence.finding import Fault
 from holdfast.evidence.leaf import Outcome, Registration
 from holdfast.evidence.log import Entry
+from holdfast.evidence.note import Signer
 from holdfast.evidence.verification import Report, verify
 
 same_folder = settings(
@@ -151,6 +152,11 @@ def test_hexadecimal_in_capitals_is_found(tmp_path: Path, word: bytes) -> None:
     assert not fine(content if word == b"end " else resealed(content), tmp_path)
 
 
+def test_a_second_text_of_the_same_checkpoint_is_found(tmp_path: Path) -> None:
+    content = written(sample(), tmp_path)
+    assert not fine(resealed(content.replace(b"\\n", b"\\u000a", 1)), tmp_path)
+
+
 def test_a_deleted_proof_is_counted(tmp_path: Path) -> None:
     lines = written(sample(), tmp_path).splitlines(keepends=True)
     bare = [line for line in lines if not line.startswith(b"proof ")]
@@ -205,6 +211,17 @@ def test_noise_after_a_right_first_line_is_found(
 def test_a_wrong_first_line_is_no_bundle(tmp_path: Path, first: str) -> None:
     path = tmp_path / "tried.bundle"
     path.write_text(first.format(SIGNER.verifier))
+    with pytest.raises(MalformedError):
+        Bundle.open(path)
+
+
+def test_a_first_line_that_is_no_text_is_no_bundle(tmp_path: Path) -> None:
+    signer = Signer("log\N{REPLACEMENT CHARACTER}", bytes(32))
+    path = tmp_path / "tried.bundle"
+    first = f"holdfast-evidence 1 1 {signer.verifier}\n".encode()
+    path.write_bytes(first)
+    assert Bundle.open(path).verifier == signer.verifier
+    path.write_bytes(first.replace("\N{REPLACEMENT CHARACTER}".encode(), b"\xff"))
     with pytest.raises(MalformedError):
         Bundle.open(path)
 

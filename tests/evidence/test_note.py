@@ -128,6 +128,13 @@ def test_noise_is_refused_or_kept_as_it_is(content: bytes) -> None:
     assert note.encode() == content
 
 
+@given(st.text() | st.lists(st.text(), min_size=3, max_size=6).map("+".join))
+def test_noise_is_no_key(text: str) -> None:
+    for decode in (Verifier.decode, Signer.decode, lambda t: Signer.decode(f"PRIVATE+KEY+{t}")):
+        with pytest.raises(MalformedError):
+            decode(text)
+
+
 def test_new_signers_differ() -> None:
     first, second = (Signer.generate("log.example") for _ in range(2))
     assert first.verifier != second.verifier

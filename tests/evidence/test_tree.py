@@ -111,6 +111,15 @@ def test_a_frontier_is_read_as_it_was_written_and_goes_on(leaves: list[bytes]) -
         Frontier.decode(frontier.encode()[:-1])
 
 
+@given(st.binary(max_size=200))
+def test_noise_is_no_frontier_or_is_kept_as_it_is(content: bytes) -> None:
+    try:
+        frontier = Frontier.decode(content)
+    except MalformedError:
+        return
+    assert frontier.encode() == content
+
+
 @given(hashes, st.data())
 def test_a_proof_of_inclusion_holds_for_its_leaf_and_place_alone(
     leaves: list[bytes], data: st.DataObject

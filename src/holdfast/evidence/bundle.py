@@ -54,7 +54,7 @@ class Bundle:
     def open(cls, path: Path) -> Self:
         line = _first_line(path)
         found = re.fullmatch(
-            rf"{MAGIC} (0|[1-9]\d{{0,15}}) (\S+)\n", line.decode(errors="replace"), re.ASCII
+            rf"{MAGIC} (0|[1-9]\d{{0,15}}) (\S+)\n", line.decode(errors="surrogateescape"), re.ASCII
         )
         if not found:
             raise MalformedError(f"{path} is not a bundle of evidence")

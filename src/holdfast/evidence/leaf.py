@@ -203,7 +203,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Response:
-    """One step in response to a failed audit, with the blocks that it concerns."""
+    """One step in response to a failed audit, with the blocks it concerns, in up to 4,096 spans."""
 
     at: int
     holding: Holding
