@@ -52,13 +52,9 @@ class Bundle:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        try:
-            with path.open("rb") as file:
-                line = file.readline(MAX_LINE_BYTES)
-        except OSError as error:
-            raise InputError(f"can't read {path}: {error.strerror}") from error
+        line = _first_line(path)
         found = re.fullmatch(
-            rf"{MAGIC} (0|[1-9]\d{{0,15}}) (\S+)\n", line.decode(errors="replace"), re.ASCII
+            rf"{MAGIC} (0|[1-9]\d{{0,15}}) (\S+)\n", line.decode(errors="surrogateescape"), re.ASCII
         )
         if not found:
             raise MalformedError(f"{path} is not a bundle of evidence")
@@ -127,6 +123,11 @@ class Bundle:
             raise MalformedError(f"{self.path} is cut off: its last line is missing")
 
 
+def is_bundle(path: Path) -> bool:
+    """Return whether the file begins as a bundle does."""
+    return _first_line(path).startswith(MAGIC.encode())
+
+
 def write_bundle(
     log: Log, path: Path, progress: Callable[[int], Any] = lambda _leaves: None
 ) -> None:
@@ -138,6 +139,14 @@ def write_bundle(
             file.write(line)
             progress(count)
         file.write(b"end %b\n" % digest.hexdigest().encode())
+
+
+def _first_line(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.readline(MAX_LINE_BYTES)
+    except OSError as error:
+        raise InputError(f"can't read {path}: {error.strerror}") from error
 
 
 def _written(log: Log) -> Iterator[tuple[int, bytes]]:

@@ -99,19 +99,18 @@ class Heads:
         """Say which heads the leaves do not reach, and which leaves no head."""
         size = frontier.size
         while self._next:
-            self._beyond(*self._next, size)
+            where, checkpoint = self._next
+            what = f"it is of {checkpoint.size} leaves, but there are only {size}"
+            self._findings.add(Fault.MISSING, where, what)
             self._advance()
         for each in (known for group in self._known.values() for known in group):
             what = f"it is of {each.size} leaves, but the log has only {size}"
             self._findings.add(Fault.MISSING, each.where, what)
-        signed = self._last.size if self._last else 0
-        if self._last is None or signed < size:
-            what = f"no checkpoint covers what follows leaf {signed} up to {size}"
+        if self._last is None:
+            self._findings.add(Fault.MISSING, "the log", "it has no signed checkpoint")
+        elif self._last.size < size:
+            what = f"its last checkpoint covers {self._last.size} of its {size} leaves"
             self._findings.add(Fault.MISSING, "the log", what)
-
-    def _beyond(self, where: str, checkpoint: Checkpoint, size: int) -> None:
-        what = f"it is of {checkpoint.size} leaves, but there are only {size}"
-        self._findings.add(Fault.MISSING, where, what)
 
     def _compare(self, where: str, root: bytes, frontier: Frontier, fault: Fault) -> None:
         if root != frontier.root:

@@ -186,7 +186,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Response:
-    """One step in response to a failed audit, with the blocks that it concerns."""
+    """One step in response to a failed audit, with the blocks it concerns, in up to 4,096 spans."""
 
     at: int
     holding: Holding
@@ -256,7 +256,9 @@ _FORMS = {name: form_of(kind) for name, kind in KINDS.items()}
 def encode(leaf: Leaf) -> bytes:
     """Return the text of a leaf, which is what the tree hashes."""
     name = _NAMES[type(leaf)]
-    return encoding.dump_line(name, _FORMS[name].write(leaf))
+    content = encoding.dump_line(name, _FORMS[name].write(leaf))
+    decode(content)  # what a reader would refuse is never written
+    return content
 
 
 def decode(content: bytes, name: str = "leaf") -> Leaf:
@@ -265,5 +267,8 @@ def decode(content: bytes, name: str = "leaf") -> Leaf:
     kind, fields = encoding.load_line(content, name)
     if kind not in _FORMS:
         raise MalformedError(f"{name} is of a kind this Holdfast does not know")
-    leaf: Leaf = _FORMS[kind].read(fields, name)
+    try:
+        leaf: Leaf = _FORMS[kind].read(fields)
+    except MalformedError as error:
+        raise MalformedError(f"{name}: {error}") from error
     return leaf

@@ -32,3 +32,27 @@ class Log(Protocol):
 
     def entries(self, start: int = 0, stop: int | None = None) -> Iterator[Entry]:
         """Yield the leaves from index `start` up to `stop`."""
+
+
+@dataclass(frozen=True)
+class WithoutProofs:
+    """A log to give away where the proofs, which are equations over the data, shall stay."""
+
+    log: Log
+
+    @property
+    def verifier(self) -> Verifier:
+        return self.log.verifier
+
+    @property
+    def size(self) -> int:
+        return self.log.size
+
+    def public_keys(self) -> Iterator[PublicKey]:
+        return self.log.public_keys()
+
+    def checkpoints(self) -> Iterator[bytes]:
+        return self.log.checkpoints()
+
+    def entries(self, start: int = 0, stop: int | None = None) -> Iterator[Entry]:
+        return (Entry(entry.leaf, None) for entry in self.log.entries(start, stop))

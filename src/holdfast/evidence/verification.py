@@ -102,9 +102,10 @@ class _Content:
         if isinstance(leaf, Audit):
             self.audits += 1
             return list(self.recheck.wrong(leaf, proof))
+        wrong = [] if proof is None else ["it has a proof beside it, but is no audit"]
         if isinstance(leaf, Registration):
-            return list(self.recheck.unregistered(leaf))
-        return [] if proof is None else ["it has a proof beside it, but is no audit"]
+            wrong += self.recheck.unregistered(leaf)
+        return wrong
 
     def end(self, log: Log) -> None:
         for key in sorted(self.recheck.keys.keys() - self.recheck.named):
