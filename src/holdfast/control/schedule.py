@@ -117,6 +117,10 @@ class Schedule:
         except IntegrityError as error:
             raise InputError("a holding of that name is on the schedule already") from error
 
+    def names(self) -> set[str]:
+        with transaction(self.engine) as connection:
+            return set(connection.execute(select(holdings.c.name)).scalars())
+
     def claim(self, now: int, lease: int, limit: int) -> tuple[int, list[Claim]]:
         """Take up to `limit` due holdings for `lease` milliseconds; return them and their token."""
         token = secrets.randbits(63)

@@ -337,6 +337,9 @@ class Ledger(Protocol):
     @property
     def domain(self) -> Domain: ...
 
+    def gas_price(self) -> int:
+        """Return what a unit of gas costs now, in wei; 0 where there is none."""
+
     def register(self, public: PublicKey, node: bytes) -> Receipt: ...
     def key(self, holding: int) -> PublicKey:
         """Return the key under which a holding is registered, for the node to compare."""
