@@ -4,14 +4,13 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from tests.pdp.holding import Holding
 
 from holdfast.node.client import NodeClient, upload_request
 from holdfast.node.identity import NodeKey, RequestKey
 from holdfast.node.node import Node
-from holdfast.node.objects import Objects, open_objects
+from holdfast.node.objects import Objects
 from holdfast.node.serving import Serving
 from holdfast.node.signature import Gate
 from holdfast.node.store import Store

@@ -1,6 +1,7 @@
 """What a node takes from its owners, and what it says when that is too much."""
 
 import threading
+from functools import partial
 
 import pytest
 from tests.node.site import Site, put, put_file
@@ -80,11 +81,13 @@ def test_what_an_owner_may_have_is_counted(site: Site, limits: Limits, code: Cod
         ]
         account.begin(kept.key.public.id, requests[0])
         account.begin(kept.key.public.id, requests[0])
+        one_more = (
+            partial(account.create, Holding.of(seed=1).key.public)
+            if limits.holdings == 1
+            else partial(account.begin, kept.key.public.id, requests[1])
+        )
         with pytest.raises(NodeRefusedError) as refused:
-            if limits.holdings == 1:
-                account.create(Holding.of(seed=1).key.public)
-            else:
-                account.begin(kept.key.public.id, requests[1])
+            one_more()
         assert code_of(refused) == code
 
 
@@ -168,7 +171,7 @@ def test_a_segment_of_another_length_is_refused(site: Site) -> None:
     kept = Holding.of(1500)
     data, tags = Memory(bytes(kept.contents[0])), Memory(bytes(kept.tags[0]))
     with site.client() as client:
-        key_id = client.create(kept.key.public).key_id and kept.key.public.id
+        key_id = bytes.fromhex(client.create(kept.key.public).key_id)
         request = upload_request(data, tags, file_id=kept.ids[0], version=1)
         upload = client.begin(key_id, request).upload
         for segment, content, code in (

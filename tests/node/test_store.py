@@ -8,7 +8,6 @@ from tests.pdp.holding import Holding
 
 from holdfast.node import uploads
 from holdfast.node.client import upload_request
-from holdfast.node.holding import Holding as Kept
 from holdfast.node.node import Node
 from holdfast.node.place import Part
 from holdfast.node.segments import count_segments, segment_range
@@ -23,7 +22,7 @@ class Bench:
     def __init__(self, site: Site, node: Node, holding: Holding) -> None:
         self.own, self.clock = holding, site.clock
         self.account = node.store.account(site.owner.owner)
-        self.kept: Kept = self.account.create(holding.key.public)
+        self.kept = self.account.create(holding.key.public)
 
     def announce(self, number: int) -> UploadRequest:
         data, tags = (Memory(bytes(part[number])) for part in (self.own.contents, self.own.tags))

@@ -88,11 +88,11 @@ def test_a_file_comes_back_whole_by_range_by_blocks_and_with_its_tags(
     for file_id, content, tags in zip(kept.ids, kept.contents, kept.tags, strict=True):
         assert b"".join(client.pieces(key_id, file_id, Part.DATA)) == content
         assert b"".join(client.pieces(key_id, file_id, Part.TAGS)) == tags
-    content = bytes(kept.contents[0])
+    whole = bytes(kept.contents[0])
     for start, stop in ((0, 1), (990, 1010), (0, 5000), (4999, 5000)):
-        assert client.read(key_id, kept.ids[0], Part.DATA, start, stop) == content[start:stop]
-    last = len(content) // kept.block_bytes
-    blocks = [content[at * 62 : at * 62 + 62] for at in (last, 0, 16, 0)]
+        assert client.read(key_id, kept.ids[0], Part.DATA, start, stop) == whole[start:stop]
+    last = len(whole) // kept.block_bytes
+    blocks = [whole[at * 62 : at * 62 + 62] for at in (last, 0, 16, 0)]
     assert client.blocks(key_id, kept.ids[0], [last, 0, 16, 0]) == b"".join(blocks)
     all_tags = kept.get_tags()
     assert client.tags(key_id, kept.ids[0], [9, 0, 9]) == [all_tags[at] for at in (9, 0, 9)]
