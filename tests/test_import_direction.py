@@ -23,7 +23,7 @@ ALLOWED = {
         *("model", "pdp", "sim", "policy", "learn", "paper"),
         *("ledger", "node", "control", "web", "bench"),
     },
-    "bench": {"model", "pdp", "sim", "policy", "learn", "ledger"},
+    "bench": {"model", "pdp", "sim", "policy", "learn", "ledger", "node"},
 }
 
 
