@@ -24,7 +24,7 @@ from holdfast.pdp.tagfile import HEADER_BYTES, PAGE_BYTES, PAGE_TAGS, decode_pag
 from holdfast.pdp.tags import TAG_BYTES, Tagger
 
 Mask = NDArray[np.bool_]
-BLOCKS_AT_ONCE = 1024  # what a node takes in one request
+BLOCKS_AT_ONCE = 512  # indices in one request, whose head stays below 16 KiB
 T = TypeVar("T")
 _LOST = {Code.DAMAGED, Code.STORAGE, Code.NOT_FOUND}
 
