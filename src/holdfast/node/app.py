@@ -13,6 +13,7 @@ from starlette.requests import ClientDisconnect
 import holdfast
 from holdfast.errors import InputError, StorageError
 from holdfast.node.door import Desk, desk_of, sentence_of
+from holdfast.node.metrics import Measured
 from holdfast.node.node import Node
 from holdfast.node.objects import LostError
 from holdfast.node.routes import router
@@ -40,8 +41,9 @@ def build_app(node: Node) -> FastAPI:
         openapi_url="/v1/openapi.json",
         responses={"4XX": {"model": Refusal}, "5XX": {"model": Refusal}},
     )
-    app.state.desk = Desk(node)
+    app.state.desk = desk = Desk(node)
     app.include_router(router)
+    app.add_middleware(Measured, metrics=desk.metrics)
     app.add_exception_handler(NodeRefusedError, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _unrouted)

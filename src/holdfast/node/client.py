@@ -248,11 +248,18 @@ class NodeClient:
             )
             head = Head(request.method, str(request.url), request.headers)
             self._signer.sign(head, body, self._clock() + self._ahead)
-            with _reachable(self.url):
-                answer = self._http.send(request, stream=True)
-                if answer.is_success:
-                    return answer
-                answer.read()
+            try:
+                with _reachable(self.url):
+                    answer = self._http.send(request, stream=True)
+                    if answer.is_success:
+                        return answer
+                    answer.read()
+            except NodeError as error:
+                # A node may close an idle connection just when we use it. All requests may be
+                # repeated, so they are, once.
+                if attempt == 1 and isinstance(error.__cause__, httpx.RemoteProtocolError):
+                    continue
+                raise
             reason = _reason(answer)
             if reason.code == Code.CLOCK and reason.time is not None and not clock_set:
                 self._ahead = reason.time - self._clock()

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Request
@@ -12,6 +13,7 @@ from starlette.concurrency import run_in_threadpool
 
 from holdfast import jsontext
 from holdfast.node.holding import Holding
+from holdfast.node.metrics import Metrics
 from holdfast.node.node import Node
 from holdfast.node.signature import Head, check_digest
 from holdfast.node.store import Account
@@ -46,6 +48,7 @@ class Desk:
         self.node = node
         self.proving = Slots(node.store.limits.proofs_at_once)
         self.receiving = Slots(node.store.limits.segments_at_once)
+        self.metrics = Metrics(node.store)
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,16 @@ async def signed(request: Request) -> Caller:
     owner, digest = desk.node.gate.check(_head(request), has_body=has_body)
     account = desk.node.store.account(owner)
     return Caller(desk, account, request, digest if has_body else None)
+
+
+async def signed_or_near(request: Request) -> None:
+    """Let in who signs, and whoever asks from this machine."""
+    try:
+        near = ip_address(request.client.host).is_loopback if request.client else False
+    except ValueError:
+        near = False
+    if not near:
+        await signed(request)
 
 
 Signed = Annotated[Caller, Depends(signed)]

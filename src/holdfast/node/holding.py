@@ -68,9 +68,12 @@ class Holding:
     def accept(self, record: HoldingRecord) -> None:
         """Make this the state of the holding: the one moment at which it changes."""
         self.place.objects.write(self.place.document, record.encode())
-        kept = {file.upload for file in record.files}
-        dropped = [file.upload for file in self.record.files if file.upload not in kept]
+        dropped = self.record.uploads - record.uploads
         self.record = record
+        for upload in record.uploads & self.uploads.keys():
+            del self.uploads[upload]
+            # Without its announcement it can't be taken for unfinished once it is dropped.
+            self.place.objects.remove(self.place.request(upload))
         for upload in dropped:
             self._stored.pop(upload, None)
             self.place.objects.remove(self.place.upload(upload))

@@ -43,9 +43,9 @@ class Node:
                 Code.SAMPLE_CAP, f"this node proves at most {cap} blocks at once"
             )
         to = request.answer_to
-        if to is not None and bytes.fromhex(to.challenge) != challenge.id:
+        if to is not None and not to.asks_for(challenge):
             raise NodeRefusedError(
-                Code.MALFORMED, "the challenge on the ledger is another one: no answer to it"
+                Code.MALFORMED, "what is open on the ledger is another challenge than the one sent"
             )
         proof = holding.prove(challenge)
         signature = signing.sign(self.key.private, *signed_part(holding.place.key_id, to, proof))

@@ -53,6 +53,11 @@ class HoldingRecord:
         return {file.file_id: file for file in self.files}
 
     @cached_property
+    def uploads(self) -> frozenset[bytes]:
+        """The uploads that brought the files, all others being no part of the holding."""
+        return frozenset(file.upload for file in self.files)
+
+    @cached_property
     def stored_bytes(self) -> int:
         return sum(file.stored_bytes(self.public) for file in self.files)
 

@@ -2,13 +2,14 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 
 import holdfast
 from holdfast.node import uploads
-from holdfast.node.door import MAX_MESSAGE_BYTES, Signed, desk_of
+from holdfast.node.door import MAX_MESSAGE_BYTES, Signed, desk_of, signed_or_near
+from holdfast.node.metrics import PROMETHEUS
 from holdfast.node.place import Part
 from holdfast.node.stream import stream
 from holdfast.node.wire import (
@@ -60,6 +61,16 @@ def _raw(media: str = OCTETS) -> dict[str, Any]:
 @router.get("/v1/health")
 async def health() -> Health:
     return Health(status="ok")
+
+
+@router.get(
+    "/v1/metrics",
+    dependencies=[Depends(signed_or_near)],
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {}}, "description": "for Prometheus"}},
+)
+async def metrics(request: Request) -> Response:
+    return Response(desk_of(request).metrics.text(), media_type=PROMETHEUS)
 
 
 @router.get("/v1/node")
@@ -120,12 +131,12 @@ async def receive(
     holding, name = caller.holding(key_id), bytes.fromhex(upload)
     length = uploads.segment_length(holding, name, part, segment)
     with caller.desk.receiving.taken():
-        content = await caller.body(length)
+        content, now = await caller.body(length), caller.desk.node.store.clock()
         if len(content) != length:
             raise NodeRefusedError(
                 Code.MALFORMED, f"the segment has {length} bytes, not {len(content)}"
             )
-        await run_in_threadpool(uploads.receive, holding, name, part, segment, content)
+        await run_in_threadpool(uploads.receive, holding, name, part, segment, content, now)
 
 
 @router.post(UPLOAD + "/commit", openapi_extra=_json(CommitRequest))

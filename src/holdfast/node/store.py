@@ -74,16 +74,12 @@ class Account:
         with self.lock:
             holding, limits = self.holding(key_id), self._store.limits
             self._sweep()
-            if request.id(self.owner, key_id) not in holding.uploads:
+            known = holding.record.uploads | holding.uploads.keys()
+            if request.id(self.owner, key_id) not in known:
                 self._check_room(holding, request, limits)
             return uploads.begin(holding, request, self._store.clock())
 
     def _check_room(self, holding: Holding, request: UploadRequest, limits: Limits) -> None:
-        if any(
-            file.upload == request.id(self.owner, holding.place.key_id)
-            for file in holding.record.files
-        ):
-            return
         if sum(len(other.uploads) for other in self.holdings.values()) >= limits.uploads:
             raise NodeRefusedError(
                 Code.BUSY, f"an owner has at most {limits.uploads} unfinished uploads here"
@@ -108,17 +104,15 @@ class Account:
 
     def _load(self, place: Place) -> None:
         content = place.objects.read(place.document)
-        if content is None:  # its making was interrupted, or its removal
-            place.objects.remove(place.prefix)
+        if content is None:  # its making or removal was interrupted, or its document is lost
             return
         record = HoldingRecord.decode(content, f"{place.objects.address}/{place.document}")
         if (record.owner, record.public.id) != (place.owner, place.key_id):
             raise InputError(f"{place.objects.address}/{place.document} is another holding's")
         holding = self._enter(place, record)
-        kept = {file.upload for file in record.files}
         for entry in place.objects.list(place.prefix):
             upload = _digest(entry.name)
-            if upload is not None and upload not in kept:
+            if upload is not None and upload not in record.uploads:
                 self._resume(holding, upload)
         self._sweep()
 

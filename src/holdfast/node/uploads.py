@@ -25,7 +25,7 @@ def begin(holding: Holding, request: UploadRequest, now: float) -> UploadState:
     """Announce a file; the same announcement finds what has come so far."""
     upload = request.id(holding.record.owner, holding.record.public.id)
     with holding.lock:
-        if any(file.upload == upload for file in holding.record.files):
+        if upload in holding.record.uploads:
             return UploadState(upload=upload.hex(), missing=Missing(data=[], tags=[]))
         known = holding.uploads.get(upload)
         if known is None:
@@ -60,13 +60,14 @@ def segment_length(holding: Holding, upload: bytes, part: Part, number: int) -> 
 
 
 def receive(
-    holding: Holding, upload: bytes, part: Part, number: int, content: bytes | bytearray
+    holding: Holding, upload: bytes, part: Part, number: int, content: bytes, now: float
 ) -> None:
     """Write one segment, which appears whole or not at all."""
     with holding.lock:
         known = _open(holding, upload)
         if known.closing:
             raise NodeRefusedError(Code.CONFLICT, "the upload is being committed")
+        known.touched = now
         known.writers += 1
     try:
         holding.place.objects.write(holding.place.segment(upload, part, number), content)
@@ -78,7 +79,7 @@ def receive(
 def commit(holding: Holding, upload: bytes, inventory_hash: bytes) -> bytes:
     """Check the whole file and make it part of the holding; return the inventory's hash."""
     with holding.lock:
-        if any(file.upload == upload for file in holding.record.files):
+        if upload in holding.record.uploads:
             return holding.record.inventory.hash
         known = _open(holding, upload)
     file = _record(known)
@@ -89,7 +90,6 @@ def commit(holding: Holding, upload: bytes, inventory_hash: bytes) -> bytes:
         with holding.lock:
             after = _resulting(holding, file, inventory_hash)
             holding.accept(after)
-            del holding.uploads[upload]
             return after.inventory.hash
 
 
@@ -108,7 +108,7 @@ def abort(holding: Holding, upload: bytes) -> None:
 def _open(holding: Holding, upload: bytes) -> Upload:
     known = holding.uploads.get(upload)
     if known is None:
-        if any(file.upload == upload for file in holding.record.files):
+        if upload in holding.record.uploads:
             raise NodeRefusedError(Code.CONFLICT, "the upload is committed already")
         raise NodeRefusedError(Code.NOT_FOUND, "there is no such upload: begin it again")
     return known

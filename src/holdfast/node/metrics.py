@@ -1,0 +1,75 @@
+"""What a node tells Prometheus of itself."""
+
+import time
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from holdfast.node.store import Store
+
+PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Metrics:
+    """Counted since the node started, but for what is stored, which is asked for when shown."""
+
+    def __init__(self, store: Store) -> None:
+        self._registry = CollectorRegistry()
+        self.requests = Counter(
+            "holdfast_node_requests",
+            "Requests answered.",
+            ["method", "route", "status"],
+            registry=self._registry,
+        )
+        self.seconds = Histogram(
+            "holdfast_node_request_seconds",
+            "Time until an answer was complete.",
+            ["route"],
+            registry=self._registry,
+        )
+        for name, meaning, value in (
+            ("holdings", "Holdings kept.", lambda: sum(len(a.all()) for a in store.accounts)),
+            (
+                "reserved_bytes",
+                "Bytes stored or reserved by uploads.",
+                lambda: sum(account.reserved_bytes for account in store.accounts),
+            ),
+        ):
+            Gauge(f"holdfast_node_{name}", meaning, registry=self._registry).set_function(value)
+
+    def text(self) -> bytes:
+        return generate_latest(self._registry)
+
+
+class Measured:
+    """An application whose answers are counted by route, never by address."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app, self._metrics = app, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        status = 500
+        start = time.perf_counter()
+
+        async def noting(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noting)
+        finally:
+            route = _route(scope)
+            method = scope["method"] if route != "none" else "any"
+            self._metrics.requests.labels(method, route, status).inc()
+            self._metrics.seconds.labels(route).observe(time.perf_counter() - start)
+
+
+def _route(scope: Scope) -> str:
+    route: Any = scope.get("route")
+    return getattr(route, "path", "none")
