@@ -17,12 +17,18 @@ def main(url: str, folder: str, contract: str, moment: str) -> None:
     sender = sender_of(Web3(Node(url)), Path(folder))
     broadcast = sender._broadcast
 
-    def killed(attempt: Attempt) -> None:
-        if moment == "after":
-            broadcast(attempt)
+    def killed(*_: object) -> bool:
         os.kill(os.getpid(), signal.SIGKILL)
+        return False
 
-    sender._broadcast = killed  # type: ignore[method-assign]
+    def broadcast_or_killed(attempt: Attempt) -> None:
+        if moment != "before":
+            broadcast(attempt)
+        if moment != "mined":
+            killed()
+
+    sender._broadcast = broadcast_or_killed  # type: ignore[method-assign]
+    sender.journal.seen = killed  # type: ignore[method-assign,assignment]
     EvmLedger(sender, bytes.fromhex(contract), sectors=1).anchor(b"r" * 32, 1)
 
 

@@ -2,10 +2,13 @@
 
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from tests.ledger.world import World, anvil, anvil_world, evm_world, local_world
+
+from holdfast.pdp.field import DEFAULT_SECTORS
 
 
 def anvil_binary() -> Path:
@@ -13,6 +16,17 @@ def anvil_binary() -> Path:
     for binary in Path(sys.prefix).glob("anvil/node_modules/@foundry-rs/anvil-*/bin/anvil"):
         return binary
     pytest.skip("anvil is not installed: `make anvil` installs it where npm is present")
+
+
+@contextmanager
+def world_of(kind: str, sectors: int, folder: Path) -> Iterator[World]:
+    if kind == "local":
+        yield local_world(folder, sectors)
+    elif kind == "evm":
+        yield evm_world(folder, sectors)
+    else:
+        with anvil(anvil_binary()) as url:
+            yield anvil_world(url, folder, sectors)
 
 
 @pytest.fixture(
@@ -23,15 +37,15 @@ def anvil_binary() -> Path:
 def world(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[World]:
-    kind, sectors = request.param
-    folder = tmp_path_factory.mktemp("ledger")
-    if kind == "local":
-        yield local_world(folder, sectors)
-    elif kind == "evm":
-        yield evm_world(folder, sectors)
-    else:
-        with anvil(anvil_binary()) as url:
-            yield anvil_world(url, folder, sectors)
+    with world_of(*request.param, tmp_path_factory.mktemp("ledger")) as world:
+        yield world
+
+
+@pytest.fixture(params=["local", "evm", "anvil"])
+def wide_world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
+    """Yield a ledger for the default number of sectors."""
+    with world_of(request.param, DEFAULT_SECTORS, tmp_path) as world:
+        yield world
 
 
 @pytest.fixture

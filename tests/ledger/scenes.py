@@ -54,9 +54,7 @@ def crafted(kept: Kept, sigma: int, mu: tuple[int, ...], seed: int) -> tuple[Aud
     terms = [curve.times(A, m) for A, m in zip(public.points, mu, strict=True)]
     total = curve.total([*terms, curve.times_base(Q - sigma)])
     assert total is not None
-    audit = replace(kept.audit(seed), target=address_of(total))
-    deadline = kept.world.now() + 100
-    kept.world.owner.open(kept.number, audit.challenge, audit.target, deadline)
+    audit = kept.opened(replace(kept.audit(seed), target=address_of(total)))
     return audit, Proof(audit.id, sigma, mu)
 
 
@@ -92,6 +90,22 @@ def a_wrong_proof_fails_its_node_only_with_its_signature(world: World) -> None:
     assert receipt.events == (Failed(kept.id, audit.id, check.digest(forged)),)
     with refused(Reason.UNKNOWN):
         world.owner.submit(kept.id, audit.id, Answer(audit.proof))
+
+
+def what_a_node_signed_is_good_for_that_challenge_alone(world: World) -> None:
+    kept = keep(world)
+    admitted, good = kept.open(1), kept.open(2)
+    fault = kept.signed(admitted.id, wrong(admitted.proof))
+    praise = kept.signed(good.id, good.proof)
+    assert names(world.owner.submit(kept.id, admitted.id, fault)) == ["Failed"]
+    assert names(world.owner.submit(kept.id, good.id, praise)) == ["Passed"]
+    # The owner opens both again: one for longer, one with a target that no proof of theirs meets.
+    again = kept.opened(admitted, seconds=200)
+    trap = kept.opened(replace(good, target=admitted.target))
+    for audit, answer in ((again, fault), (trap, praise)):
+        with refused(Reason.WRONG):
+            world.owner.submit(kept.id, audit.id, answer)
+    assert names(world.stranger.submit(kept.id, again.id, Answer(again.proof))) == ["Passed"]
 
 
 def a_signature_does_not_fail_a_proof_that_passes(world: World) -> None:
@@ -197,7 +211,7 @@ def a_challenge_is_opened_once_by_its_owner_in_time_and_with_a_target(world: Wor
     audit = kept.open(1)
     fresh, soon = kept.audit(2), world.now() + 100
     with refused(Reason.OPEN):
-        world.owner.open(kept.number, audit.challenge, audit.target, soon)
+        world.owner.open(kept.number, audit.challenge, audit.target, audit.deadline)
     with refused(Reason.UNKNOWN):
         world.stranger.open(kept.number, fresh.challenge, fresh.target, soon)
     with refused(Reason.UNKNOWN):
@@ -274,8 +288,12 @@ def a_true_verdict_stands_and_so_does_one_after_its_window(world: World) -> None
 
 def verdicts_posted_by_their_root_are_overturned_one_by_one(world: World) -> None:
     kept = keep(world)
-    audits = [kept.audit(seed) for seed in (1, 2, 3)]
-    verdicts = [kept.verdict(audit, wrong(audit.proof), passed=False) for audit in audits]
+    audits = [kept.audit(seed) for seed in range(5)]
+    forged = [wrong(audit.proof) for audit in audits]
+    slander = [kept.verdict(audits[i], forged[i], passed=False) for i in (0, 1, 2)]
+    praise = kept.verdict(audits[3], forged[3], passed=True)
+    true = kept.verdict(audits[4], audits[4].proof, passed=True)
+    verdicts = [*slander, praise, true]
     tree = Tree([verdict.leaf for verdict in verdicts])
     (posted,) = world.owner.post_many(tree.root).events
     assert isinstance(posted, PostedMany)
@@ -283,7 +301,7 @@ def verdicts_posted_by_their_root_are_overturned_one_by_one(world: World) -> Non
         world.owner.post_many(tree.root)
     proof, path = audits[1].proof, tree.path(1)
     with refused(Reason.MALFORMED):
-        world.stranger.contest_many(verdicts[1], 5, path, proof)
+        world.stranger.contest_many(verdicts[1], 9, path, proof)
     for verdict, index in (
         (verdicts[1], 0),
         (verdicts[0], 1),
@@ -297,6 +315,15 @@ def verdicts_posted_by_their_root_are_overturned_one_by_one(world: World) -> Non
     assert receipt.events == (Contested(kept.id, audits[1].id, passed=True),)
     with refused(Reason.UNKNOWN):
         world.stranger.contest_many(verdicts[1], 1, path, proof)
+
+    for unposted in (audits[3].proof, forged[4]):
+        with refused(Reason.UNKNOWN):
+            world.stranger.contest_many(praise, 3, tree.path(3), unposted)
+    receipt = world.stranger.contest_many(praise, 3, tree.path(3), forged[3])
+    assert receipt.events == (Contested(kept.id, audits[3].id, passed=False),)
+    with refused(Reason.UPHELD):
+        world.stranger.contest_many(true, 4, tree.path(4), audits[4].proof)
+
     world.stranger.post_many(Tree([verdicts[0].leaf]).root)
     with refused(Reason.UNKNOWN):  # the stranger's roots say nothing about the owner's holdings
         world.stranger.contest_many(verdicts[0], 0, (), audits[0].proof)
@@ -380,6 +407,7 @@ def a_root_is_anchored_under_its_sender(world: World) -> None:
 SCENES: list[Scene] = [
     an_honest_proof_passes_whoever_brings_it_and_only_once,
     a_wrong_proof_fails_its_node_only_with_its_signature,
+    what_a_node_signed_is_good_for_that_challenge_alone,
     a_signature_does_not_fail_a_proof_that_passes,
     forgers_who_hold_the_target_are_refused,
     values_of_q_or_more_are_malformed_even_where_congruent,

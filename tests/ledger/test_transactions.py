@@ -4,7 +4,10 @@ import json
 import signal
 import subprocess
 import sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from itertools import pairwise
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from eth_account import Account
@@ -13,9 +16,11 @@ from tests.ledger.world import TERMS, account_of, request, sender_of
 from web3 import EthereumTesterProvider, Web3
 
 from holdfast.errors import InputError, LedgerError, PassphraseError
-from holdfast.ledger.evm import EvmLedger, deploy
+from holdfast.ledger import artefact, evm
+from holdfast.ledger.build import compiled
+from holdfast.ledger.evm import EvmLedger, deploy, recognise
 from holdfast.ledger.interface import Anchored, Event
-from holdfast.ledger.transactions import Node, Terms, read_account
+from holdfast.ledger.transactions import Node, Terms, connect, read_account
 
 ROOT = b"r" * 32
 
@@ -24,27 +29,43 @@ def anchored(ledger: EvmLedger) -> list[Event]:
     return [event for receipt in ledger.receipts() for event in receipt.events]
 
 
-@pytest.mark.parametrize("moment", ["before", "after"])
+def killed_client(chain: str, folder: Path, contract: bytes, moment: str) -> None:
+    killed = subprocess.run(
+        [sys.executable, "-m", "tests.ledger.client", chain, folder, contract.hex(), moment],
+        check=False,
+        cwd=Path(__file__).parents[2],
+    )
+    assert killed.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("moment", ["before", "after", "mined"])
 def test_a_client_killed_around_its_broadcast_loses_and_doubles_nothing(
     moment: str, chain: str, tmp_path: Path
 ) -> None:
     sender = sender_of(Web3(Node(chain)), tmp_path)
     contract = deploy(sender, 1)
-    script = Path(__file__).with_name("client.py")
-    killed = subprocess.run(
-        [sys.executable, "-m", "tests.ledger.client", chain, tmp_path, contract.hex(), moment],
-        check=False,
-        cwd=script.parents[2],
-    )
-    assert killed.returncode == -signal.SIGKILL
+    killed_client(chain, tmp_path, contract, moment)
     ledger = EvmLedger(sender, contract, sectors=1)
-    assert len(anchored(ledger)) == (moment == "after")
+    assert len(anchored(ledger)) == (moment != "before")
     (receipt,) = ledger.reconcile()
     assert receipt.events == (Anchored(ledger.sender, ROOT, 1),)
     assert ledger.reconcile() == []
     assert anchored(ledger) == [Anchored(ledger.sender, ROOT, 1)]
     ledger.anchor(ROOT, 2)
     assert len(anchored(ledger)) == 2
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_call_made_again_after_a_kill_happens_once(
+    moment: str, chain: str, tmp_path: Path
+) -> None:
+    sender = sender_of(Web3(Node(chain)), tmp_path)
+    contract = deploy(sender, 1)
+    killed_client(chain, tmp_path, contract, moment)
+    ledger = EvmLedger(sender, contract, sectors=1)
+    assert ledger.anchor(ROOT, 1).events == (Anchored(ledger.sender, ROOT, 1),)
+    assert ledger.reconcile() == []
+    assert len(anchored(ledger)) == 1
 
 
 def test_a_stuck_transaction_is_replaced_at_a_higher_fee_up_to_the_cap(
@@ -65,11 +86,11 @@ def test_a_stuck_transaction_is_replaced_at_a_higher_fee_up_to_the_cap(
     request(web3, "evm_setAutomine", False)
     ledger = EvmLedger(sender, contract, sectors=1)
     receipt = ledger.anchor(ROOT, 1)
-    fees = [row[0] for row in sender.journal._db.execute("SELECT fee FROM attempts ORDER BY rowid")]
-    offered = fees[1:]
-    assert len(offered) == 3, "the first, an eighth more, and then the cap"
-    assert offered == sorted(offered)
-    assert offered[-1] == terms.fee_cap
+    paid = list(sender.journal._db.execute("SELECT fee, tip FROM attempts ORDER BY rowid"))[1:]
+    assert len(paid) == 3, "the first, an eighth more, and then the cap"
+    for before, after in pairwise(paid):
+        assert all(10 * more >= 11 * less for less, more in zip(before, after, strict=True))
+    assert paid[-1][0] == terms.fee_cap
     assert web3.eth.get_transaction(receipt.transaction)["maxFeePerGas"] == terms.fee_cap  # type: ignore[arg-type]
     assert len(anchored(ledger)) == 1
 
@@ -101,13 +122,27 @@ def test_a_transaction_that_a_reorganisation_drops_is_noticed_and_sent_again(
     assert sender.journal.pending() == []
 
 
+def test_what_a_reorganisation_undoes_after_it_was_final_is_taken_up_again(tmp_path: Path) -> None:
+    tester = EthereumTester(PyEVMBackend())
+    web3 = Web3(EthereumTesterProvider(tester))
+    sender = sender_of(web3, tmp_path)
+    ledger = EvmLedger(sender, deploy(sender, 1), sectors=1)
+    before = tester.take_snapshot()
+    ledger.anchor(ROOT, 1)
+    ledger.anchor(ROOT, 2)
+    tester.revert_to_snapshot(before)
+    assert anchored(ledger) == []
+    assert len(ledger.reconcile()) == 2
+    assert anchored(ledger) == [Anchored(ledger.sender, ROOT, size) for size in (1, 2)]
+
+
 def test_a_nonce_that_something_else_took_is_told(tmp_path: Path) -> None:
     web3 = Web3(EthereumTesterProvider(EthereumTester(PyEVMBackend())))
     sender = sender_of(web3, tmp_path)
     contract = deploy(sender, 1)
     nonce = web3.eth.get_transaction_count(sender.account.address)
     sender.journal.intend(
-        contract, b"", 100_000, nonce, lambda intent: sender._sign(intent, sender._market_fee())
+        contract, b"", 100_000, nonce, lambda intent: sender._sign(intent, sender._market_fee(), 1)
     )
     web3.eth.send_transaction({"from": sender.account.address, "to": sender.account.address})
     with pytest.raises(LedgerError, match="does something else send"):
@@ -129,15 +164,73 @@ def test_a_transaction_that_the_node_refuses_gives_its_nonce_back(
     assert ledger.anchor(ROOT, 1).events == (Anchored(ledger.sender, ROOT, 1),)
 
 
-def test_a_node_that_cannot_be_reached_is_named() -> None:
-    with pytest.raises(LedgerError, match=r"http://127\.0\.0\.1:9"):
-        _ = Web3(Node("http://127.0.0.1:9")).eth.chain_id
+def test_a_node_that_cannot_be_reached_is_named_but_not_the_secret_in_its_address() -> None:
+    with pytest.raises(LedgerError, match=r"at 127\.0\.0\.1:9 can't be reached") as error:
+        _ = connect("http://user:word@127.0.0.1:9/v3/secret").eth.chain_id
+    assert error.value.__cause__ is None
+    assert "secret" not in str(error.value)
+    assert "word" not in str(error.value)
+
+
+class Garbage(BaseHTTPRequestHandler):
+    """Answers whatever is asked with something that no chain says."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        content = b"[]" if self.path == "/json" else b"<html>"
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - named by the base
+        pass
+
+
+@pytest.mark.parametrize("path", ["json", "html"])
+def test_what_answers_but_is_no_chain_is_told(path: str) -> None:
+    with HTTPServer(("127.0.0.1", 0), Garbage) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            with pytest.raises(LedgerError, match="no node of a chain"):
+                _ = connect(f"http://127.0.0.1:{server.server_port}/{path}").eth.chain_id
+        finally:
+            server.shutdown()
+
+
+@pytest.mark.parametrize("url", ["", "ftp://chain", "http://", "chain", "file:///etc/passwd"])
+def test_a_chain_is_named_by_an_address_of_http(url: str) -> None:
+    with pytest.raises(InputError, match="http"):
+        connect(url)
 
 
 def test_a_chain_without_the_contract_is_refused(tmp_path: Path) -> None:
     web3 = Web3(EthereumTesterProvider(EthereumTester(PyEVMBackend())))
     with pytest.raises(InputError, match="no contract at"):
         EvmLedger(sender_of(web3, tmp_path), b"\x01" * 20, sectors=1)
+
+
+def test_only_the_contract_that_ships_is_recognised(tmp_path: Path) -> None:
+    web3 = Web3(EthereumTesterProvider(EthereumTester(PyEVMBackend())))
+    sender = sender_of(web3, tmp_path)
+    for sectors in (1, 4):
+        assert recognise(web3, deploy(sender, sectors)) == sectors
+    slip = artefact.sources(1)
+    slip["check.vy"] = slip["check.vy"].replace("sigma < Q and mu < Q", "mu < Q")
+    for contract in (b"\x01" * 20, deploy(sender, 1, 60, compiled(1, slip))):
+        with pytest.raises(InputError, match="no audit contract of this version"):
+            recognise(web3, contract)
+
+
+def test_events_are_asked_for_in_portions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    web3 = Web3(EthereumTesterProvider(EthereumTester(PyEVMBackend())))
+    sender = sender_of(web3, tmp_path)
+    ledger = EvmLedger(sender, deploy(sender, 1), sectors=1)
+    receipts = [ledger.anchor(ROOT, size) for size in range(5)]
+    for portion in (1, 2, 3):
+        monkeypatch.setattr(evm, "LOG_BLOCKS", portion)
+        assert [seen.events for seen in ledger.receipts()] == [r.events for r in receipts]
+        assert len(ledger.receipts(receipts[2].block)) == 3
 
 
 def test_keys_come_from_a_keystore_file_alone(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from holdfast.ledger.interface import (
     Registered,
     Verdict,
     batch_seed,
+    challenge_name,
     owner_of,
 )
 from holdfast.ledger.journal import Journal
@@ -62,10 +63,11 @@ class Audit:
     challenge: Challenge
     target: bytes
     proof: Proof
+    deadline: int = 0
 
     @property
     def id(self) -> bytes:
-        return self.challenge.id
+        return challenge_name(self.challenge, self.target, self.deadline)
 
 
 @dataclass
@@ -99,10 +101,12 @@ class Kept:
         return Audit(challenge, target, self.store.prove(challenge))
 
     def open(self, seed: int = 0, *, seconds: int = 100) -> Audit:
-        audit = self.audit(seed)
-        deadline = self.world.now() + seconds
+        return self.opened(self.audit(seed), seconds=seconds)
+
+    def opened(self, audit: Audit, *, seconds: int = 100) -> Audit:
+        audit = replace(audit, deadline=self.world.now() + seconds)
         (event,) = self.world.owner.open(
-            self.number, audit.challenge, audit.target, deadline
+            self.number, audit.challenge, audit.target, audit.deadline
         ).events
         assert isinstance(event, Opened)
         assert event.challenge == audit.id

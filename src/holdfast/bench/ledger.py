@@ -19,6 +19,7 @@ from holdfast.ledger.interface import (
     Ledger,
     Registered,
     Verdict,
+    challenge_name,
 )
 from holdfast.ledger.keccak import Tree, address_of
 from holdfast.pdp import (
@@ -118,13 +119,15 @@ class _Stand:
     def pass_gas(self, samples: int) -> int:
         challenge, target, proof = self.audit(samples)
         self.ledger.open(0, challenge, target, DEADLINE)
-        return self.ledger.submit(self.holding, challenge.id, Answer(proof)).gas
+        name = challenge_name(challenge, target, DEADLINE)
+        return self.ledger.submit(self.holding, name, Answer(proof)).gas
 
     def other_gas(self) -> dict[str, float]:
         challenge, target, proof = self.audit(SAMPLED[0])
         opened = self.ledger.open(0, challenge, target, DEADLINE)
-        posted = self.ledger.post(0, challenge.id, check.digest(proof), passed=True)
-        verdict = Verdict(self.holding, challenge.id, target, check.digest(proof), passed=True)
+        name = challenge_name(challenge, target, DEADLINE)
+        posted = self.ledger.post(0, name, check.digest(proof), passed=True)
+        verdict = Verdict(self.holding, name, target, check.digest(proof), passed=True)
         tree = self.ledger.post_many(Tree([verdict.leaf] * OPENED).root)
         return {
             "register_s1": self.registered.gas,

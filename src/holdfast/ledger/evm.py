@@ -25,6 +25,7 @@ from holdfast.ledger.interface import (
     Verdict,
     check_owner,
     check_whole,
+    check_words,
     max_answers,
 )
 from holdfast.ledger.local import CONTEST_WINDOW
@@ -33,7 +34,9 @@ from holdfast.ledger.transactions import Sender
 from holdfast.pdp import Challenge, Proof, PublicKey
 from holdfast.pdp.field import SCALAR_BYTES
 
+LOG_BLOCKS = 10_000  # whose events a node tells at once; public ones refuse more
 GAS_MARGIN = 1.1  # refunds come at the end: a transaction needs more than it costs
+_IMMUTABLES = 32  # bytes at the end of the deployed code: the contest window
 _NO_SIGNATURE = (0, 0, 0)
 _REVERTED = re.compile(r"execution reverted: (\w+)")
 
@@ -131,12 +134,13 @@ class EvmLedger:
     def receipts(self, since: int = 0) -> list[Receipt]:
         final = self._web3.eth.block_number - self._sender.terms.confirmations + 1
         found: dict[tuple[int, bytes], list[Event]] = {}
-        if final >= since:
+        for first in range(since, final + 1, LOG_BLOCKS):
+            last = min(final, first + LOG_BLOCKS - 1)
             for log in self._web3.eth.get_logs(
                 {
                     "address": self._contract.address,
-                    "fromBlock": BlockNumber(since),
-                    "toBlock": BlockNumber(final),
+                    "fromBlock": BlockNumber(first),
+                    "toBlock": BlockNumber(last),
                 }
             ):
                 where = (log["blockNumber"], bytes(log["transactionHash"]))
@@ -154,21 +158,24 @@ class EvmLedger:
 
     def _proof(self, holding: int, target: bytes, proof: Proof) -> tuple[Any, ...]:
         """Return the proof as the contract takes it; hints need the key and the target."""
-        values = (proof.sigma, *proof.mu)
-        if len(proof.mu) != self.sectors or not all(0 <= value < 2**256 for value in values):
-            raise LedgerRefusedError(Reason.MALFORMED)
+        check_words(proof, self.sectors)
         if self.sectors == 1:
             return (proof.sigma, list(proof.mu))
-        points, inverse = check.hints(self.key(holding), target, proof)
+        try:
+            points, inverse = check.hints(self.key(holding), target, proof)
+        except LedgerRefusedError:  # no such holding: the contract may have more to say
+            points, inverse = [(0, 0)] * self.sectors, 0
         return (proof.sigma, list(proof.mu), points, inverse)
 
     def _send(self, name: str, *arguments: Any) -> Receipt:
         call = self._contract.functions[name](*arguments)
         terms: TxParams = {"from": self._sender.account.address}
-        self._rehearse(call, terms, "pending")
-        gas = self._sender.terms.gas or int(GAS_MARGIN * call.estimate_gas(terms))
-        data = self._contract.encode_abi(name, list(arguments))
-        receipt = self._sender.send(self.domain.contract, bytes.fromhex(data[2:]), gas)
+        data = bytes.fromhex(self._contract.encode_abi(name, list(arguments))[2:])
+        receipt = self._sender.resume(self.domain.contract, data)
+        if receipt is None:
+            self._rehearse(call, terms, "pending")
+            gas = self._sender.terms.gas or int(GAS_MARGIN * call.estimate_gas(terms))
+            receipt = self._sender.send(self.domain.contract, data, gas)
         if receipt["status"] == 0:
             self._rehearse(call, terms, receipt["blockNumber"])
             raise LedgerError(f"the call {name} was refused on the chain, but not when repeated")
@@ -178,11 +185,13 @@ class EvmLedger:
         """Run the call without effect: a refusal costs nothing and tells its reason."""
         try:
             call.call(terms, block_identifier=block)
+        except LedgerError:
+            raise
         except Exception as error:
             # The EVM in this process raises an error of its own, which users need not install.
             told = _REVERTED.search(str(error))
             if told is None or told[1] not in list(Reason):
-                raise
+                raise LedgerError(f"the chain did not run {call.fn_name}: {error}") from error
             raise LedgerRefusedError(Reason(told[1])) from error
 
     def _read(self, receipt: TxReceipt) -> Receipt:
@@ -196,6 +205,16 @@ class EvmLedger:
         return [_event(by_topic[_hex(log["topics"][0])].process_log(log)) for log in logs]
 
 
+def recognise(web3: Web3, contract: bytes) -> int:
+    """Return for how many sectors a block the contract is, if its code is what ships, no other."""
+    address = Web3.to_checksum_address(contract)
+    code = bytes(web3.eth.get_code(address))[:-_IMMUTABLES].hex()
+    for sectors in artefact.SECTORS:
+        if code and code in artefact.load(sectors).bytecode:
+            return sectors
+    raise InputError(f"there is no audit contract of this version at {address} on this chain")
+
+
 def deploy(
     sender: Sender,
     sectors: int,
@@ -206,10 +225,12 @@ def deploy(
     compiled = compiled or artefact.load(sectors)
     factory = sender.web3.eth.contract(abi=compiled.abi, bytecode=compiled.bytecode)
     creation = factory.constructor(window)
-    gas = sender.terms.gas or int(
-        GAS_MARGIN * creation.estimate_gas({"from": sender.account.address})
-    )
-    receipt = sender.send(b"", bytes.fromhex(creation.data_in_transaction[2:]), gas)
+    data = bytes.fromhex(creation.data_in_transaction[2:])
+    receipt = sender.resume(b"", data)
+    if receipt is None:
+        terms: TxParams = {"from": sender.account.address}
+        gas = sender.terms.gas or int(GAS_MARGIN * creation.estimate_gas(terms))
+        receipt = sender.send(b"", data, gas)
     if receipt["status"] == 0 or receipt["contractAddress"] is None:
         raise LedgerError("the contract could not be put on the chain")
     return bytes.fromhex(receipt["contractAddress"][2:])

@@ -278,14 +278,51 @@ def check_owner(batch: Batch, sender: bytes) -> None:
         raise InputError("the batch belongs to another owner: only its owner can open it")
 
 
+def check_words(proof: Proof, sectors: int) -> None:
+    """Raise if the proof can't even be told to the contract, which takes so many words."""
+    values = (proof.sigma, *proof.mu)
+    if len(proof.mu) != sectors or not all(0 <= value < 2**256 for value in values):
+        raise LedgerRefusedError(Reason.MALFORMED)
+
+
 def check_whole(challenge: Challenge) -> None:
     if (challenge.start, challenge.stop) != (0, challenge.blocks):
         raise InputError("a challenge on a ledger is for the whole holding")
 
 
+def challenge_name(challenge: Challenge, target: bytes, deadline: int) -> bytes:
+    """Return the name of a challenge on the ledger, which a node signs for.
+
+    It binds the target and the deadline: else an owner could open an old challenge again and
+    bring what the node signed then.
+    """
+    return keccak(challenge.id + bytes(12) + target + deadline.to_bytes(32, "big"))
+
+
 def batch_seed(seed: bytes, holding: int) -> bytes:
     """Return the seed of one holding's challenge in a batch."""
     return keccak(b"holdfast/v1/batch-seed\0" + seed + holding.to_bytes(32, "big"))
+
+
+@dataclass(frozen=True)
+class Opening:
+    """How a challenge was opened on a ledger, by itself or in a batch with a seed."""
+
+    target: bytes
+    deadline: int
+    batch: bytes | None = None
+
+    def name(self, holding: int, challenge: Challenge) -> bytes:
+        """Return the name that the challenge has on the ledger; raise if it can't be the one."""
+        check_whole(challenge)
+        if self.batch is None:
+            return challenge_name(challenge, self.target, self.deadline)
+        if challenge.seed != batch_seed(self.batch, holding):
+            raise InputError("the challenge was not drawn from the seed of its batch")
+        number = holding % 2**NUMBER_BITS
+        entry = Entry(self.target, number, challenge.samples, challenge.inventory_hash[:4])
+        alone = Batch(owner_of(holding), self.batch, self.deadline, (entry.encode(),))
+        return alone.challenge_id(0)
 
 
 class Ledger(Protocol):

@@ -20,7 +20,7 @@ CREATE TABLE IF NOT EXISTS intents (
 );
 CREATE TABLE IF NOT EXISTS attempts (
   hash BLOB PRIMARY KEY, chain INTEGER NOT NULL, sender BLOB NOT NULL, nonce INTEGER NOT NULL,
-  fee INTEGER NOT NULL, raw BLOB NOT NULL
+  fee INTEGER NOT NULL, tip INTEGER NOT NULL, raw BLOB NOT NULL
 );
 """
 
@@ -35,10 +35,11 @@ class Intent:
 
 @dataclass(frozen=True)
 class Attempt:
-    """A signed transaction; `fee` is what it pays at most for a unit of gas, in wei."""
+    """A signed transaction; `fee` is the most that it pays a unit of gas, in wei, tip and all."""
 
     hash: bytes
     fee: int
+    tip: int
     raw: bytes
 
 
@@ -93,7 +94,7 @@ class Journal:
 
     def attempts(self, intent: Intent) -> list[Attempt]:
         rows = self._db.execute(
-            "SELECT hash, fee, raw FROM attempts "
+            "SELECT hash, fee, tip, raw FROM attempts "
             "WHERE chain = ? AND sender = ? AND nonce = ? ORDER BY fee",
             (*self._whose, intent.nonce),
         )
@@ -106,6 +107,13 @@ class Journal:
             self._whose,
         )
         return [Intent(*row) for row in rows]
+
+    def reopen(self, chain_nonce: int) -> None:
+        """Take up again what was done, and what a deep reorganisation has undone since."""
+        self._db.execute(
+            "UPDATE intents SET done = 0 WHERE chain = ? AND sender = ? AND nonce >= ? AND done",
+            (*self._whose, chain_nonce),
+        )
 
     def seen(self, intent: Intent, block: bytes | None) -> bool:
         """Note the block that has the transaction; return whether it was in another one before."""
@@ -146,5 +154,6 @@ class Journal:
         return int(self._db.execute(query, self._whose).fetchone()[0])
 
     def _add(self, intent: Intent, attempt: Attempt) -> None:
-        row = (attempt.hash, *self._whose, intent.nonce, attempt.fee, attempt.raw)
-        self._db.execute("INSERT OR IGNORE INTO attempts VALUES (?, ?, ?, ?, ?, ?)", row)
+        paid = (attempt.fee, attempt.tip)
+        row = (attempt.hash, *self._whose, intent.nonce, *paid, attempt.raw)
+        self._db.execute("INSERT OR IGNORE INTO attempts VALUES (?, ?, ?, ?, ?, ?, ?)", row)

@@ -33,8 +33,10 @@ from holdfast.ledger.interface import (
     Registered,
     TimedOut,
     Verdict,
+    challenge_name,
     check_owner,
     check_whole,
+    check_words,
     holding_id,
     max_answers,
     owner_of,
@@ -135,13 +137,14 @@ class LocalLedger:
             self._holding(holding)
             _require(any(target), Reason.MALFORMED)
             _require(call.now <= deadline, Reason.LATE)
-            _require(self._state(holding, challenge.id) is None, Reason.OPEN)
-            row = (_blob(holding), challenge.id, target, deadline)
+            name = challenge_name(challenge, target, deadline)
+            _require(self._state(holding, name) is None, Reason.OPEN)
+            row = (_blob(holding), name, target, deadline)
             self._db.execute("INSERT INTO challenges VALUES (?, ?, ?, ?, NULL, NULL, NULL)", row)
             call.events.append(
                 Opened(
                     holding,
-                    challenge.id,
+                    name,
                     challenge.seed,
                     challenge.inventory_hash,
                     challenge.blocks,
@@ -165,6 +168,7 @@ class LocalLedger:
 
     def submit(self, holding: int, challenge: bytes, answer: Answer) -> Receipt:
         with self._call() as call:
+            check_words(answer.proof, self.sectors)
             target, deadline = self._open(holding, challenge)
             _require(call.now <= deadline, Reason.LATE)
             self._forget(holding, challenge)
@@ -174,6 +178,8 @@ class LocalLedger:
     def settle(self, batch: Batch, answers: Mapping[int, Answer]) -> Receipt:
         with self._call() as call:
             batch.part(list(answers), max_answers(self.sectors))
+            for answer in answers.values():
+                check_words(answer.proof, self.sectors)
             _require(self._has("batches", root=batch.root), Reason.UNKNOWN)
             _require(call.now <= batch.deadline, Reason.LATE)
             for index, answer in answers.items():
@@ -225,6 +231,7 @@ class LocalLedger:
 
     def contest(self, verdict: Verdict, until: int, proof: Proof) -> Receipt:
         with self._call() as call:
+            check_words(proof, self.sectors)
             state = self._state(verdict.holding, verdict.challenge)
             known = state is not None and state[2:] == (verdict.digest, verdict.passed, until)
             _require(known and state is not None and state[0] == verdict.target, Reason.UNKNOWN)
@@ -237,6 +244,7 @@ class LocalLedger:
         self, verdict: Verdict, index: int, path: Sequence[bytes], proof: Proof
     ) -> Receipt:
         with self._call() as call:
+            check_words(proof, self.sectors)
             root = climb(verdict.leaf, index, path)
             _require(root is not None, Reason.MALFORMED)
             found = self._db.execute(

@@ -4,12 +4,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+from urllib.parse import urlsplit
 
 from eth_account import Account
 from eth_account.signers.local import LocalAccount
 from web3 import HTTPProvider, Web3
 from web3.exceptions import TransactionNotFound, Web3RPCError, Web3ValueError
+from web3.middleware import ExtraDataToPOAMiddleware
 from web3.types import RPCEndpoint, RPCResponse, TxParams, TxReceipt
 
 from holdfast import atomic
@@ -18,6 +20,7 @@ from holdfast.ledger.journal import Attempt, Intent, Journal
 
 MAX_KEYSTORE_BYTES = 1 << 16
 GWEI = 10**9
+_JUDGED_BY_US = ("eth_call", "eth_sendRawTransaction")  # their errors have meanings of their own
 
 
 @dataclass(frozen=True)
@@ -56,12 +59,30 @@ class Node(HTTPProvider):
     """A chain's node over HTTP, whose failures are ours to explain."""
 
     def make_request(self, method: RPCEndpoint, params: Any) -> RPCResponse:
+        # An address may have a secret in its path: the name alone is told.
+        where = urlsplit(str(self.endpoint_uri)).netloc.rpartition("@")[2]
         try:
-            return super().make_request(method, params)
-        except OSError as error:
-            raise LedgerError(
-                f"the chain's node at {self.endpoint_uri} can't be reached"
-            ) from error
+            response: Any = super().make_request(method, params)
+        except OSError:
+            raise LedgerError(f"the chain's node at {where} can't be reached") from None
+        except ValueError:
+            raise LedgerError(f"what answers at {where} is no node of a chain") from None
+        if not isinstance(response, dict) or not {"result", "error"} & set(response):
+            raise LedgerError(f"what answers at {where} is no node of a chain")
+        if "error" in response and method not in _JUDGED_BY_US:
+            raise LedgerError(f"the chain's node at {where} refused {method}: {response['error']}")
+        return cast("RPCResponse", response)
+
+
+def connect(url: str) -> Web3:
+    """Return the chain behind an address of HTTP."""
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise InputError("a chain is named by the address of its node: http://... or https://...")
+    web3 = Web3(Node(url))
+    # Chains that agree by authority have longer heads of blocks than Ethereum.
+    web3.middleware_onion.inject(ExtraDataToPOAMiddleware, layer=0)
+    return web3
 
 
 class Sender:
@@ -83,12 +104,19 @@ class Sender:
     def address(self) -> bytes:
         return bytes.fromhex(self.account.address[2:])
 
+    def resume(self, contract: bytes, data: bytes) -> TxReceipt | None:
+        """Conclude this very call if it is under way: made again, it must not happen twice."""
+        for intent in self.journal.pending():
+            if (intent.contract, intent.data) == (contract, data):
+                return self._take_up(intent)
+        return None
+
     def send(self, contract: bytes, data: bytes, gas: int) -> TxReceipt:
         """Carry out a call; return its receipt when it is final."""
         nonce = self.web3.eth.get_transaction_count(self.account.address, "pending")
         fee = self._market_fee()
         intent, attempt = self.journal.intend(
-            contract, data, gas, nonce, lambda intent: self._sign(intent, fee)
+            contract, data, gas, nonce, lambda intent: self._sign(intent, fee, self.terms.tip)
         )
         try:
             self._broadcast(attempt)
@@ -99,12 +127,13 @@ class Sender:
 
     def reconcile(self) -> list[TxReceipt]:
         """Conclude what a crash left under way: broadcast it again, or find that it arrived."""
-        receipts = []
-        for intent in self.journal.pending():
-            if self._receipt(intent) is None and not self._overtaken(intent):
-                self._broadcast(self.journal.attempts(intent)[-1])
-            receipts.append(self._conclude(intent))
-        return receipts
+        self.journal.reopen(self._count())
+        return [self._take_up(intent) for intent in self.journal.pending()]
+
+    def _take_up(self, intent: Intent) -> TxReceipt:
+        if self._receipt(intent) is None and not self._overtaken(intent):
+            self._broadcast(self.journal.attempts(intent)[-1])
+        return self._conclude(intent)
 
     def _conclude(self, intent: Intent) -> TxReceipt:
         waited = 0
@@ -145,22 +174,28 @@ class Sender:
 
     def _overtaken(self, intent: Intent) -> bool:
         """Return whether the chain has a transaction of that nonce, this one or another."""
-        return self.web3.eth.get_transaction_count(self.account.address) > intent.nonce
+        return self._count() > intent.nonce
+
+    def _count(self) -> int:
+        return self.web3.eth.get_transaction_count(self.account.address)
 
     def _replace(self, intent: Intent) -> None:
-        """Offer an eighth more than before, which nodes ask of a replacement, up to the cap."""
-        best = self.journal.attempts(intent)[-1].fee
-        fee = min(self.terms.fee_cap, max(self._market_fee(), best + best // 8 + 1))
-        if fee > best:
-            attempt = self._sign(intent, fee)
+        """Offer an eighth more than before: nodes ask for a tenth, of the fee and of the tip."""
+        last = self.journal.attempts(intent)[-1]
+        fee = min(self.terms.fee_cap, max(self._market_fee(), last.fee + last.fee // 8 + 1))
+        if 10 * fee >= 11 * last.fee:
+            attempt = self._sign(intent, fee, last.tip + last.tip // 8 + 1)
             self.journal.again(intent, attempt)
             self._broadcast(attempt)
 
     def _market_fee(self) -> int:
-        base = self.web3.eth.get_block("latest")["baseFeePerGas"]
+        base = self.web3.eth.get_block("latest").get("baseFeePerGas")
+        if base is None:
+            raise LedgerError("the chain has no base fee: Holdfast needs the rules of London")
         return min(self.terms.fee_cap, 2 * base + self.terms.tip)
 
-    def _sign(self, intent: Intent, fee: int) -> Attempt:
+    def _sign(self, intent: Intent, fee: int, tip: int) -> Attempt:
+        tip = min(fee, tip)
         transaction: TxParams = {
             "chainId": self._chain,
             "nonce": intent.nonce,  # type: ignore[typeddict-item]
@@ -168,12 +203,12 @@ class Sender:
             "gas": intent.gas,
             "value": 0,  # type: ignore[typeddict-item]
             "maxFeePerGas": fee,  # type: ignore[typeddict-item]
-            "maxPriorityFeePerGas": min(fee, self.terms.tip),  # type: ignore[typeddict-item]
+            "maxPriorityFeePerGas": tip,  # type: ignore[typeddict-item]
         }
         if intent.contract:
             transaction["to"] = Web3.to_checksum_address(intent.contract)
         signed = self.account.sign_transaction(transaction)  # type: ignore[arg-type]
-        return Attempt(bytes(signed.hash), fee, bytes(signed.raw_transaction))
+        return Attempt(bytes(signed.hash), fee, tip, bytes(signed.raw_transaction))
 
     def _broadcast(self, attempt: Attempt) -> None:
         """Hand the transaction to the node, which may know it, or its successor, already."""

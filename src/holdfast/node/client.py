@@ -165,7 +165,7 @@ class NodeClient:
         signature = bytes.fromhex(answer.signature)
         if proof.challenge_id != challenge.id:
             raise NodeError(f"{self.url} answered another challenge")
-        if signing.signer(signature, *signed_part(key_id, to, proof)) != self.node:
+        if signing.signer(signature, *signed_part(key_id, challenge, to), proof) != self.node:
             raise NodeError(f"the answer from {self.url} is not signed by the node you know")
         return Answer(proof, signature)
 

@@ -10,7 +10,7 @@ from holdfast.node.identity import NodeKey
 from holdfast.node.signature import Gate
 from holdfast.node.store import Store
 from holdfast.node.wire import AnswerTo, Code, NodeRefusedError, ProofAnswer, ProofRequest
-from holdfast.pdp import Challenge, Proof, PublicKey
+from holdfast.pdp import Challenge, PublicKey
 
 NOWHERE = Domain(0, bytes(20))  # of answers that no ledger has asked for
 
@@ -42,24 +42,19 @@ class Node:
             raise NodeRefusedError(
                 Code.SAMPLE_CAP, f"this node proves at most {cap} blocks at once"
             )
-        to = request.answer_to
-        if to is not None and not to.asks_for(challenge):
-            raise NodeRefusedError(
-                Code.MALFORMED, "what is open on the ledger is another challenge than the one sent"
-            )
+        signed = signed_part(holding.place.key_id, challenge, request.answer_to)
         proof = holding.prove(challenge)
-        signature = signing.sign(self.key.private, *signed_part(holding.place.key_id, to, proof))
+        signature = signing.sign(self.key.private, *signed, proof)
         return ProofAnswer(proof=proof.encode().decode(), signature=signature.hex())
 
 
 def signed_part(
-    key_id: bytes, to: AnswerTo | None, proof: Proof
-) -> tuple[Domain, int, bytes, Proof]:
-    """Return what the node's signature of an answer is over.
+    key_id: bytes, challenge: Challenge, to: AnswerTo | None
+) -> tuple[Domain, int, bytes]:
+    """Return what a node signs its proof for: ledger, holding and challenge.
 
     Where no ledger has asked, the key stands for the holding and the challenge has its own id.
     """
     if to is None:
-        return NOWHERE, int.from_bytes(key_id, "big"), proof.challenge_id, proof
-    domain = Domain(to.chain, bytes.fromhex(to.contract))
-    return domain, int(to.holding, 16), bytes.fromhex(to.challenge), proof
+        return NOWHERE, int.from_bytes(key_id, "big"), challenge.id
+    return to.domain, to.holding_id, to.name_of(challenge)

@@ -7,11 +7,11 @@ from typing import Annotated, Self
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from holdfast.errors import RefusedError
-from holdfast.ledger.interface import NUMBER_BITS, Batch, Domain, Entry, batch_seed, owner_of
-from holdfast.node.identity import ADDRESS_BYTES
+from holdfast.ledger.interface import NUMBER_BITS, Domain, Opening
 from holdfast.pdp import Challenge
 from holdfast.pdp.keys import MAX_VERSION
 
+HOLDING_DIGITS = 40 + NUMBER_BITS // 4  # of an owner's address and a number
 MAX_LENGTH = 2**50  # bytes of a file
 MAX_PATH = 1024
 NODE_HEADER = "holdfast-node"  # which node a request is meant for, so that no other takes it
@@ -172,65 +172,43 @@ class Committed(Message):
     inventory_hash: Hex32
 
 
-class InBatch(Message):
-    """What names a challenge that was opened with others: its batch, and its word there."""
-
-    seed: Hex32
-    deadline: Annotated[int, Field(ge=0, lt=2**63)]
-    word: Hex32
-
-
 class AnswerTo(Message):
     """Which open challenge of which ledger a proof answers. Numbers of 256 bits are hexadecimal."""
 
     chain: Annotated[int, Field(ge=0, lt=2**63)]
     contract: Hex20
-    holding: Hex32
-    challenge: Hex32
-    batch: InBatch | None = None
+    holding: Annotated[str, StringConstraints(pattern=rf"^0{{16}}[0-9a-f]{{{HOLDING_DIGITS}}}$")]
+    target: Hex20
+    deadline: Annotated[int, Field(ge=0, lt=2**63)]
+    batch: Hex32 | None = None
 
     @classmethod
-    def single(cls, domain: Domain, holding: int, challenge: Challenge) -> Self:
+    def of(cls, domain: Domain, holding: int, opening: Opening) -> Self:
         return cls(
             chain=domain.chain,
             contract=domain.contract.hex(),
             holding=f"{holding:064x}",
-            challenge=challenge.id.hex(),
+            target=opening.target.hex(),
+            deadline=opening.deadline,
+            batch=None if opening.batch is None else opening.batch.hex(),
         )
 
-    @classmethod
-    def of_batch(cls, domain: Domain, batch: Batch, index: int) -> Self:
-        return cls(
-            chain=domain.chain,
-            contract=domain.contract.hex(),
-            holding=f"{batch.holding(index):064x}",
-            challenge=batch.challenge_id(index).hex(),
-            batch=InBatch(
-                seed=batch.seed.hex(), deadline=batch.deadline, word=batch.words[index].hex()
-            ),
-        )
+    @property
+    def domain(self) -> Domain:
+        return Domain(self.chain, bytes.fromhex(self.contract))
 
-    def asks_for(self, challenge: Challenge) -> bool:
-        """Return whether what is open on the ledger is this challenge and no other.
+    @property
+    def holding_id(self) -> int:
+        return int(self.holding, 16)
 
-        A node that signed a proof of another one could be shown to fail.
+    def name_of(self, challenge: Challenge) -> bytes:
+        """Return the name under which this very challenge is open on the ledger.
+
+        The node works it out: one that signed a proof for another could be shown to fail.
         """
-        if self.batch is None:
-            return bytes.fromhex(self.challenge) == challenge.id
-        holding, word = int(self.holding, 16), bytes.fromhex(self.batch.word)
-        if holding >> (8 * ADDRESS_BYTES + NUMBER_BITS):
-            return False
-        seed, entry = bytes.fromhex(self.batch.seed), Entry.decode(word)
-        batch = Batch(owner_of(holding), seed, self.batch.deadline, (word,))
-        asked = (batch.challenge_id(0), batch.holding(0), batch_seed(seed, holding))
-        opened = (bytes.fromhex(self.challenge), holding, challenge.seed)
-        whole = (challenge.start, challenge.stop) == (0, challenge.blocks)
-        return (
-            whole
-            and asked == opened
-            and entry.samples == challenge.samples
-            and entry.inventory == challenge.inventory_hash[:4]
-        )
+        batch = None if self.batch is None else bytes.fromhex(self.batch)
+        opening = Opening(bytes.fromhex(self.target), self.deadline, batch)
+        return opening.name(self.holding_id, challenge)
 
 
 class ProofRequest(Message):

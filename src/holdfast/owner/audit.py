@@ -17,11 +17,13 @@ from holdfast.ledger.interface import (
     Failed,
     Ledger,
     LedgerRefusedError,
+    Opening,
     Passed,
     Posted,
     Reason,
     Receipt,
     TimedOut,
+    challenge_name,
 )
 from holdfast.node.wire import AnswerTo, Code, NodeRefusedError
 from holdfast.owner.catalogue import OpenAudit
@@ -62,6 +64,15 @@ class Question:
     challenge: Challenge
     target: bytes
     deadline: int
+
+    @property
+    def opening(self) -> Opening:
+        return Opening(self.target, self.deadline)
+
+    @property
+    def name(self) -> bytes:
+        """Its name on the ledger."""
+        return challenge_name(self.challenge, self.target, self.deadline)
 
     @property
     def row(self) -> OpenAudit:
@@ -118,8 +129,7 @@ def open_on(ledger: Ledger, holding: Holding, question: Question) -> None:
 
 def ask(ledger: Ledger, holding: Holding, question: Question) -> Answer | Silence:
     """Ask the node once for its proof, signed for this challenge on this ledger."""
-    domain, name = ledger.domain, question.challenge.id
-    to = AnswerTo.of(domain.chain, domain.contract, holding.id_on(ledger), name)
+    to = AnswerTo.of(ledger.domain, holding.id_on(ledger), question.opening)
     try:
         return holding.node.prove(holding.key_id, question.challenge, to)
     except NodeRefusedError as error:
@@ -134,7 +144,7 @@ def settle(
     ledger: Ledger, holding: Holding, question: Question, answer: Answer, mode: Mode = Mode.CHECK
 ) -> Finding | Silence:
     """Bring the answer to the ledger, where it may come too late to count."""
-    name = question.challenge.id
+    name = question.name
     try:
         if mode is Mode.CHECK:
             receipt = ledger.submit(holding.id_on(ledger), name, answer)
@@ -151,7 +161,7 @@ def settle(
 
 def expire(ledger: Ledger, holding: Holding, question: Question, silence: Silence) -> Finding:
     """Have the ledger say that the deadline has passed."""
-    receipt = ledger.expire(holding.id_on(ledger), question.challenge.id)
+    receipt = ledger.expire(holding.id_on(ledger), question.name)
     return replace(_verdict(holding, question, receipt), reason=silence.reason)
 
 
@@ -233,7 +243,7 @@ def _verdict(holding: Holding, question: Question, receipt: Receipt) -> Finding:
     """Return what the ledger says of this challenge, LookupError if it says nothing."""
     for event in receipt.events:
         if isinstance(event, (Passed, Failed, TimedOut, Posted)):
-            if event.challenge != question.challenge.id:
+            if event.challenge != question.name:
                 continue
             if isinstance(event, TimedOut):
                 outcome = Outcome.TIMEOUT

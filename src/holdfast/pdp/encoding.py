@@ -3,6 +3,8 @@
 Canonical JSON with a kind, a format version and a checksum. A reader accepts exactly what a writer
 of this version would have written, byte for byte, and says in one sentence why it refuses the rest.
 The checksum tells accidents from content; it is no protection against forgery, the proofs are.
+Documents of a log are lines: the same without line breaks, and without a checksum, for the log's
+tree binds them.
 """
 
 import hashlib
@@ -43,6 +45,27 @@ def load(kind: str, content: bytes, name: str) -> "Fields":
             f"{name} is not in the canonical form in which Holdfast writes a {kind}"
         )
     return Fields({k: v for k, v in document.items() if k not in _ENVELOPE}, name)
+
+
+def dump_line(kind: str, fields: Mapping[str, Any]) -> bytes:
+    return _line({"holdfast": kind, "version": VERSION, **fields})
+
+
+def load_line(content: bytes, name: str) -> tuple[str, dict[str, Any]]:
+    """Return the kind of a line and its fields, whose types the caller has yet to check."""
+    try:
+        document = jsontext.loads(content.decode("ascii"), object_pairs_hook=_once)
+        canonical = isinstance(document, dict) and _line(document) == content
+    except (ValueError, RecursionError) as error:
+        raise MalformedError(f"{name} is not a line of Holdfast: cut off or damaged") from error
+    if not canonical:
+        raise MalformedError(f"{name} is not in the canonical form in which Holdfast writes a line")
+    kind, version = document.pop("holdfast", None), document.pop("version", None)
+    if not isinstance(kind, str):
+        raise MalformedError(f"{name} does not say which kind of document it is")
+    if type(version) is not int or version != VERSION:
+        raise MalformedError(f"{name} is not in version {VERSION}, the one this Holdfast reads")
+    return kind, document
 
 
 def kind_of(content: bytes) -> str | None:
@@ -114,6 +137,12 @@ def unhex(value: Any, length: int, what: str) -> bytes:
 
 def _text(document: Mapping[str, Any]) -> bytes:
     return json.dumps(document, sort_keys=True, indent=1).encode("ascii") + b"\n"
+
+
+def _line(document: Mapping[str, Any]) -> bytes:
+    # Without indentation the encoder is C: 20 us for a leaf of the evidence, against 83.
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return text.encode("ascii")
 
 
 def _checksum(document: Mapping[str, Any]) -> str:

@@ -15,11 +15,10 @@ from holdfast.model.scenario import Scenario
 from holdfast.policy import rules
 from holdfast.policy.bayesian import Bayesian
 from holdfast.policy.belief import belief_policy
-from holdfast.policy.checkpoint import load
+from holdfast.policy.checkpoint import Checkpoint, load
 from holdfast.policy.clairvoyant import clairvoyant
 from holdfast.policy.interface import AnyPolicy
 from holdfast.policy.lagrangian import Ceilings
-from holdfast.policy.learned import Learned
 from holdfast.policy.shipped import shipped_folder
 
 DEFAULT_RHO = 0.05
@@ -56,16 +55,33 @@ def policy_named(name: str, scenario: Scenario) -> AnyPolicy:
         return _PLAIN[kind](scenario)
     if kind in _PLAIN:
         raise InputError(f"policy {name}: {kind} takes no options")
+    checkpoint = checkpoint_named(name, scenario)
+    if checkpoint is None:
+        raise InputError(f"there is no policy {name!r}: the known ones are {', '.join(NAMES)}")
+    options = _place(name, scenario)[1]
+    try:
+        return checkpoint.policy(_ceilings(name, options) if options else None)
+    except InputError as error:
+        raise InputError(f"policy {name}: {error}") from error
+
+
+def checkpoint_named(name: str, scenario: Scenario) -> Checkpoint | None:
+    """Return the checkpoint of a learned policy, or nothing if the policy is not learned."""
+    folder, _ = _place(name, scenario)
+    return load(folder) if folder else None
+
+
+def _place(name: str, scenario: Scenario) -> tuple[Path | None, str]:
+    """Return the folder that a learned policy's name means, and the options."""
+    kind, colon, options = name.partition(":")
     method, _, trained_for = kind.partition("@")
     if method in LEARNED:
-        folder = shipped_folder(method, trained_for or scenario.name)
-        return _learned(name, folder, options)
+        return shipped_folder(method, trained_for or scenario.name), options
     # A folder's own name may hold a colon, as a time does.
     whole = not colon or _is_folder(name)
     path, options = (name, "") if whole else name.rpartition(":")[::2]
-    if "/" in path or _is_folder(path):
-        return _learned(name, Path(path), options)
-    raise InputError(f"there is no policy {name!r}: the known ones are {', '.join(NAMES)}")
+    known = "/" in path or _is_folder(path)
+    return (Path(path) if known and kind not in NAMES else None), options
 
 
 def _is_folder(path: str) -> bool:
@@ -73,15 +89,6 @@ def _is_folder(path: str) -> bool:
         return path != "" and Path(path).is_dir()
     except OSError:  # it is too long for a file's name, say
         return False
-
-
-def _learned(name: str, folder: Path, options: str) -> Learned:
-    ceilings = _ceilings(name, options) if options else None
-    checkpoint = load(folder)
-    try:
-        return checkpoint.policy(ceilings)
-    except InputError as error:
-        raise InputError(f"policy {name}: {error}") from error
 
 
 def _action(name: str, options: str) -> int:

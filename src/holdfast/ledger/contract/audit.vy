@@ -159,7 +159,7 @@ def open(
     assert self.keys[holding] != 0, "unknown"
     assert 0 < samples and samples <= blocks and target != empty(address), "malformed"
     assert block.timestamp <= convert(deadline, uint256), "late"
-    challenge: bytes32 = sha256(
+    asked: bytes32 = sha256(
         concat(
             b"holdfast/v1/challenge\x00",
             seed,
@@ -170,6 +170,8 @@ def open(
             convert(blocks, bytes8),
         )
     )
+    # The node signs for this name. Opened again, with another target or for longer, it has another.
+    challenge: bytes32 = keccak256(abi_encode(asked, target, deadline))
     assert self.challenges[holding][challenge] == 0, "open"
     self.challenges[holding][challenge] = (convert(target, uint256) << 96) | (
         convert(deadline, uint256) << 32

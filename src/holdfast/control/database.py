@@ -1,0 +1,87 @@
+"""The database: SQLite in a file or PostgreSQL by its address, brought to our schema."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from alembic import command
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from alembic.util import CommandError
+from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
+
+from holdfast.errors import InputError, StorageError
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+PATIENCE = 60  # seconds to wait for another writer
+
+
+def connect(address: str) -> Engine:
+    """Return the engine for a file's path or an address such as postgresql://host/holdfast."""
+    if address.startswith(("postgresql:", "postgres:")):
+        rest = address.partition(":")[2]
+        return _engine(f"postgresql+psycopg:{rest}")
+    if "://" in address:
+        raise InputError(f"{_shown(address)} is no database: name a file or postgresql://host/name")
+    engine = _engine(f"sqlite:///{address}", connect_args={"timeout": PATIENCE})
+    event.listen(engine, "connect", _prepare)
+    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
+    return engine
+
+
+def migrate(engine: Engine) -> None:
+    """Bring the schema to this version's; refuse one that a newer version made."""
+    script = ScriptDirectory(str(MIGRATIONS))
+    with transaction(engine) as connection:
+        found = MigrationContext.configure(connection).get_current_revision()
+        if found == script.get_current_head():
+            return
+        if found is not None and found not in {each.revision for each in script.walk_revisions()}:
+            raise InputError(
+                f"the database was made by a newer Holdfast (schema {found}): upgrade this one"
+            )
+        config = Config()
+        config.set_main_option("script_location", str(MIGRATIONS))
+        config.attributes["connection"] = connection
+        try:
+            command.upgrade(config, "head")
+        except CommandError as error:
+            raise StorageError(f"the database could not be brought up to date: {error}") from error
+
+
+@contextmanager
+def transaction(engine: Engine) -> Iterator[Connection]:
+    """Yield a connection whose work is committed at the end, or undone."""
+    try:
+        with engine.begin() as connection:
+            yield connection
+    except IntegrityError:
+        raise
+    except DBAPIError as error:
+        raise StorageError(f"the database can't be used: {error.orig}") from error
+
+
+def _engine(address: str, **options: Any) -> Engine:
+    try:
+        return create_engine(make_url(address), **options)
+    except (ArgumentError, ValueError) as error:
+        raise InputError(f"{_shown(address)} is no address of a database") from error
+    except (NoSuchModuleError, ModuleNotFoundError) as error:
+        raise InputError(
+            "PostgreSQL needs a driver: install Holdfast with its extra, holdfast[postgres]"
+        ) from error
+
+
+def _shown(address: str) -> str:
+    """Return the address without what may be a password."""
+    scheme, _, rest = address.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}"
+
+
+def _prepare(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None  # so that BEGIN IMMEDIATE is ours to say
+    for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+        connection.execute(f"PRAGMA {pragma}").close()

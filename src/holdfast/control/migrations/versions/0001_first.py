@@ -1,0 +1,101 @@
+"""The first schema."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0001"
+down_revision = None
+
+
+def upgrade() -> None:
+    op.create_table(
+        "alerts",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("subject", sa.Text(), nullable=False),
+        sa.Column("detail", sa.Text(), nullable=False),
+        sa.Column("raised", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("ended", sa.BigInteger(), server_default="4611686018427387904", nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_index(
+        ("alerts_by_kind_subject_ended"), "alerts", ["kind", "subject", "ended"], unique=True
+    )
+    op.create_table(
+        "audits",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("holding", sa.BigInteger(), nullable=False),
+        sa.Column("number", sa.BigInteger(), nullable=False),
+        sa.Column("due", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("ended", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("outcome", sa.Text(), nullable=False),
+        sa.Column("interval", sa.Integer(), nullable=False),
+        sa.Column("ratio", sa.Float(), nullable=False),
+        sa.Column("samples", sa.BigInteger(), nullable=False),
+        sa.Column("overrides", sa.Integer(), nullable=False),
+        sa.Column("latency", sa.Float(), nullable=False),
+        sa.Column("gas", sa.Float(), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_index(("audits_by_ended"), "audits", ["ended"], unique=False)
+    op.create_index(("audits_by_holding_number"), "audits", ["holding", "number"], unique=True)
+    op.create_table(
+        "checkpoints",
+        sa.Column("size", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("note", sa.LargeBinary(), nullable=False),
+        sa.Column("signed", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("anchor", sa.LargeBinary(), nullable=True),
+        sa.PrimaryKeyConstraint("size"),
+    )
+    op.create_table(
+        "holdings",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("blocks", sa.BigInteger(), nullable=False),
+        sa.Column("due", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("lease", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("token", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("quarantined", sa.Boolean(), server_default=sa.false(), nullable=False),
+        sa.Column("number", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("audited", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("history", sa.LargeBinary(), nullable=False),
+        sa.Column("observed", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("news", sa.Boolean(), nullable=False),
+        sa.Column("version", sa.Text(), server_default="", nullable=False),
+        sa.Column("memory", sa.LargeBinary(), nullable=False),
+        sa.Column("decided", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("observation", sa.LargeBinary(), nullable=False),
+        sa.Column("chosen", sa.SmallInteger(), server_default="-1", nullable=False),
+        sa.Column("interval", sa.Integer(), server_default="0", nullable=False),
+        sa.Column("ratio", sa.Float(), server_default="0", nullable=False),
+        sa.Column("overrides", sa.Integer(), server_default="0", nullable=False),
+        sa.Column("flight", sa.LargeBinary(), nullable=True),
+        sa.PrimaryKeyConstraint("id"),
+        sa.UniqueConstraint("name"),
+    )
+    op.create_index(("holdings_by_due"), "holdings", ["due"], unique=False)
+    op.create_table(
+        "leaves",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("place", sa.BigInteger(), nullable=True),
+        sa.Column("holding", sa.BigInteger(), nullable=True),
+        sa.Column("body", sa.LargeBinary(), nullable=False),
+        sa.Column("proof", sa.LargeBinary(), nullable=True),
+        sa.PrimaryKeyConstraint("id"),
+        sa.UniqueConstraint("place"),
+    )
+    op.create_index(
+        "leaves_waiting",
+        "leaves",
+        ["id"],
+        unique=False,
+        sqlite_where=sa.text("place IS NULL"),
+        postgresql_where=sa.text("place IS NULL"),
+    )
+    op.create_table(
+        "trees",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("size", sa.BigInteger(), nullable=False),
+        sa.Column("frontier", sa.LargeBinary(), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+    )

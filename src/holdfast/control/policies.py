@@ -1,0 +1,78 @@
+"""The policy service: advances each holding's state for one policy version, and decides in batches.
+
+A state belongs to a version. Where it is missing, because it was lost or another version wrote it,
+the rails' fail-safe decides, and the state begins anew.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from holdfast.control.rails import Plan, Rails, plan
+from holdfast.control.telemetry import Telemetry
+from holdfast.model.arrays import BoolArray, Float32Array, FloatArray, IntArray
+from holdfast.policy.serving import Rows, Serving
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """What is stored of holdings' states: which version wrote each, and its bytes."""
+
+    version: Sequence[str]
+    memory: Sequence[bytes]
+
+
+@dataclass(frozen=True)
+class Decisions:
+    observation: Float32Array  # (batch, signals)
+    chosen: IntArray  # by the policy, on the grid of actions
+    plan: Plan
+    memory: Rows
+
+
+def decide(
+    policy: Serving,
+    rails: Rails,
+    now: int,
+    telemetry: Telemetry,
+    remembered: Remembered,
+    luck: FloatArray,
+) -> Decisions:
+    """Return what each holding is to do next; a policy's state advances only with news."""
+    rows, known = _rows(policy, telemetry, remembered)
+    observation = telemetry.observation
+    chosen, state = policy.act(rows, observation)
+    sound = telemetry.sound(rails, now)
+    planned = plan(
+        rails,
+        now,
+        chosen,
+        telemetry=sound,
+        state=known,
+        inside=policy.inside(observation),
+        luck=luck,
+    )
+    memory = policy.executed(state, planned.action)
+    if not sound.all():
+        memory = np.where(sound[:, np.newaxis], memory, rows)
+    return Decisions(observation, chosen, planned, memory)
+
+
+def _rows(policy: Serving, telemetry: Telemetry, remembered: Remembered) -> tuple[Rows, BoolArray]:
+    """Return the states to start from, and which holdings had theirs."""
+    width, count = policy.row_bytes, len(remembered.version)
+    own = np.fromiter(
+        (
+            version == policy.version and len(memory) == width
+            for version, memory in zip(remembered.version, remembered.memory, strict=True)
+        ),
+        np.bool_,
+        count,
+    )
+    if own.all():
+        return np.frombuffer(b"".join(remembered.memory), np.uint8).reshape(count, width), own
+    rows = policy.fresh_rows(count)
+    for at in np.flatnonzero(own).tolist():
+        rows[at] = np.frombuffer(remembered.memory[at], np.uint8)
+    return rows, own | telemetry.unaudited

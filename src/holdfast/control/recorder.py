@@ -1,0 +1,87 @@
+"""The evidence recorder: binds a decision, its audit and the verdict into one leaf."""
+
+import numpy as np
+
+from holdfast.control import rails
+from holdfast.control.auditor import Result
+from holdfast.control.rails import REASONS, Rails
+from holdfast.control.schedule import Claim
+from holdfast.evidence import leaf
+from holdfast.ledger import check
+from holdfast.model.action import GRID, Action
+from holdfast.model.observation import Observation
+
+
+def audit_leaf(claim: Claim, result: Result, policy: leaf.Policy, limits: Rails, now: int) -> bytes:
+    """Return the leaf of an audit, from the observation that led to it to its verdict."""
+    proof = result.proof
+    return leaf.encode(
+        leaf.Audit(
+            at=now,
+            holding=result.holding,
+            number=claim.number + 1,
+            decision=_decision(claim, policy, limits),
+            due_at=claim.due,
+            challenge=result.challenge,
+            target=result.target,
+            opening=result.opening,
+            sent_at=result.sent,
+            answered_at=result.answered,
+            outcome=leaf.Outcome(result.outcome),
+            reason=result.reason,
+            proof=None if proof is None else check.digest(proof),
+            signature=result.signature,
+            verdict=result.verdict,
+        )
+    )
+
+
+def _decision(claim: Claim, policy: leaf.Policy, limits: Rails) -> leaf.Decision:
+    return leaf.Decision(
+        at=claim.decided,
+        telemetry=_telemetry(claim, limits),
+        chosen=leaf.Choice(policy, GRID.action(claim.chosen)),
+        shadow=None,
+        overrides=_overrides(claim, limits),
+    )
+
+
+def _telemetry(claim: Claim, limits: Rails) -> leaf.Telemetry:
+    if not claim.news:
+        return leaf.Telemetry(leaf.Freshness.MISSING, None, None)
+    stale = claim.decided - claim.observed > limits.stale_after * limits.unit
+    seen = np.frombuffer(claim.observation, np.float32).tolist()
+    freshness = leaf.Freshness.STALE if stale else leaf.Freshness.FRESH
+    return leaf.Telemetry(freshness, Observation(*seen), claim.observed)
+
+
+def _overrides(claim: Claim, limits: Rails) -> tuple[leaf.Override, ...]:
+    """Return each override with the action after it; the fail-safe comes before what clips."""
+    action, told = GRID.action(claim.chosen), []
+    for each in rails.Override(claim.overrides):
+        if each in rails.FAIL_SAFE:
+            action = limits.fail_safe
+        elif each is rails.Override.FOLLOW_UP:
+            action = Action(claim.interval, claim.ratio)
+        elif each in rails.Override.SHORTEST | rails.Override.LONGEST:
+            action = Action(claim.interval, action.ratio)
+        (name,) = rails.names(each)
+        told.append(leaf.Override(name, REASONS[each], action))
+    return tuple(told)
+
+
+def audit_row(claim: Claim, result: Result, now: int) -> dict[str, object]:
+    """Return the audit's row in the database, which the dashboard and metrics read."""
+    return {
+        "holding": claim.id,
+        "number": claim.number + 1,
+        "due": claim.due,
+        "ended": now,
+        "outcome": str(result.outcome),
+        "interval": claim.interval,
+        "ratio": claim.ratio,
+        "samples": result.challenge.samples,
+        "overrides": claim.overrides,
+        "latency": result.latency,
+        "gas": result.gas,
+    }

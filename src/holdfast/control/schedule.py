@@ -1,0 +1,218 @@
+"""The schedule: which holdings are due, who is at work on them, and what became of that.
+
+Any number of workers share it. A claim is a lease with a token of its own; only its token can
+conclude it, so that a worker that was thought dead can do no harm, and a lease that ends brings
+the holding back with the audit that was under way.
+"""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Connection, Engine, Update, bindparam, case, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from holdfast.control.database import transaction
+from holdfast.control.schema import NEVER, audits, holdings, leaves
+from holdfast.control.telemetry import unaudited
+from holdfast.errors import InputError
+from holdfast.model.arrays import IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A holding that is due, as it stands in its row."""
+
+    id: int
+    name: str
+    blocks: int
+    due: int
+    number: int
+    audited: int
+    history: bytes
+    observed: int
+    news: bool
+    version: str
+    memory: bytes
+    decided: int
+    observation: bytes
+    chosen: int
+    interval: int
+    ratio: float
+    overrides: int
+    flight: bytes | None
+
+
+_CLAIMED = [holdings.c[field.name] for field in fields(Claim)]
+# What a decision changes in the row, and what the end of an audit changes besides.
+_DECIDED = (
+    *("due", "history", "observed", "news", "version", "memory"),
+    *("decided", "observation", "chosen", "interval", "ratio", "overrides"),
+)
+_ENDED = ("number", "audited", "blocks")
+
+
+def _of_ours(*names: str, **others: Any) -> Update:
+    """Return the statement that sets these columns of a holding that is ours by its token."""
+    ours = (holdings.c.id == bindparam("b_id"), holdings.c.token == bindparam("b_token"))
+    return update(holdings).where(*ours).values({n: bindparam(f"b_{n}") for n in names} | others)
+
+
+_DECIDE = _of_ours(*_DECIDED, lease=0)
+_CONCLUDE = _of_ours(*_DECIDED, *_ENDED, lease=0, flight=None)
+_DEPART = _of_ours("overrides", "flight")
+_POSTPONE = _of_ours(
+    "due", overrides=holdings.c.overrides.bitwise_or(bindparam("b_overrides")), lease=0
+)
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """What is written at the end of an audit, all at once."""
+
+    holding: dict[str, Any]  # the row's new values, by column
+    audit: dict[str, Any]
+    leaf: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Lag:
+    """How far the schedule is behind."""
+
+    overdue: int  # holdings that are due and that nobody is at work on
+    longest: int  # milliseconds since the first of them was due
+    working: int
+    quarantined: int
+
+
+class Schedule:
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+
+    def add(self, rows: Sequence[tuple[str, int]], now: int) -> None:
+        """Enter holdings by name and number of blocks; each is due at once."""
+        new = {
+            "due": now,
+            "audited": now,
+            "observed": now,
+            "news": True,
+            "history": unaudited(),
+            "memory": b"",
+            "observation": b"",
+        }
+        try:
+            with transaction(self.engine) as connection:
+                connection.execute(
+                    insert(holdings), [{"name": name, "blocks": n, **new} for name, n in rows]
+                )
+        except IntegrityError as error:
+            raise InputError("a holding of that name is on the schedule already") from error
+
+    def claim(self, now: int, lease: int, limit: int) -> tuple[int, list[Claim]]:
+        """Take up to `limit` due holdings for `lease` milliseconds; return them and their token."""
+        token = secrets.randbits(63)
+        due = (
+            select(holdings.c.id)
+            .where(holdings.c.due <= now, holdings.c.lease <= now)
+            .order_by(holdings.c.due, holdings.c.id)
+            .limit(limit)
+            .with_for_update(skip_locked=True)
+        )
+        taken = (
+            update(holdings)
+            .where(holdings.c.id.in_(due.scalar_subquery()))
+            .values(lease=now + lease, token=token)
+            .returning(*_CLAIMED)
+        )
+        with transaction(self.engine) as connection:
+            rows = connection.execute(taken).all()
+        return token, sorted((Claim(*row) for row in rows), key=lambda claim: (claim.due, claim.id))
+
+    def extend(self, token: int, until: int) -> int:
+        """Lengthen the lease of what is still ours; return how many holdings that are."""
+        held = update(holdings).where(holdings.c.token == token, holdings.c.lease > 0)
+        with transaction(self.engine) as connection:
+            return connection.execute(held.values(lease=until)).rowcount
+
+    def decide(self, token: int, rows: Sequence[dict[str, Any]]) -> None:
+        """Write first decisions about holdings that were not due for an audit."""
+        with transaction(self.engine) as connection:
+            connection.execute(_DECIDE, _bound(token, rows))
+
+    def depart(self, token: int, flights: Sequence[tuple[int, int, bytes]]) -> None:
+        """Write down audits before they have any effect; raise if a lease was lost."""
+        rows = [dict(zip(("id", "overrides", "flight"), each, strict=True)) for each in flights]
+        with transaction(self.engine) as connection:
+            if connection.execute(_DEPART, _bound(token, rows)).rowcount != len(rows):
+                raise LeaseLostError
+
+    def postpone(self, token: int, later: Sequence[tuple[int, int, int]]) -> None:
+        """Put holdings back, each due at another time and with more overrides."""
+        rows = [dict(zip(("id", "due", "overrides"), each, strict=True)) for each in later]
+        if rows:
+            with transaction(self.engine) as connection:
+                connection.execute(_POSTPONE, _bound(token, rows))
+
+    def conclude(self, token: int, conclusions: Sequence[Conclusion]) -> list[int]:
+        """Write what came of audits, all of each or nothing; return the holdings concluded.
+
+        Those whose lease was lost meanwhile are left out: they are another worker's now.
+        """
+        with transaction(self.engine) as connection:
+            if _written(connection, token, conclusions):
+                return [each.holding["id"] for each in conclusions]
+        ids = [each.holding["id"] for each in conclusions]
+        ours = select(holdings.c.id).where(holdings.c.id.in_(ids), holdings.c.token == token)
+        with transaction(self.engine) as connection:
+            kept = set(connection.execute(ours.with_for_update()).scalars())
+            _written(connection, token, [c for c in conclusions if c.holding["id"] in kept])
+        return [id_ for id_ in ids if id_ in kept]
+
+    def lag(self, now: int) -> Lag:
+        waiting = holdings.c.lease <= now
+        late = (holdings.c.due <= now) & waiting
+        query = select(
+            func.count(case((late, 1))),
+            func.min(case((late, holdings.c.due))),
+            func.count(case((holdings.c.lease > now, 1))),
+            func.count(case((holdings.c.quarantined, 1))),
+        )
+        with transaction(self.engine) as connection:
+            overdue, first, working, quarantined = connection.execute(query).one()
+        return Lag(overdue, 0 if first is None else now - first, working, quarantined)
+
+    def next_due(self) -> int | None:
+        """Return when the next holding is due, whoever is at work."""
+        query = select(func.min(holdings.c.due)).where(holdings.c.due < NEVER)
+        with transaction(self.engine) as connection:
+            due: int | None = connection.execute(query).scalar()
+        return due
+
+
+class LeaseLostError(Exception):
+    """Another worker has the holdings now: whatever was begun is theirs to finish."""
+
+
+def _written(connection: Connection, token: int, conclusions: Sequence[Conclusion]) -> bool:
+    """Write the conclusions, or undo it all and return False if a lease was lost."""
+    if not conclusions:
+        return True
+    rows = _bound(token, [each.holding for each in conclusions])
+    if connection.execute(_CONCLUDE, rows).rowcount != len(rows):
+        connection.rollback()
+        return False
+    connection.execute(insert(audits), [each.audit for each in conclusions])
+    connection.execute(insert(leaves), [each.leaf for each in conclusions])
+    return True
+
+
+def _bound(token: int, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {f"b_{name}": value for name, value in row.items()} | {"b_token": token} for row in rows
+    ]
+
+
+def column(claims: Sequence[Claim], name: str) -> IntArray:
+    return np.array([getattr(claim, name) for claim in claims])

@@ -1,0 +1,128 @@
+"""The tables of the control plane. Times are whole milliseconds since 1970.
+
+One row a holding carries its schedule, its lease, what audits taught about it, the policy's state
+and the audit under way; the rest is what came of it.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    SmallInteger,
+    Table,
+    Text,
+    false,
+)
+
+NEVER = 2**62
+
+metadata = MetaData(naming_convention={"ix": "%(table_name)s_by_%(column_0_N_name)s"})
+
+# SQLite numbers rows by itself only where the key is declared as INTEGER.
+_Number = BigInteger().with_variant(Integer, "sqlite")
+
+
+def _moment(name: str, default: int = 0) -> Column[int]:
+    return Column(name, BigInteger, nullable=False, server_default=str(default))
+
+
+holdings = Table(
+    "holdings",
+    metadata,
+    Column("id", _Number, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("blocks", BigInteger, nullable=False),
+    # The schedule, and who is at work on it.
+    _moment("due"),
+    _moment("lease"),  # until then
+    Column("token", BigInteger, nullable=False, server_default="0"),
+    Column("quarantined", Boolean, nullable=False, server_default=false()),
+    # What audits taught.
+    Column("number", BigInteger, nullable=False, server_default="0"),  # of audits concluded
+    _moment("audited"),  # when the last one ended, or the holding was added
+    Column("history", LargeBinary, nullable=False),
+    _moment("observed"),
+    Column("news", Boolean, nullable=False),
+    # The decision about the next audit, and the state of the policy that took it.
+    Column("version", Text, nullable=False, server_default=""),
+    Column("memory", LargeBinary, nullable=False),
+    _moment("decided"),
+    Column("observation", LargeBinary, nullable=False),
+    Column("chosen", SmallInteger, nullable=False, server_default="-1"),
+    Column("interval", Integer, nullable=False, server_default="0"),
+    Column("ratio", Float, nullable=False, server_default="0"),
+    Column("overrides", Integer, nullable=False, server_default="0"),
+    Column("flight", LargeBinary),  # the audit under way, written before it has any effect
+    Index(None, "due"),
+)
+
+audits = Table(
+    "audits",
+    metadata,
+    Column("id", _Number, primary_key=True),
+    Column("holding", BigInteger, nullable=False),
+    Column("number", BigInteger, nullable=False),
+    _moment("due"),
+    _moment("ended"),
+    Column("outcome", Text, nullable=False),
+    Column("interval", Integer, nullable=False),
+    Column("ratio", Float, nullable=False),
+    Column("samples", BigInteger, nullable=False),
+    Column("overrides", Integer, nullable=False),
+    Column("latency", Float, nullable=False),  # seconds until the node's answer
+    Column("gas", Float, nullable=False),
+    Index(None, "holding", "number", unique=True),
+    Index(None, "ended"),
+)
+
+# Leaves come in with what they tell of, and get their place in the tree from the sequencer.
+leaves = Table(
+    "leaves",
+    metadata,
+    Column("id", _Number, primary_key=True),
+    Column("place", BigInteger, unique=True),
+    Column("holding", BigInteger),
+    Column("body", LargeBinary, nullable=False),
+    Column("proof", LargeBinary),
+    Index(
+        "leaves_waiting",
+        "id",
+        sqlite_where=Column("place").is_(None),
+        postgresql_where=Column("place").is_(None),
+    ),
+)
+
+# What the sequencer keeps: one row, the tree's size and the roots of its full subtrees.
+trees = Table(
+    "trees",
+    metadata,
+    Column("id", _Number, primary_key=True),
+    Column("size", BigInteger, nullable=False),
+    Column("frontier", LargeBinary, nullable=False),
+)
+
+checkpoints = Table(
+    "checkpoints",
+    metadata,
+    Column("size", BigInteger, primary_key=True, autoincrement=False),
+    Column("note", LargeBinary, nullable=False),
+    _moment("signed"),
+    Column("anchor", LargeBinary),  # the transaction that put the root on the ledger
+)
+
+alerts = Table(
+    "alerts",
+    metadata,
+    Column("id", _Number, primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("detail", Text, nullable=False),
+    _moment("raised"),
+    _moment("ended", NEVER),
+    Index(None, "kind", "subject", "ended", unique=True),
+)

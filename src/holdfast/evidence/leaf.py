@@ -1,0 +1,275 @@
+"""What the evidence records: audits from observation to verdict, and all that changes how they go.
+
+Each leaf has one text, byte for byte. Times are milliseconds since 1970.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import Annotated
+
+from holdfast.errors import InputError, MalformedError
+from holdfast.evidence.form import form_of, hexadecimal, wide
+from holdfast.ledger.check import target_address
+from holdfast.ledger.interface import NUMBER_BITS, Domain, Entry, owner_of
+from holdfast.ledger.keccak import keccak
+from holdfast.model.action import Action
+from holdfast.model.observation import Observation
+from holdfast.pdp import Challenge, Target, encoding
+
+Address = Annotated[bytes, hexadecimal(20)]
+Signature = Annotated[bytes, hexadecimal(65)]
+Point = Annotated[bytes, hexadecimal(33)]
+HoldingNumber = Annotated[int, wide(24)]
+
+
+@dataclass(frozen=True)
+class Holding:
+    """Whose audit: the holding on its ledger, its public key by id, and the node that keeps it."""
+
+    chain: int
+    contract: Address
+    id: HoldingNumber
+    key: bytes
+    node: Address
+
+    @property
+    def domain(self) -> Domain:
+        return Domain(self.chain, self.contract)
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A policy by its name and its version, the SHA-256 of what defines it."""
+
+    name: str
+    hash: bytes
+
+
+class Freshness(StrEnum):
+    FRESH = "fresh"
+    STALE = "stale"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True)
+class Telemetry:
+    """What was known of the node when it was decided about, and since when."""
+
+    freshness: Freshness
+    observation: Observation | None
+    at: int | None
+
+    def __post_init__(self) -> None:
+        known = (self.observation is not None, self.at is not None)
+        if known != (self.freshness != Freshness.MISSING,) * 2:
+            raise InputError("an observation has its time, unless it is missing")
+
+
+@dataclass(frozen=True)
+class Choice:
+    policy: Policy
+    action: Action
+
+
+@dataclass(frozen=True)
+class Override:
+    """What a rail made of the action, and why."""
+
+    rail: str
+    reason: str
+    action: Action
+
+
+@dataclass(frozen=True)
+class Decision:
+    """How an audit came about. The champion's choice counts, unless rails overrode it in turn.
+
+    `chosen` is empty if the policy could not decide; `shadow` is what a challenger would have done.
+    """
+
+    at: int
+    telemetry: Telemetry
+    chosen: Choice | None
+    shadow: Choice | None
+    overrides: tuple[Override, ...]
+
+    def __post_init__(self) -> None:
+        if self.chosen is None and not self.overrides:
+            raise InputError("neither a policy nor a rail has decided")
+
+    @property
+    def action(self) -> Action:
+        return [each.action for each in (self.chosen, *self.overrides) if each is not None][-1]
+
+
+@dataclass(frozen=True)
+class Opening:
+    """How the challenge stands on the ledger: its name there, its deadline, its batch's seed."""
+
+    name: bytes
+    deadline: int
+    batch_seed: bytes | None
+
+
+class Outcome(StrEnum):
+    PASSED = "passed"
+    FAILED = "failed"
+    TIMED_OUT = "timed-out"
+    OFFLINE = "offline"
+    UNKNOWN = "unknown"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True)
+class Transaction:
+    """What the ledger says: where it is written and what it cost."""
+
+    hash: bytes
+    block: int
+    gas: int
+
+
+@dataclass(frozen=True)
+class Audit:
+    """One audit of a holding, numbered from 1, recorded `at` the time of its verdict.
+
+    `proof` is the digest of the proof, which travels beside the leaf: it is an equation over the
+    data, and may be deleted.
+    """
+
+    at: int
+    holding: Holding
+    number: int
+    decision: Decision
+    due_at: int
+    challenge: Challenge
+    target: Point
+    opening: Opening
+    sent_at: int | None
+    answered_at: int | None
+    outcome: Outcome
+    reason: str
+    proof: bytes | None
+    signature: Signature | None
+    verdict: Transaction | None
+
+    @cached_property
+    def public_target(self) -> Target:
+        return Target(self.holding.key, self.challenge.id, self.target)
+
+    @property
+    def name_on_ledger(self) -> bytes:
+        """The name that this challenge must have on the ledger."""
+        opening, holding = self.opening, self.holding.id
+        if opening.batch_seed is None:
+            return self.challenge.id
+        deadline = (opening.deadline // 1000).to_bytes(32, "big")
+        head = keccak(bytes(12) + owner_of(holding) + opening.batch_seed + deadline)
+        entry = Entry(
+            target_address(self.public_target),
+            holding % 2**NUMBER_BITS,
+            self.challenge.samples,
+            self.challenge.inventory_hash[:4],
+        )
+        return keccak(head + entry.encode())
+
+
+class Step(StrEnum):
+    FOLLOW_UP = "follow-up"
+    LOCALISED = "localised"
+    REPAIRED = "repaired"
+    QUARANTINED = "quarantined"
+    ALERTED = "alerted"
+
+
+@dataclass(frozen=True)
+class Span:
+    """The blocks of a holding from `start` up to `stop`."""
+
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class Response:
+    """One step in response to a failed audit, with the blocks that it concerns."""
+
+    at: int
+    holding: Holding
+    audit: int
+    step: Step
+    blocks: tuple[Span, ...]
+    detail: str
+
+
+class Change(StrEnum):
+    PROMOTED = "promoted"
+    ROLLED_BACK = "rolled-back"
+
+
+@dataclass(frozen=True)
+class PolicyChange:
+    """Another policy decides from now on."""
+
+    at: int
+    change: Change
+    policy: Policy
+    previous: Policy | None
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Setting:
+    name: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True)
+class ConfigurationChange:
+    """Settings that were changed; `hash` is the SHA-256 of the whole configuration after it."""
+
+    at: int
+    hash: bytes
+    settings: tuple[Setting, ...]
+    by: str
+
+
+@dataclass(frozen=True)
+class Registration:
+    """A holding was registered on the ledger, with its public key of so many sectors a block."""
+
+    at: int
+    holding: Holding
+    sectors: int
+    transaction: Transaction
+
+
+Leaf = Audit | Response | PolicyChange | ConfigurationChange | Registration
+KINDS: dict[str, type[Leaf]] = {
+    "audit": Audit,
+    "response": Response,
+    "policy-change": PolicyChange,
+    "configuration-change": ConfigurationChange,
+    "registration": Registration,
+}
+_NAMES = {kind: name for name, kind in KINDS.items()}
+_FORMS = {name: form_of(kind) for name, kind in KINDS.items()}
+
+
+def encode(leaf: Leaf) -> bytes:
+    """Return the text of a leaf, which is what the tree hashes."""
+    name = _NAMES[type(leaf)]
+    content = encoding.dump_line(name, _FORMS[name].write(leaf))
+    decode(content)  # what a reader would refuse is never written
+    return content
+
+
+def decode(content: bytes, name: str = "leaf") -> Leaf:
+    kind, fields = encoding.load_line(content, name)
+    if kind not in _FORMS:
+        raise MalformedError(f"{name} is of a kind this Holdfast does not know")
+    leaf: Leaf = _FORMS[kind].read(fields, name)
+    return leaf

@@ -1,0 +1,113 @@
+"""A policy as operation needs it: with a version, an envelope, and states that can be stored."""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.errors import InputError
+from holdfast.model.arrays import BoolArray, Float32Array, FloatArray, IntArray, mapped
+from holdfast.model.observation import OBSERVATION
+from holdfast.model.scenario import Scenario
+from holdfast.policy import document
+from holdfast.policy.checkpoint import Checkpoint
+from holdfast.policy.interface import Policy
+from holdfast.policy.registry import checkpoint_named, policy_named
+
+Rows = NDArray[np.uint8]
+Observations = Float32Array | FloatArray
+
+# Signals are float32 sums of what training summed in another order.
+SLACK = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Serving:
+    """A policy that decides; two of one version decide alike."""
+
+    name: str
+    version: str  # SHA-256, in hexadecimal
+    policy: Policy[Any]
+    low: Float32Array  # of each signal, as met in training
+    high: Float32Array
+
+    def inside(self, observations: Observations) -> BoolArray:
+        """Return whether each observation lies in the envelope of the training."""
+        within = (observations >= self.low - SLACK) & (observations <= self.high + SLACK)
+        return np.asarray(within.all(axis=1), np.bool_)
+
+    def fresh_rows(self, batch: int) -> Rows:
+        """Return the states of nodes about which nothing is known yet, as bytes."""
+        return to_rows(self.policy.initial_state(batch), batch)
+
+    def act(self, rows: Rows, observations: Observations) -> tuple[IntArray, Any]:
+        act: Any = self.policy.act  # whichever precision it names, it takes either
+        chosen, state = act(self._state(rows), observations)
+        return chosen, state
+
+    def executed(self, state: Any, actions: IntArray) -> Rows:
+        """Return the states after these actions took the place of those chosen, as bytes."""
+        correct = getattr(self.policy, "executed", None)
+        return to_rows(correct(state, actions) if correct else state, len(actions))
+
+    @property
+    def row_bytes(self) -> int:
+        return int(self.fresh_rows(1).shape[1])
+
+    def _state(self, rows: Rows) -> Any:
+        return from_rows(rows, self.policy.initial_state(1))
+
+
+def serving(name: str, scenario: Scenario) -> Serving:
+    """Return the policy of that name, which must not need what only a simulation knows."""
+    policy = policy_named(name, scenario)
+    if policy.privileged:
+        raise InputError(f"policy {name} knows what nobody can observe: it can't be served")
+    checkpoint = checkpoint_named(name, scenario)
+    low, high = _envelope(checkpoint)
+    return Serving(name, _version(name, scenario, checkpoint), policy, low, high)
+
+
+def _envelope(checkpoint: Checkpoint | None) -> tuple[Float32Array, Float32Array]:
+    if checkpoint is None:  # it was not trained, so nothing lies outside of its training
+        return np.zeros(len(OBSERVATION), np.float32), np.ones(len(OBSERVATION), np.float32)
+    ends = [checkpoint.manifest.envelope[name] for name in OBSERVATION]
+    low, high = np.array(ends, np.float32).T
+    return low, high
+
+
+def _version(name: str, scenario: Scenario, checkpoint: Checkpoint | None) -> str:
+    """Return a hash of all that the decisions depend on: weights and options, or the world."""
+    options = name.partition(":")[2]
+    what = document.dump(checkpoint.manifest if checkpoint else scenario)
+    kind = b"" if checkpoint else name.encode()
+    return hashlib.sha256(b"\0".join((kind, options.encode(), what))).hexdigest()
+
+
+def to_rows(state: Any, batch: int) -> Rows:
+    """Return a state's arrays side by side, one row of bytes a node."""
+    parts: list[Rows] = [np.empty((batch, 0), np.uint8)]
+
+    def lay(array: NDArray[Any]) -> None:
+        width = array[:1].nbytes
+        parts.append(np.frombuffer(array.tobytes(), np.uint8).reshape(batch, width))
+
+    mapped(lay, state)
+    return np.concatenate(parts, axis=1)
+
+
+def from_rows(rows: Rows, like: Any) -> Any:
+    """Return the state that `to_rows` wrote; `like` is a state of the same policy."""
+    at = 0
+
+    def cut(array: NDArray[Any]) -> NDArray[Any]:
+        nonlocal at
+        shape = array.shape[1:]
+        width = array[:1].nbytes
+        part = np.ascontiguousarray(rows[:, at : at + width])
+        at += width
+        return part.view(array.dtype).reshape(len(rows), *shape)
+
+    return mapped(cut, like)

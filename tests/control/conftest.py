@@ -1,0 +1,40 @@
+"""Databases for the control plane: SQLite in a file, and a real PostgreSQL."""
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine
+from tests.control.postgres import Server
+
+from holdfast.control.database import connect, migrate
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    server = Server()
+    yield server
+    server.remove()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Yield where an empty database is, once of each kind."""
+    if request.param == "sqlite":
+        yield str(tmp_path / "control.db")
+        return
+    server: Server = request.getfixturevalue("postgres")
+    name = f"test{next(_numbers)}"
+    yield server.make(name)
+    server.drop(name)
+
+
+@pytest.fixture
+def engine(address: str) -> Iterator[Engine]:
+    engine = connect(address)
+    migrate(engine)
+    yield engine
+    engine.dispose()

@@ -1,0 +1,130 @@
+"""Telemetry and the policy service: when the shipped policy decides, and when it may not."""
+
+import numpy as np
+import pytest
+
+from holdfast.control.policies import Decisions, Remembered, decide
+from holdfast.control.rails import DAY, HOUR, Override, Rails
+from holdfast.control.telemetry import Outcome, Telemetry, unaudited
+from holdfast.model.action import GRID
+from holdfast.model.observation import HistoryConstants
+from holdfast.model.scenario import PAPER
+from holdfast.policy.serving import Serving, serving
+
+NOW = 1_800_000_000_000
+RAILS = Rails(jitter=0.0)
+CONSTANTS = PAPER.constants
+
+
+@pytest.fixture(scope="module")
+def policy() -> Serving:
+    return serving("drqn-cmdp-plus", PAPER)
+
+
+def new(count: int) -> Telemetry:
+    return Telemetry.stored(
+        [unaudited()] * count, CONSTANTS, np.full(count, NOW), np.ones(count, np.bool_)
+    )
+
+
+def blank(count: int) -> Remembered:
+    return Remembered([""] * count, [b""] * count)
+
+
+def stored(policy: Serving, decisions: Decisions) -> Remembered:
+    rows = [bytes(row) for row in decisions.memory]
+    return Remembered([policy.version] * len(rows), rows)
+
+
+def decided(
+    policy: Serving, telemetry: Telemetry, remembered: Remembered, now: int = NOW
+) -> Decisions:
+    return decide(policy, RAILS, now, telemetry, remembered, np.full(len(telemetry.news), 0.5))
+
+
+def audited(telemetry: Telemetry, now: int, *outcomes: Outcome) -> Telemetry:
+    count = len(outcomes)
+    return telemetry.after(now, outcomes, np.full(count, 3.0), np.full(count, 0.2))
+
+
+def test_the_policy_decides_for_holdings_never_audited(policy: Serving) -> None:
+    found = decided(policy, new(3), blank(3))
+    assert found.plan.overrides.tolist() == [0, 0, 0]
+    assert len(set(found.chosen.tolist())) == 1
+    assert GRID.interval_of[found.chosen].tolist() == ((found.plan.due - NOW) / DAY).tolist()
+
+
+def test_a_batch_decides_as_its_holdings_do_alone(policy: Serving) -> None:
+    telemetry = audited(new(2), NOW, Outcome.PASSED, Outcome.FAILED)
+    before = stored(policy, decided(policy, new(2), blank(2)))
+    both = decided(policy, telemetry, before)
+    for at in range(2):
+        one = Telemetry.stored(
+            telemetry.rows()[at : at + 1],
+            CONSTANTS,
+            telemetry.observed[at : at + 1],
+            telemetry.news[at : at + 1],
+        )
+        alone = decided(
+            policy, one, Remembered(before.version[at : at + 1], before.memory[at : at + 1])
+        )
+        assert alone.chosen[0] == both.chosen[at]
+        assert np.allclose(alone.observation[0], both.observation[at])
+
+
+@pytest.mark.parametrize("outcome", [Outcome.OFFLINE, Outcome.UNKNOWN])
+def test_without_news_the_fail_safe_decides_and_nothing_is_learnt(
+    policy: Serving, outcome: Outcome
+) -> None:
+    start = new(1)
+    before = stored(policy, decided(policy, start, blank(1)))
+    telemetry = audited(start, NOW + DAY, outcome)
+    assert telemetry.rows() == start.rows()
+    found = decided(policy, telemetry, before, NOW + DAY)
+    assert found.plan.overrides.tolist() == [int(Override.TELEMETRY)]
+    assert (found.plan.due[0], found.plan.ratio[0]) == (NOW + 2 * DAY, 0.10)
+    assert bytes(found.memory[0]) == before.memory[0]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "failures"), [(Outcome.PASSED, 0), (Outcome.FAILED, 1), (Outcome.TIMED_OUT, 1)]
+)
+def test_what_concerns_the_data_is_learnt(outcome: Outcome, failures: int) -> None:
+    telemetry = audited(new(1), NOW + DAY, outcome)
+    assert telemetry.history.failures == failures
+    assert telemetry.observed.tolist() == [NOW + DAY]
+
+
+def test_stale_telemetry_brings_the_fail_safe(policy: Serving) -> None:
+    telemetry = audited(new(1), NOW, Outcome.PASSED)
+    before = stored(policy, decided(policy, new(1), blank(1)))
+    for age, expected in ((28 * DAY, 0), (28 * DAY + 1, Override.TELEMETRY), (-HOUR, 1)):
+        assert decided(policy, telemetry, before, NOW + age).plan.overrides[0] == expected
+
+
+def test_a_lost_state_or_one_of_another_version_brings_the_fail_safe(policy: Serving) -> None:
+    telemetry = audited(new(3), NOW, *[Outcome.PASSED] * 3)
+    good = stored(policy, decided(policy, new(3), blank(3)))
+    found = decided(
+        policy,
+        telemetry,
+        Remembered([policy.version, "another", policy.version], [*good.memory[:2], b"short"]),
+    )
+    state = int(Override.STATE)
+    assert found.plan.overrides.tolist() == [0, state, state]
+    again = decided(policy, audited(telemetry, NOW, *[Outcome.PASSED] * 3), stored(policy, found))
+    assert again.plan.overrides.tolist() == [0, 0, 0]
+
+
+def test_an_observation_that_training_never_met_brings_the_fail_safe(policy: Serving) -> None:
+    slow = new(1).after(NOW, [Outcome.PASSED], np.full(1, 3.0), np.full(1, 1e4))
+    before = stored(policy, decided(policy, new(1), blank(1)))
+    found = decided(policy, slow, before)
+    assert found.plan.overrides.tolist() == [int(Override.ENVELOPE)]
+
+
+def test_a_damaged_history_counts_as_missing_telemetry(policy: Serving) -> None:
+    telemetry = Telemetry.stored(
+        [b"cut"], HistoryConstants(), np.array([NOW]), np.ones(1, np.bool_)
+    )
+    assert decided(policy, telemetry, blank(1)).plan.overrides[0] & Override.TELEMETRY

@@ -1,0 +1,169 @@
+"""The schedule, on SQLite and on PostgreSQL: claims are exclusive, and conclusions whole."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import Engine, insert, select, text
+from tests.control.postgres import Server
+
+from holdfast.control.database import connect, migrate, transaction
+from holdfast.control.schedule import Claim, Conclusion, LeaseLostError, Schedule
+from holdfast.control.schema import audits, holdings, leaves, metadata
+from holdfast.errors import InputError
+
+NOW = 1_800_000_000_000
+LEASE = 1000
+
+
+@pytest.fixture
+def schedule(engine: Engine) -> Schedule:
+    schedule = Schedule(engine)
+    schedule.add([(f"holding {k}", 100) for k in range(6)], NOW)
+    return schedule
+
+
+def conclusion(claim: Claim, due: int, **changes: Any) -> Conclusion:
+    row = {
+        name: getattr(claim, name)
+        for name in ("id", "history", "observed", "news", "version", "memory", "observation")
+    }
+    decision = {"chosen": 3, "interval": 1, "ratio": 0.1, "overrides": 0, "decided": NOW}
+    number = {"number": claim.number + 1, "audited": NOW, "blocks": 100, "due": due}
+    audit = {
+        "holding": claim.id,
+        "number": claim.number + 1,
+        "due": claim.due,
+        "ended": NOW,
+        "outcome": "passed",
+        "interval": 1,
+        "ratio": 0.1,
+        "samples": 10,
+        "overrides": 0,
+        "latency": 0.1,
+        "gas": 1.0,
+    }
+    leaf = {"holding": claim.id, "body": b"leaf %d" % claim.id, "proof": None}
+    return Conclusion(row | decision | number | changes, audit, leaf)
+
+
+def count(schedule: Schedule, table: Any) -> int:
+    with transaction(schedule.engine) as connection:
+        return len(connection.execute(select(table)).all())
+
+
+def test_no_holding_is_claimed_twice(schedule: Schedule) -> None:
+    _, first = schedule.claim(NOW, LEASE, 4)
+    _, second = schedule.claim(NOW, LEASE, 4)
+    assert len(first) == 4
+    assert len(second) == 2
+    assert not {claim.id for claim in first} & {claim.id for claim in second}
+    assert schedule.claim(NOW, LEASE, 4)[1] == []
+
+
+def test_the_one_due_first_is_claimed_first(schedule: Schedule) -> None:
+    with transaction(schedule.engine) as connection:
+        connection.execute(holdings.update().values(due=NOW - holdings.c.id))
+    _, claims = schedule.claim(NOW, LEASE, 3)
+    assert [claim.due for claim in claims] == sorted(claim.due for claim in claims)
+    assert claims[0].name == "holding 5"
+    assert schedule.claim(NOW - 100, LEASE, 3)[1] == []
+
+
+def test_a_lease_that_ended_brings_the_holding_back_with_its_audit(schedule: Schedule) -> None:
+    token, claims = schedule.claim(NOW, LEASE, 1)
+    schedule.depart(token, [(claims[0].id, 4, b"seed")])
+    assert all(claim.flight is None for claim in schedule.claim(NOW, LEASE, 6)[1])
+    _, again = schedule.claim(NOW + LEASE, LEASE, 6)
+    assert [c.flight for c in again if c.id == claims[0].id] == [b"seed"]
+    assert [c.overrides for c in again if c.id == claims[0].id] == [4]
+
+
+def test_whoever_lost_the_lease_can_neither_depart_nor_conclude(schedule: Schedule) -> None:
+    late, claims = schedule.claim(NOW, LEASE, 6)
+    token, again = schedule.claim(NOW + LEASE, LEASE, 2)
+    ids = {claim.id for claim in again}
+    with pytest.raises(LeaseLostError):
+        schedule.depart(late, [(claim.id, 0, b"") for claim in claims])
+    done = schedule.conclude(late, [conclusion(claim, NOW + 9) for claim in claims])
+    assert set(done) == {claim.id for claim in claims} - ids
+    assert count(schedule, leaves) == count(schedule, audits) == 4
+    assert set(schedule.conclude(token, [conclusion(c, NOW + 9) for c in again])) == ids
+    assert count(schedule, leaves) == count(schedule, audits) == 6
+
+
+def test_a_conclusion_is_written_whole_or_not_at_all(schedule: Schedule) -> None:
+    token, claims = schedule.claim(NOW, LEASE, 2)
+    with transaction(schedule.engine) as connection:  # so that the second audit can't be entered
+        connection.execute(insert(audits), [conclusion(claims[1], NOW).audit])
+    with pytest.raises(Exception, match=r"(?i)unique"):
+        schedule.conclude(token, [conclusion(claim, NOW + 9) for claim in claims])
+    assert count(schedule, leaves) == 0
+    assert [claim.number for claim in schedule.claim(NOW + LEASE, LEASE, 6)[1]] == [0] * 6
+
+
+def test_a_lease_can_be_extended_while_it_is_ours(schedule: Schedule) -> None:
+    token, _ = schedule.claim(NOW, LEASE, 6)
+    assert schedule.extend(token, NOW + 2 * LEASE) == 6
+    assert schedule.claim(NOW + LEASE, LEASE, 6)[1] == []
+    schedule.claim(NOW + 2 * LEASE, LEASE, 4)
+    assert schedule.extend(token, NOW + 3 * LEASE) == 2
+
+
+def test_what_is_postponed_keeps_its_audit_and_adds_a_reason(schedule: Schedule) -> None:
+    token, claims = schedule.claim(NOW, LEASE, 1)
+    schedule.depart(token, [(claims[0].id, 1, b"seed")])
+    schedule.postpone(token, [(claims[0].id, NOW + 50, 2)])
+    assert claims[0].id not in [claim.id for claim in schedule.claim(NOW + 49, 1, 6)[1]]
+    (back,) = [c for c in schedule.claim(NOW + 50, LEASE, 6)[1] if c.id == claims[0].id]
+    assert (back.flight, back.overrides) == (b"seed", 3)
+
+
+def test_the_lag_counts_what_nobody_works_on(schedule: Schedule) -> None:
+    schedule.claim(NOW, LEASE, 2)
+    lag = schedule.lag(NOW + 500)
+    assert (lag.overdue, lag.longest, lag.working) == (4, 500, 2)
+    assert schedule.next_due() == NOW
+
+
+def test_a_holding_is_entered_once(schedule: Schedule) -> None:
+    with pytest.raises(InputError, match="already"):
+        schedule.add([("new", 5), ("holding 1", 5)], NOW)
+    assert count(schedule, holdings) == 6
+
+
+def test_migrations_lead_to_the_schema_that_the_code_has(engine: Engine) -> None:
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_server_default": False})
+        assert compare_metadata(context, metadata) == []
+    migrate(engine)  # once more changes nothing
+
+
+def test_a_database_of_a_newer_version_is_refused(engine: Engine) -> None:
+    with transaction(engine) as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(InputError, match="newer Holdfast"):
+        migrate(engine)
+
+
+def test_an_address_that_is_none_is_refused_without_its_password(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no database") as caught:
+        connect("mysql://user:secret@host/name")
+    assert "secret" not in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_server_that_restarts_is_found_again(postgres: Server) -> None:
+    engine = connect(postgres.make("restarted"))
+    migrate(engine)
+    schedule = Schedule(engine)
+    schedule.add([("a", 1)], NOW)
+    postgres.stop()
+    with pytest.raises(Exception, match="the database can't be used"):
+        schedule.claim(NOW, LEASE, 1)
+    postgres.start()
+    assert len(schedule.claim(NOW, LEASE, 1)[1]) == 1
+    engine.dispose()
+    postgres.drop("restarted")

@@ -1,0 +1,143 @@
+"""A leaf has one text; anything else is refused with one sentence."""
+
+import json
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.evidence.leaves import leaves
+
+from holdfast.errors import InputError, MalformedError
+from holdfast.evidence.leaf import (
+    Change,
+    Choice,
+    Decision,
+    Freshness,
+    Leaf,
+    Override,
+    Policy,
+    PolicyChange,
+    Telemetry,
+    decode,
+    encode,
+)
+from holdfast.model.action import Action
+from holdfast.model.observation import Observation
+
+POLICY = Policy("belief", bytes(32))
+SEEN = Telemetry(Freshness.STALE, Observation(0.1, 0.2, 0.3, 0.4, 0.5), 7)
+CHANGE = PolicyChange(5, Change.PROMOTED, POLICY, None, "operator", "better")
+
+
+def edited(leaf: Leaf, **fields: Any) -> bytes:
+    """Return a leaf's text with other fields, in the canonical form all the same."""
+    document = {**json.loads(encode(leaf)), **fields}
+    kept = {name: value for name, value in document.items() if value is not ...}
+    return json.dumps(kept, sort_keys=True, separators=(",", ":")).encode()
+
+
+@given(leaves)
+@settings(deadline=None)
+def test_every_leaf_is_read_as_it_was_written(leaf: Leaf) -> None:
+    content = encode(leaf)
+    assert decode(content) == leaf
+    assert encode(decode(content)) == content
+    assert b"\n" not in content
+
+
+@given(leaves, st.data())
+@settings(deadline=None)
+def test_an_edited_byte_gives_another_leaf_or_none(leaf: Leaf, data: st.DataObject) -> None:
+    content = bytearray(encode(leaf))
+    at = data.draw(st.integers(0, len(content) - 1))
+    content[at] ^= data.draw(st.integers(1, 255))
+    try:
+        read = decode(bytes(content))
+    except MalformedError:
+        return
+    assert read != leaf
+    assert encode(read) == content
+
+
+@given(st.binary() | st.text().map(str.encode))
+def test_noise_is_refused_in_one_sentence(content: bytes) -> None:
+    with pytest.raises(MalformedError):
+        decode(content)
+
+
+documents = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@given(st.sampled_from(sorted(json.loads(encode(CHANGE)))), documents)
+def test_no_value_of_a_field_makes_a_reader_stumble(field: str, value: Any) -> None:
+    content = edited(CHANGE, **{field: value})
+    with suppress(MalformedError):
+        assert encode(decode(content)) == content
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"extra": 1}, "'extra' is unknown"),
+        ({"by": ...}, "'by' is missing"),
+        ({"version": 2}, "version 1"),
+        ({"version": True}, "version 1"),
+        ({"holdfast": "gossip"}, "a kind"),
+        ({"holdfast": ...}, "kind of document"),
+        ({"at": -1}, "'at' is not a number"),
+        ({"at": 1.0}, "'at' is not a number"),
+        ({"at": 2**53}, "'at' is not a number"),
+        ({"by": "a\nb"}, "'by' is not a text"),
+        ({"by": "x" * 501}, "'by' is not a text"),
+        ({"change": "demoted"}, "promoted, rolled-back"),
+        ({"policy": None}, "'policy' is not an object"),
+        ({"policy": {"name": "belief", "hash": "AA" * 32}}, "hexadecimal"),
+    ],
+)
+def test_what_no_leaf_can_have_is_named(fields: dict[str, Any], said: str) -> None:
+    with pytest.raises(MalformedError, match=said):
+        decode(edited(CHANGE, **fields))
+
+
+def test_a_second_text_of_the_same_leaf_is_refused() -> None:
+    content = encode(CHANGE)
+    for other in (content + b" ", content.replace(b":", b": ", 1), content + b"\n"):
+        with pytest.raises(MalformedError, match="canonical"):
+            decode(other)
+    doubled = content[:-1] + b',"version":1}'
+    with pytest.raises(MalformedError):
+        decode(doubled)
+
+
+def test_what_a_reader_would_refuse_is_never_written() -> None:
+    with pytest.raises(MalformedError, match="'by'"):
+        encode(replace(CHANGE, by="two\nlines"))
+
+
+def test_the_last_rail_has_the_last_word() -> None:
+    rails = (
+        Override("cap", "at most 460 samples", Action(7, 0.01)),
+        Override("stale", "telemetry is stale", Action(1, 0.10)),
+    )
+    decision = Decision(9, SEEN, Choice(POLICY, Action(7, 0.05)), None, rails)
+    assert decision.action == Action(1, 0.10)
+    assert replace(decision, overrides=()).action == Action(7, 0.05)
+
+
+def test_somebody_must_have_decided() -> None:
+    with pytest.raises(InputError, match="neither"):
+        Decision(9, SEEN, None, None, ())
+
+
+def test_an_observation_has_its_time() -> None:
+    with pytest.raises(InputError, match="unless it is missing"):
+        replace(SEEN, at=None)
+    with pytest.raises(InputError, match="unless it is missing"):
+        replace(SEEN, freshness=Freshness.MISSING)

@@ -1,0 +1,150 @@
+"""The tree against the vectors of certificate-transparency, and against RFC 6962's own words."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.errors import MalformedError
+from holdfast.evidence.tree import (
+    EMPTY,
+    Frontier,
+    consistency_proof,
+    extends,
+    includes,
+    inclusion_proof,
+    leaf_hash,
+    node_hash,
+    root_of,
+)
+
+LEAVES = [
+    leaf_hash(bytes.fromhex(content))
+    for content in (
+        *("", "00", "10", "2021", "3031", "40414243", "5051525354555657"),
+        "606162636465666768696a6b6c6d6e6f",
+    )
+]
+ROOTS = [
+    "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+    "6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d",
+    "fac54203e7cc696cf0dfcb42c92a1d9dbaf70ad9e621f4bd8d98662f00e3c125",
+    "aeb6bcfe274b70a14fb067a5e5578264db0fa9b51af5e0ba159158f329e06e77",
+    "d37ee418976dd95753c1c73862b9398fa2a2cf9b4ff0fdfe8b30cd95209614b7",
+    "4e3bbb1f7b478dcfe71fb631631519a3bca12c9aefca1612bfce4c13a86264d4",
+    "76e67dadbcdf1e10e1b74ddc608abd2f98dfb16fbce75277b5232a127f2087ef",
+    "ddb89be403809e325750d3d263cd78929c2942b7942a34b77e122c9594a74c8c",
+    "5dc9da79a70659a9ad559cb701ded9a2ab9d823aad2f4960cfe370eff4604328",
+]
+INCLUSION = {
+    (0, 1): [],
+    (0, 8): [
+        "96a296d224f285c67bee93c30f8a309157f0daa35dc5b87e410b78630a09cfc7",
+        "5f083f0a1a33ca076a95279832580db3e0ef4584bdff1f54c8a360f50de3031e",
+        "6b47aaf29ee3c2af9af889bc1fb9254dabd31177f16232dd6aab035ca39bf6e4",
+    ],
+    (5, 8): [
+        "bc1a0643b12e4d2d7c77918f44e0f4f79a838b6cf9ec5b5c283e1f4d88599e6b",
+        "ca854ea128ed050b41b35ffc1b87b8eb2bde461e9e3b5596ece6b9d5975a0ae0",
+        "d37ee418976dd95753c1c73862b9398fa2a2cf9b4ff0fdfe8b30cd95209614b7",
+    ],
+    (2, 3): ["fac54203e7cc696cf0dfcb42c92a1d9dbaf70ad9e621f4bd8d98662f00e3c125"],
+}
+CONSISTENCY = {
+    (1, 1): [],
+    (1, 8): INCLUSION[0, 8],
+    (6, 8): [
+        "0ebc5d3437fbe2db158b9f126a1d118e308181031d0a949f8dededebc558ef6a",
+        "ca854ea128ed050b41b35ffc1b87b8eb2bde461e9e3b5596ece6b9d5975a0ae0",
+        "d37ee418976dd95753c1c73862b9398fa2a2cf9b4ff0fdfe8b30cd95209614b7",
+    ],
+    (2, 5): [
+        "5f083f0a1a33ca076a95279832580db3e0ef4584bdff1f54c8a360f50de3031e",
+        "bc1a0643b12e4d2d7c77918f44e0f4f79a838b6cf9ec5b5c283e1f4d88599e6b",
+    ],
+}
+hashes = st.lists(st.binary(max_size=3).map(leaf_hash), min_size=1, max_size=40)
+
+
+def as_defined(leaves: list[bytes]) -> bytes:
+    """Return MTH of RFC 6962, section 2.1, word for word."""
+    if not leaves:
+        return EMPTY
+    if len(leaves) == 1:
+        return leaves[0]
+    k = 1
+    while k * 2 < len(leaves):
+        k *= 2
+    return node_hash(as_defined(leaves[:k]), as_defined(leaves[k:]))
+
+
+def test_the_roots_are_those_of_certificate_transparency() -> None:
+    assert [root_of(LEAVES[:size]).hex() for size in range(9)] == ROOTS
+
+
+@pytest.mark.parametrize(("index", "size"), INCLUSION)
+def test_inclusion_proofs_are_those_of_certificate_transparency(index: int, size: int) -> None:
+    proof = inclusion_proof(index, LEAVES[:size])
+    assert [each.hex() for each in proof] == INCLUSION[index, size]
+    assert includes(bytes.fromhex(ROOTS[size]), size, LEAVES[index], index, proof)
+
+
+@pytest.mark.parametrize(("old", "size"), CONSISTENCY)
+def test_consistency_proofs_are_those_of_certificate_transparency(old: int, size: int) -> None:
+    proof = consistency_proof(old, LEAVES[:size])
+    assert [each.hex() for each in proof] == CONSISTENCY[old, size]
+    roots = [bytes.fromhex(root) for root in ROOTS]
+    assert extends(roots[old], old, roots[size], size, proof)
+
+
+@given(hashes)
+def test_the_frontier_has_the_root_of_the_definition(leaves: list[bytes]) -> None:
+    assert root_of(leaves) == as_defined(leaves)
+
+
+@given(hashes)
+def test_a_frontier_is_read_as_it_was_written_and_goes_on(leaves: list[bytes]) -> None:
+    frontier = Frontier()
+    for leaf in leaves:
+        frontier = Frontier.decode(frontier.encode()).append(leaf)
+    assert frontier.root == as_defined(leaves)
+    with pytest.raises(MalformedError):
+        Frontier.decode(frontier.encode()[:-1])
+
+
+@given(hashes, st.data())
+def test_a_proof_of_inclusion_holds_for_its_leaf_and_place_alone(
+    leaves: list[bytes], data: st.DataObject
+) -> None:
+    size = len(leaves)
+    index = data.draw(st.integers(0, size - 1))
+    root, proof = root_of(leaves), inclusion_proof(index, leaves)
+    assert includes(root, size, leaves[index], index, proof)
+    assert not includes(root, size, leaf_hash(b"another"), index, proof)
+    assert not includes(leaf_hash(b"another"), size, leaves[index], index, proof)
+    assert not includes(root, size, leaves[index], index, [*proof, root])
+    assert not includes(root, size, leaves[index], size, proof)
+    assert not includes(root, size, leaves[index], -1, proof)
+    if proof:
+        assert not includes(root, size, leaves[index], index, proof[:-1])
+        assert not includes(root, size, leaves[index], index, proof[1:])
+
+
+@given(hashes, st.data())
+def test_a_proof_of_consistency_holds_for_its_two_trees_alone(
+    leaves: list[bytes], data: st.DataObject
+) -> None:
+    size = len(leaves)
+    old = data.draw(st.integers(0, size))
+    before, after = root_of(leaves[:old]), root_of(leaves)
+    proof = consistency_proof(old, leaves)
+    other = leaf_hash(b"another")
+    assert extends(before, old, after, size, proof)
+    assert not extends(other, old, after, size, proof)
+    assert not extends(before, old, after, size, [*proof, other])
+    assert not extends(before, size + 1, after, size, proof)
+    assert not extends(before, -1, after, size, proof)
+    if old:
+        assert not extends(before, old, other, size, proof)
+    if proof:
+        assert not extends(before, old, after, size, proof[:-1])
+        assert not extends(before, old, after, size, [other, *proof[1:]])
