@@ -5,6 +5,7 @@ the content that was tagged has it.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
@@ -13,6 +14,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.errors import NodeError
 from holdfast.node.place import Part
 from holdfast.node.wire import Code, NodeRefusedError
 from holdfast.owner.catalogue import FileRecord
@@ -27,6 +29,7 @@ from holdfast.pdp.tags import TAG_BYTES, Tagger
 Mask = NDArray[np.bool_]
 BLOCKS_AT_ONCE = 512  # indices in one request, whose head stays below 16 KiB
 T = TypeVar("T")
+STRIDE = 1 << 20  # what a node has at hand before it begins to answer
 _LOST = {Code.DAMAGED, Code.STORAGE, Code.NOT_FOUND}
 
 
@@ -129,15 +132,14 @@ class Replica:
         return parts
 
     def _fetch(self, part: Part, start: int, stop: int) -> bytes:
-        """Return a range as the node has it, with zeros for the segments that it has lost."""
+        """Return a range as the node has it, with zeros for what it has lost."""
         node, where = self.holding.node, (self.holding.key_id, self.file.file_id, part)
         if start == stop:
             return b""
-        content = _unless_lost(lambda: node.read(*where, start, stop))
-        if content is not None:
-            return content
-        size = node.facts().segment_bytes
-        borders = [start, *range(start - start % size + size, stop, size), stop]
+        with suppress(NodeError, NodeRefusedError):  # an answer breaks off where something is lost
+            return node.read(*where, start, stop)
+        stride = min(STRIDE, node.facts().segment_bytes)
+        borders = [start, *range(start - start % stride + stride, stop, stride), stop]
         pieces = []
         for at, end in pairwise(borders):
             piece = _unless_lost(partial(node.read, *where, at, end))
