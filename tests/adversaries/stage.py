@@ -119,7 +119,7 @@ class Stage:
         client = self.client(url, node.key.address)
         client.create(key.public)
         folder = self.folder / name
-        folder.mkdir()
+        (folder / "tags").mkdir(parents=True)
         secret = self.keyring.cipher_secret(salt) if encrypted else None
         holding = Holding(record, key, secret, folder, self.catalogue, client, self.keyring.owner)
         path = self.folder / f"{name}.bin"
@@ -127,13 +127,14 @@ class Stage:
         put(holding, "file", Original.of(Location(str(path)), SEGMENT), processes=1)
         return holding
 
-    def client(self, url: str, address: bytes) -> NodeClient:
+    def client(self, url: str, address: bytes, proof_seconds: float = 60) -> NodeClient:
         client = NodeClient(
             url,
             self.keyring.request_key,
             address,
             clock=lambda: self.time,
             sleep=lambda _seconds: None,
+            proof_seconds=proof_seconds,
         )
         self.open.callback(client.close)
         return client
