@@ -1,100 +1,14 @@
-"""A node on a real port, an owner who may use it, and a small holding to keep there."""
+"""Sites for the tests of the node: on a folder, in memory and on a real S3 server."""
 
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
-from tests.pdp.holding import Holding
+from tests.node.site import Site
+from tests.node.wire import Wire, wire_to
 
-from holdfast.node.client import NodeClient, upload_request
-from holdfast.node.identity import NodeKey, RequestKey
-from holdfast.node.node import Node
-from holdfast.node.objects import Objects, open_objects
-from holdfast.node.serving import Serving
-from holdfast.node.signature import Gate
-from holdfast.node.store import Store
-from holdfast.node.wire import Limits
-from holdfast.pdp import FileEntry, Inventory
-from holdfast.pdp.readers import Memory
-
-SEGMENT = 1000  # bytes: small files have several
-
-
-@dataclass
-class Clock:
-    """Time that passes only when it is told to."""
-
-    now: float = 1_000_000.5
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@dataclass(frozen=True)
-class Running:
-    """A node that serves in a thread of the test."""
-
-    node: Node
-    url: str
-
-    def client(self, key: RequestKey, clock: Callable[[], float]) -> NodeClient:
-        return NodeClient(self.url, key, self.node.key.address, clock=clock, sleep=lambda _s: None)
-
-
-@dataclass
-class Site:
-    """Where nodes are started, with the same key, owners and clock, on objects that stay."""
-
-    objects: Objects
-    clock: Clock = field(default_factory=Clock)
-    node_key: NodeKey = field(default_factory=NodeKey.generate)
-    owner: RequestKey = field(default_factory=RequestKey.generate)
-    other: RequestKey = field(default_factory=RequestKey.generate)
-    limits: Limits = field(default_factory=Limits)
-    data: Objects | None = None
-    segment_bytes: int = SEGMENT
-
-    @contextmanager
-    def node(self) -> Iterator[Node]:
-        owners = {key.owner.hex(): key.owner for key in (self.owner, self.other)}
-        store = Store(
-            self.objects,
-            owners.values(),
-            self.limits,
-            self.clock,
-            data=self.data,
-            segment_bytes=self.segment_bytes,
-        )
-        gate = Gate(self.node_key.address, owners, self.clock)
-        self.clock.now += 1  # the gate opens with the next second
-        try:
-            yield Node(self.node_key, store, gate)
-        finally:
-            store.close()
-
-    @contextmanager
-    def running(self) -> Iterator[Running]:
-        with self.node() as node, serving(Serving(node, "127.0.0.1", 0)) as url:
-            yield Running(node, url)
-
-    @contextmanager
-    def client(self, key: RequestKey | None = None) -> Iterator[NodeClient]:
-        with self.running() as running, running.client(key or self.owner, self.clock) as client:
-            yield client
-
-
-@contextmanager
-def serving(served: Serving) -> Iterator[str]:
-    thread = threading.Thread(target=served.run)
-    thread.start()
-    try:
-        yield served.url
-    finally:
-        served.stop()
-        thread.join()
+from holdfast.node.objects import open_objects
 
 
 @pytest.fixture
@@ -102,19 +16,41 @@ def site(tmp_path: Path) -> Site:
     return Site(open_objects(str(tmp_path / "store")))
 
 
-def put(client: NodeClient, kept: Holding) -> Inventory:
-    """Bring a whole holding to a node; return the inventory after it."""
-    client.create(kept.key.public)
-    inventory = Inventory(kept.key.public.id, kept.key.sectors)
-    for number in range(len(kept.contents)):
-        inventory = put_file(client, kept, number, inventory)
-    return inventory
+@pytest.fixture
+def wire(site: Site) -> Iterator[Wire]:
+    with wire_to(site) as wire:
+        yield wire
 
 
-def put_file(client: NodeClient, kept: Holding, number: int, inventory: Inventory) -> Inventory:
-    data, tags = Memory(bytes(kept.contents[number])), Memory(bytes(kept.tags[number]))
-    entry = kept.inventory.files[number]
-    after = inventory.with_file(FileEntry(entry.file_id, entry.version, entry.blocks))
-    request = upload_request(data, tags, file_id=entry.file_id, version=entry.version)
-    client.upload(kept.key.public.id, request, data, tags, after.hash)
-    return after
+@pytest.fixture(scope="session")
+def bucket() -> Iterator[str]:
+    """Serve S3 on loopback, as the environment then says, and return a bucket's address."""
+    from moto.server import ThreadedMotoServer  # noqa: PLC0415 - takes seconds
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    variables = {
+        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+        "AWS_ACCESS_KEY_ID": "tests",
+        "AWS_SECRET_ACCESS_KEY": "tests",
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        httpx.put(f"http://{host}:{port}/holdfast").raise_for_status()
+        yield "s3://holdfast"
+    server.stop()
+
+
+@pytest.fixture(params=["folder", "memory", "s3"])
+def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Site:
+    """Return a site on each kind of storage in turn."""
+    if request.param == "folder":
+        address = str(tmp_path / "store")
+    elif request.param == "memory":
+        address = f"memory://{tmp_path.name}"
+    else:
+        address = f"{request.getfixturevalue('bucket')}/{tmp_path.name}"
+    return Site(open_objects(address))

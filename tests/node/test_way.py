@@ -1,19 +1,267 @@
-"""The way of a file: brought, proved, fetched, repaired, deleted."""
+"""The way of a file over HTTP: brought, proved, fetched, repaired, deleted."""
 
-from tests.node.conftest import Site, put
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.node.site import Site, put, serving
+from tests.node.wire import Wire
 from tests.pdp.holding import Holding
 
+from holdfast.errors import NodeError
+from holdfast.ledger.interface import Batch, Domain, Entry, batch_seed, holding_id
+from holdfast.ledger.local import LocalLedger
+from holdfast.ledger.signing import signer
+from holdfast.node.client import NodeClient, node_facts, upload_request
+from holdfast.node.identity import NodeKey
+from holdfast.node.node import Node
 from holdfast.node.place import Part
-from holdfast.pdp import draw_challenge, verify_with_key
+from holdfast.node.serving import Serving
+from holdfast.node.wire import AnswerTo, Code, NodeRefusedError
+from holdfast.pdp import Challenge, Inventory, draw_challenge, verify_with_key
+from holdfast.pdp.readers import Memory
+
+DOMAIN = Domain(31337, b"\7" * 20)
 
 
-def test_a_proof_over_http_verifies(site: Site) -> None:
-    kept = Holding.of(5000, 0, 62 * 40, 777)
+@pytest.fixture
+def kept() -> Holding:
+    return Holding.of(5000, 0, 62 * 40, 777)
+
+
+@pytest.fixture
+def client(site: Site) -> Iterator[NodeClient]:
     with site.client() as client:
-        inventory = put(client, kept)
-        assert inventory == kept.inventory == client.inventory(kept.key.public.id)
-        challenge = draw_challenge(inventory, inventory.blocks)
-        answer = client.prove(kept.key.public.id, challenge)
-        assert verify_with_key(kept.key, inventory, challenge, answer.proof)
-        data = b"".join(client.pieces(kept.key.public.id, kept.ids[0], Part.DATA))
-        assert data == kept.contents[0]
+        yield client
+
+
+def refusal(error: pytest.ExceptionInfo[NodeRefusedError]) -> Code:
+    return error.value.code
+
+
+def test_a_proof_over_http_verifies(client: NodeClient, kept: Holding) -> None:
+    inventory = put(client, kept)
+    assert inventory == kept.inventory == client.inventory(kept.key.public.id)
+    challenge = kept.challenge_all()
+    answer = client.prove(kept.key.public.id, challenge)
+    assert verify_with_key(kept.key, inventory, challenge, answer.proof)
+    (facts,) = client.holdings()
+    assert (facts.files, facts.blocks) == (4, inventory.blocks)
+    assert facts.bytes == sum(map(len, kept.contents))
+    assert facts.inventory_hash == inventory.hash.hex()
+
+
+def test_a_challenge_for_another_inventory_is_refused(client: NodeClient, kept: Holding) -> None:
+    put(client, kept)
+    fewer = kept.inventory.without_file(kept.ids[0])
+    with pytest.raises(NodeRefusedError) as refused:
+        client.prove(kept.key.public.id, draw_challenge(fewer, 1))
+    assert refusal(refused) == Code.INVENTORY
+
+
+def test_damage_fails_the_audit_until_it_is_repaired(client: NodeClient, kept: Holding) -> None:
+    put(client, kept)
+    key_id, file_id, size = kept.key.public.id, kept.ids[0], kept.block_bytes
+    good = client.blocks(key_id, file_id, [3])
+    assert good == kept.contents[0][3 * size : 4 * size]
+    challenge = kept.challenge_all()
+    client.replace_block(key_id, file_id, 3, bytes(size))
+    assert not kept.verify(challenge, client.prove(key_id, challenge).proof)
+    client.replace_block(key_id, file_id, 3, good)
+    assert kept.verify(challenge, client.prove(key_id, challenge).proof)
+    (tag,) = client.tags(key_id, file_id, [3])
+    client.replace_block(key_id, file_id, 3, good, bytes(32))
+    assert not kept.verify(challenge, client.prove(key_id, challenge).proof)
+    client.replace_block(key_id, file_id, 3, good, tag)
+    assert kept.verify(challenge, client.prove(key_id, challenge).proof)
+    with pytest.raises(NodeRefusedError) as refused:
+        client.replace_block(key_id, file_id, 3, good[1:])
+    assert refusal(refused) == Code.MALFORMED
+
+
+def test_a_file_comes_back_whole_by_range_by_blocks_and_with_its_tags(
+    client: NodeClient, kept: Holding
+) -> None:
+    put(client, kept)
+    key_id = kept.key.public.id
+    for file_id, content, tags in zip(kept.ids, kept.contents, kept.tags, strict=True):
+        assert b"".join(client.pieces(key_id, file_id, Part.DATA)) == content
+        assert b"".join(client.pieces(key_id, file_id, Part.TAGS)) == tags
+    whole = bytes(kept.contents[0])
+    for start, stop in ((0, 1), (990, 1010), (0, 5000), (4999, 5000)):
+        assert client.read(key_id, kept.ids[0], Part.DATA, start, stop) == whole[start:stop]
+    last = len(whole) // kept.block_bytes
+    blocks = [whole[at * 62 : at * 62 + 62] for at in (last, 0, 16, 0)]
+    assert client.blocks(key_id, kept.ids[0], [last, 0, 16, 0]) == b"".join(blocks)
+    all_tags = kept.get_tags()
+    assert client.tags(key_id, kept.ids[0], [9, 0, 9]) == [all_tags[at] for at in (9, 0, 9)]
+    with pytest.raises(NodeRefusedError) as refused:
+        client.blocks(key_id, kept.ids[0], [last + 1])
+    assert refusal(refused) == Code.NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "content"),
+    [
+        (None, 200, slice(0, None)),
+        ("bytes=10-", 206, slice(10, None)),
+        ("bytes=-10", 206, slice(-10, None)),
+        ("bytes=0-99999", 206, slice(0, None)),
+        ("bytes=5000-", 416, None),
+        ("bytes=9-8", 416, None),
+        ("bytes=0-1,3-4", 416, None),
+        ("bytes=-", 416, None),
+        ("blocks=0-1", 416, None),
+    ],
+)
+def test_ranges_are_those_of_http(
+    wire: Wire, kept: Holding, asked: str | None, status: int, content: slice | None
+) -> None:
+    with wire.running.client(wire.site.owner, wire.site.clock) as client:
+        put(client, kept)
+    path = f"/v1/holdings/{kept.key.public.id.hex()}/files/{kept.ids[0].hex()}/data"
+    request = wire.signed(method="GET", path=path)
+    if asked is not None:
+        request.headers["range"] = asked
+    answer = wire.http.send(request)
+    assert answer.status_code == status
+    if content is not None:
+        assert answer.content == kept.contents[0][content]
+
+
+def test_a_deleted_file_is_gone_and_the_rest_is_still_proved(
+    client: NodeClient, kept: Holding
+) -> None:
+    put(client, kept)
+    key_id = kept.key.public.id
+    after = kept.inventory.without_file(kept.ids[1])
+    with pytest.raises(NodeRefusedError) as refused:
+        client.delete_file(key_id, kept.ids[1], kept.inventory.hash)
+    assert refusal(refused) == Code.INVENTORY
+    client.delete_file(key_id, kept.ids[1], after.hash)
+    client.delete_file(key_id, kept.ids[1], after.hash)
+    assert client.inventory(key_id) == after
+    challenge = draw_challenge(after, after.blocks)
+    proof = client.prove(key_id, challenge).proof
+    assert verify_with_key(kept.key, after, challenge, proof)
+    with pytest.raises(NodeRefusedError) as refused:
+        client.remove(key_id)
+    assert refusal(refused) == Code.CONFLICT
+
+
+def test_an_empty_holding_can_be_removed_and_opened_again(client: NodeClient) -> None:
+    kept = Holding.of(10)
+    client.create(kept.key.public)
+    client.create(kept.key.public)
+    client.remove(kept.key.public.id)
+    assert client.holdings() == []
+    put(client, kept)
+    assert client.inventory(kept.key.public.id) == kept.inventory
+
+
+def test_a_new_version_takes_the_place_of_the_old_one(client: NodeClient) -> None:
+    old, new = Holding.of(100, 3000, 50), Holding.of(100, 3000, 50, seed=1)
+    new.key = old.key
+    new.contents[1] = bytearray(b"changed" * 500)
+    new.__post_init__()
+    inventory = put(client, old)
+    data, tags = Memory(bytes(new.contents[1])), Memory(bytes(new.tags[4]))
+    entry = new.inventory.files[1]
+    request = upload_request(data, tags, file_id=entry.file_id, version=1)
+    after = inventory.with_file(entry)
+    key_id = old.key.public.id
+    client.upload(key_id, request, data, tags, after.hash)
+    assert client.inventory(key_id) == after
+    assert b"".join(client.pieces(key_id, entry.file_id, Part.DATA)) == new.contents[1]
+    challenge = draw_challenge(after, after.blocks)
+    assert verify_with_key(old.key, after, challenge, client.prove(key_id, challenge).proof)
+
+
+def test_an_answer_that_the_pinned_node_did_not_sign_is_found_out(
+    site: Site, kept: Holding
+) -> None:
+    with site.running() as running, running.client(site.owner, site.clock) as client:
+        assert node_facts(running.url).address == site.node_key.address.hex()
+        put(client, kept)
+        client.prove(kept.key.public.id, kept.challenge_all())
+        object.__setattr__(running.node, "key", NodeKey.generate())
+        with pytest.raises(NodeError, match="not signed by the node you know"):
+            client.prove(kept.key.public.id, kept.challenge_all())
+
+
+def test_an_answer_to_a_ledger_is_signed_for_what_is_open_there(
+    client: NodeClient, kept: Holding
+) -> None:
+    put(client, kept)
+    challenge, holding = kept.challenge_all(), holding_id(b"\5" * 20, 3)
+    to = AnswerTo.single(DOMAIN, holding, challenge)
+    answer = client.prove(kept.key.public.id, challenge, to)
+    assert signer(answer.signature, DOMAIN, holding, challenge.id, answer.proof) == client.node
+    another = AnswerTo.single(DOMAIN, holding, kept.challenge_all())
+    with pytest.raises(NodeRefusedError) as refused:
+        client.prove(kept.key.public.id, challenge, another)
+    assert refusal(refused) == Code.MALFORMED
+
+
+def in_batch(held: Inventory, **changes: Any) -> tuple[Batch, Challenge]:
+    """Return a batch of one challenge, with what an owner might try to slip in."""
+    word = replace(Entry(b"\6" * 20, 3, 5, held.hash[:4]), **changes)
+    batch = Batch(b"\5" * 20, b"\4" * 32, 2**40, (b"\1" * 32, word.encode()))
+    seed = batch_seed(batch.seed, holding_id(batch.owner, 3))
+    return batch, draw_challenge(held, 5, seed=seed)
+
+
+def test_an_answer_to_a_batch_is_signed_for_what_is_open_there(
+    client: NodeClient, kept: Holding
+) -> None:
+    inventory = put(client, kept)
+    batch, challenge = in_batch(inventory)
+    to = AnswerTo.of_batch(DOMAIN, batch, 1)
+    answer = client.prove(kept.key.public.id, challenge, to)
+    signed = (DOMAIN, batch.holding(1), batch.challenge_id(1), answer.proof)
+    assert signer(answer.signature, *signed) == client.node
+    assert kept.verify(challenge, answer.proof)
+    alterations: list[dict[str, Any]] = [{"samples": 6}, {"number": 4}, {"inventory": b"none"}]
+    for changes in alterations:
+        wrong, _ = in_batch(inventory, **changes)
+        with pytest.raises(NodeRefusedError) as refused:
+            client.prove(kept.key.public.id, challenge, AnswerTo.of_batch(DOMAIN, wrong, 1))
+        assert refusal(refused) == Code.MALFORMED
+    with pytest.raises(NodeRefusedError) as refused:
+        client.prove(kept.key.public.id, kept.challenge_all(), to)
+    assert refusal(refused) == Code.MALFORMED
+
+
+def test_a_node_that_knows_a_ledger_takes_only_the_key_registered_there(
+    site: Site, kept: Holding, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path, owner = tmp_path_factory.mktemp("ledger") / "ledger", b"\5" * 20
+    ledger = LocalLedger(path, owner, site.clock, sectors=2)
+    ledger.register(kept.key.public, site.node_key.address)
+    registered = {number: ledger.key(holding_id(owner, number)) for number in (0,)}
+    ledger.close()
+    with site.node() as node:
+        knowing = Node(node.key, node.store, node.gate, lambda h: registered[h & 0xFFFFFFFF])
+        with (
+            serving(Serving(knowing, "127.0.0.1", 0)) as url,
+            NodeClient(url, site.owner, site.node_key.address, clock=site.clock) as client,
+        ):
+            client.create(kept.key.public, holding_id(owner, 0))
+            for key, holding, code in (
+                (kept.key.public, None, Code.MALFORMED),
+                (Holding.of(seed=1).key.public, holding_id(owner, 0), Code.CONFLICT),
+            ):
+                with pytest.raises(NodeRefusedError) as refused:
+                    client.create(key, holding)
+                assert refusal(refused) == code
+
+
+def test_a_node_out_of_reach_is_an_error_of_one_sentence(site: Site) -> None:
+    with site.running() as running:
+        url = running.url
+    with (
+        NodeClient(url, site.owner, site.node_key.address) as client,
+        pytest.raises(NodeError, match="can't reach the node at"),
+    ):
+        client.holdings()

@@ -87,6 +87,21 @@ def evidence_command(rounds: Rounds = 3, as_json: Json = False) -> None:
     report({**evidence.measure(rounds=rounds, say=tell)}, as_json=as_json)
 
 
+@app.command(name="node")
+def node_command(
+    rounds: Rounds = 200,
+    size_mib: Annotated[int, typer.Option(min=1, help="Size of the file, in MiB.")] = 64,
+    as_json: Json = False,
+) -> None:
+    """Compare a storage node on loopback with its prover and with a plain copy.
+
+    Example: holdfast bench node --json
+    """
+    from holdfast.bench import node  # noqa: PLC0415 - FastAPI would slow every command's start
+
+    report(node.measure(rounds=rounds, size=size_mib << 20, say=tell), as_json=as_json)
+
+
 def tell(step: str) -> None:
     terminal.messages.print(f"… {step}", style="dim")
 

@@ -1,5 +1,6 @@
 """The node as an ASGI application: its routes, and how every error leaves it."""
 
+from functools import cache
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -28,18 +29,18 @@ from holdfast.node.wire import (
     UploadRequest,
 )
 
+TITLE = "Holdfast storage node"
 RETRY_AFTER = "1"  # seconds
 
 
 def build_app(node: Node) -> FastAPI:
     """Return the application that serves this node."""
     app = FastAPI(
-        title="Holdfast storage node",
+        title=TITLE,
         version=holdfast.__version__,
         docs_url=None,
         redoc_url=None,
         openapi_url="/v1/openapi.json",
-        responses={"4XX": {"model": Refusal}, "5XX": {"model": Refusal}},
     )
     app.state.desk = desk = Desk(node)
     app.include_router(router)
@@ -51,14 +52,14 @@ def build_app(node: Node) -> FastAPI:
     app.add_exception_handler(LostError, _lost)
     app.add_exception_handler(StorageError, _unavailable)
     app.add_exception_handler(ClientDisconnect, _left)
-    schema = _schema(app)
-    app.openapi = lambda: schema  # type: ignore[method-assign] # FastAPI's way to extend it
+    app.openapi = interface  # type: ignore[method-assign] # FastAPI's way to extend it
     return app
 
 
-def _schema(app: FastAPI) -> dict[str, Any]:
+@cache
+def interface() -> dict[str, Any]:
     """Return the OpenAPI document, with the messages that we parse ourselves."""
-    schema = get_openapi(title=app.title, version=app.version, routes=app.routes)
+    schema = get_openapi(title=TITLE, version=holdfast.__version__, routes=router.routes)
     kinds = (UploadRequest, CommitRequest, ProofRequest)
     _, definitions = models_json_schema(
         [(kind, "validation") for kind in kinds], ref_template="#/components/schemas/{model}"

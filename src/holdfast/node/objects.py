@@ -11,16 +11,14 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, Protocol
 
 from holdfast import atomic
 from holdfast.errors import InputError, StorageError
-from holdfast.pdp.readers import LOCAL_BATCH, LocalFile, RemoteFile
+from holdfast.pdp.readers import LOCAL_BATCH, LocalFile, Range, RemoteFile
 
-Span = tuple[str, int, int]  # name, offset, length
+Spans = tuple[str, list[Range]]  # ranges of the object of that name
 _LOCK, _DRAFTS = ".lock", ".drafts"
 
 
@@ -56,8 +54,8 @@ class Objects(Protocol):
     def read(self, name: str) -> bytes | None:
         """Return the whole object, or nothing if there is none."""
 
-    def read_spans(self, spans: Sequence[Span]) -> list[bytes]:
-        """Return exact ranges; spans of one object stand together."""
+    def read_spans(self, spans: Sequence[Spans]) -> list[bytes]:
+        """Return exact ranges, those of all objects one after another."""
         ...
 
     def size(self, name: str) -> int | None: ...
@@ -113,14 +111,14 @@ class Folder:
         except OSError as error:
             raise self._failed("read", name, error) from error
 
-    def read_spans(self, spans: Sequence[Span]) -> list[bytes]:
+    def read_spans(self, spans: Sequence[Spans]) -> list[bytes]:
         # A file is opened for each call, which takes 10 us: to keep open what a thousand segments
         # need would take more handles than a process has.
         parts: list[bytes] = []
-        for name, group in groupby(spans, itemgetter(0)):
+        for name, ranges in spans:
             try:
                 with LocalFile(self._path(name)) as file:
-                    parts += file.read_many([(offset, length) for _, offset, length in group])
+                    parts += file.read_many(ranges)
             except (InputError, StorageError) as error:
                 raise LostError(str(error)) from error
         return parts
@@ -206,17 +204,18 @@ class Bucket:
         except Exception as error:
             raise self._failed("read", name, error) from error
 
-    def read_spans(self, spans: Sequence[Span]) -> "list[bytes]":
-        paths = [self._path(name) for name, _, _ in spans]
-        starts = [offset for _, offset, _ in spans]
-        ends = [offset + length for _, offset, length in spans]
+    def read_spans(self, spans: Sequence[Spans]) -> "list[bytes]":
+        asked = [(name, offset, length) for name, ranges in spans for offset, length in ranges]
+        paths = [self._path(name) for name, _, _ in asked]
+        starts = [offset for _, offset, _ in asked]
+        ends = [offset + length for _, offset, length in asked]
         try:
             parts: list[Any] = self._system.cat_ranges(paths, starts, ends, on_error="raise")
         except FileNotFoundError as error:
             raise LostError(f"an object is gone from {self.address}: {error}") from error
         except Exception as error:
             raise self._failed("read", spans[0][0], error) from error
-        for part, (name, offset, length) in zip(parts, spans, strict=True):
+        for part, (name, offset, length) in zip(parts, asked, strict=True):
             if len(part) != length:
                 raise LostError(f"{self.address}/{name} ends before byte {offset + length}")
         return parts

@@ -25,6 +25,7 @@ from holdfast.node.wire import (
     NodeRefusedError,
     ProofAnswer,
     ProofRequest,
+    Refusal,
     UploadRequest,
     UploadState,
 )
@@ -46,7 +47,7 @@ Numbers = Annotated[
 _BINARY: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}}
 _BYTES: dict[str, Any] = {"content": {OCTETS: _BINARY}, "description": "the bytes"}
 
-router = APIRouter()
+router = APIRouter(responses={"4XX": {"model": Refusal}, "5XX": {"model": Refusal}})
 
 
 def _json(kind: type[BaseModel]) -> dict[str, Any]:

@@ -70,6 +70,17 @@ class Holding:
             )
         return self.record.number
 
+    def tags_path(self, file: FileRecord) -> Path:
+        """Return where the tags of a file on its way to the node lie."""
+        return self.folder / "tags" / f"{file.file_id.hex()}-{file.version}"
+
+    def sweep(self) -> None:
+        """Remove the tags of files that are not on their way any more."""
+        wanted = {self.tags_path(intent.file) for intent in self.catalogue.intents(self.name)}
+        for path in (self.folder / "tags").iterdir():
+            if path not in wanted:
+                path.unlink()
+
     def id_on(self, ledger: Ledger) -> int:
         return holding_id(ledger.sender, self.number)
 

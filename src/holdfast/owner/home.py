@@ -5,7 +5,7 @@ owner.pub        what nodes know the owner by
 catalogue.db     holdings, files, what is under way
 holdfast.toml    settings, if there are any
 ledger-16.db     the local ledger for holdings of 16 sectors a block
-holdings/NAME/   the journal of what was tagged, tags under way, a lock
+holdings/NAME/   the journal of what was tagged, tags on their way, a lock
 """
 
 import fcntl
@@ -81,11 +81,12 @@ class Home:
         with self.holding(name) as holding, (holding.folder / "lock").open("wb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             holding.reconcile()
+            holding.sweep()
             yield holding
 
     def _folder_of(self, holding: str) -> Path:
         folder = self.folder / "holdings" / holding
-        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "tags").mkdir(parents=True, exist_ok=True)
         return folder
 
 

@@ -5,13 +5,16 @@ the content that was tagged has it.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.errors import NodeError
 from holdfast.node.place import Part
 from holdfast.node.wire import Code, NodeRefusedError
 from holdfast.owner.catalogue import FileRecord
@@ -24,8 +27,9 @@ from holdfast.pdp.tagfile import HEADER_BYTES, PAGE_BYTES, PAGE_TAGS, decode_pag
 from holdfast.pdp.tags import TAG_BYTES, Tagger
 
 Mask = NDArray[np.bool_]
-BLOCKS_AT_ONCE = 1024  # what a node takes in one request
+BLOCKS_AT_ONCE = 512  # indices in one request, whose head stays below 16 KiB
 T = TypeVar("T")
+STRIDE = 1 << 20  # what a node has at hand before it begins to answer
 _LOST = {Code.DAMAGED, Code.STORAGE, Code.NOT_FOUND}
 
 
@@ -89,25 +93,17 @@ class Replica:
     def run(self, start: int, stop: int) -> Run:
         """Fetch neighbouring blocks and check each; what the node has lost comes as zeros."""
         offset, length = self.span(start, stop)
-        node, where = self.holding.node, (self.holding.key_id, self.file.file_id)
+        content = self._fetch(Part.DATA, offset, offset + length)
         tags, legible = self.tags(start, stop)
-        content = _unless_lost(
-            lambda: node.read(*where, Part.DATA, offset, offset + length) if length else b""
-        )
-        if content is None:
-            return Run(start, bytes(length), tags, np.ones(stop - start, np.bool_), legible)
         right = self.tagger.tags(start, self.rows(content, stop - start))
         return Run(start, content, tags, (right != tags).any(axis=1), legible)
 
     def tags(self, start: int, stop: int) -> tuple[Bytes, Mask]:
         """Return the tags that the node keeps, and which are legible; zeros where it lost them."""
-        node, where = self.holding.node, (self.holding.key_id, self.file.file_id)
         first, last = start // PAGE_TAGS, -(-stop // PAGE_TAGS)
         offset = HEADER_BYTES + first * PAGE_BYTES if first else 0
         end = min(HEADER_BYTES + last * PAGE_BYTES, self.header.file_bytes)
-        content = _unless_lost(lambda: node.read(*where, Part.TAGS, offset, end))
-        if content is None:
-            return np.zeros((stop - start, TAG_BYTES), np.uint8), np.zeros(stop - start, np.bool_)
+        content = self._fetch(Part.TAGS, offset, end)
         head = b"" if first else content[:HEADER_BYTES]
         tags, legible = decode_pages(first, content[len(head) :])
         if head and head != self.header.encode():
@@ -134,6 +130,21 @@ class Replica:
             skip = offset - indices.start * size
             parts.append(None if None in pieces else joined[skip : skip + length])
         return parts
+
+    def _fetch(self, part: Part, start: int, stop: int) -> bytes:
+        """Return a range as the node has it, with zeros for what it has lost."""
+        node, where = self.holding.node, (self.holding.key_id, self.file.file_id, part)
+        if start == stop:
+            return b""
+        with suppress(NodeError, NodeRefusedError):  # an answer breaks off where something is lost
+            return node.read(*where, start, stop)
+        stride = min(STRIDE, node.facts().segment_bytes)
+        borders = [start, *range(start - start % stride + stride, stop, stride), stop]
+        pieces = []
+        for at, end in pairwise(borders):
+            piece = _unless_lost(partial(node.read, *where, at, end))
+            pieces.append(bytes(end - at) if piece is None else piece)
+        return b"".join(pieces)
 
     def _sound(self, indices: Sequence[int]) -> dict[int, bytes]:
         node, where = self.holding.node, (self.holding.key_id, self.file.file_id)

@@ -9,7 +9,6 @@ import secrets
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from holdfast import atomic
 from holdfast.errors import RefusedError
 from holdfast.node.wire import Code, NodeRefusedError, UploadRequest
 from holdfast.owner.catalogue import FileRecord, Intent
@@ -45,7 +44,7 @@ def put(
     if intent is None:
         progress(2 * length)
         return Put(holding.file(name), 0)
-    tags = tags_path(holding, intent.file)
+    tags = holding.tags_path(intent.file)
     try:
         if not tags.exists():
             _tag(holding, intent.file, original, tags, processes, progress)
@@ -54,7 +53,7 @@ def put(
         abandon(holding, holding.catalogue.intent(holding.name, name) or intent)
         raise
     holding.catalogue.conclude(holding.name, intent)
-    tags.unlink(missing_ok=True)
+    holding.sweep()
     return Put(intent.file, sent)
 
 
@@ -63,11 +62,7 @@ def abandon(holding: Holding, intent: Intent) -> None:
     if intent.upload is not None:
         holding.node.abort(holding.key_id, intent.upload.hex())
     holding.catalogue.abandon(holding.name, intent)
-    tags_path(holding, intent.file).unlink(missing_ok=True)
-
-
-def tags_path(holding: Holding, file: FileRecord) -> Path:
-    return holding.folder / f"{file.file_id.hex()}-{file.version}.tags"
+    holding.sweep()
 
 
 def _intent(holding: Holding, name: str, content: Content) -> Intent | None:
@@ -100,7 +95,6 @@ def _tag(
 ) -> None:
     """Write the tags, under their name only once it is sure that they are of this content."""
     doubtful = tags.with_suffix(".doubtful")
-    atomic.sweep(doubtful)
     try:
         tag_file(
             holding.stored_form(file, original.source),

@@ -1,0 +1,16 @@
+"""The benchmark of the node reports the ratios it promises; how large they are is not tested."""
+
+from holdfast.bench.node import measure
+
+
+def test_ratios_are_those_of_the_rates_beside_them() -> None:
+    steps: list[str] = []
+    found = measure(rounds=1, size=1 << 20, say=steps.append)
+    rates = {name: rate for name, rate in found.items() if name != "reference"}
+    assert all(rate > 0 for rate in rates.values())
+    for sampled in ("S16_s460", "S128_s265"):
+        ratio = found[f"proofs_per_second_{sampled}"] / found[f"prover_per_second_{sampled}"]
+        assert abs(found[f"proofs_over_prover_{sampled}"] / ratio - 1) < 1e-9
+    ratio = found["upload_mb_per_second"] / found["copy_mb_per_second"]
+    assert abs(found["upload_over_copy"] / ratio - 1) < 1e-9
+    assert steps, "it says what it does"

@@ -1,0 +1,266 @@
+"""What a node stores, on a folder, in memory and on a real S3 server alike."""
+
+import hashlib
+
+import pytest
+from tests.node.site import SEGMENT, Site
+from tests.pdp.holding import Holding
+
+from holdfast.node import uploads
+from holdfast.node.client import upload_request
+from holdfast.node.node import Node
+from holdfast.node.place import Part
+from holdfast.node.segments import segment_range
+from holdfast.node.wire import Code, Missing, NodeRefusedError, UploadRequest
+from holdfast.pdp import FileEntry, draw_challenge
+from holdfast.pdp.readers import Memory
+
+
+class Bench:
+    """An owner at work on a node without the network between them."""
+
+    def __init__(self, site: Site, node: Node, holding: Holding) -> None:
+        self.own, self.clock = holding, site.clock
+        self.account = node.store.account(site.owner.owner)
+        self.kept = self.account.create(holding.key.public)
+
+    def announce(self, number: int) -> UploadRequest:
+        data, tags = (Memory(bytes(part[number])) for part in (self.own.contents, self.own.tags))
+        return upload_request(data, tags, file_id=self.own.ids[number], version=1)
+
+    def begin(self, number: int) -> tuple[bytes, Missing]:
+        state = self.account.begin(self.own.key.public.id, self.announce(number))
+        return bytes.fromhex(state.upload), state.missing
+
+    def send(self, number: int, upload: bytes, part: Part, segment: int) -> None:
+        content = bytes((self.own.contents if part is Part.DATA else self.own.tags)[number])
+        start, length = segment_range(segment, len(content), SEGMENT)
+        piece = content[start : start + length]
+        uploads.receive(self.kept, upload, part, segment, piece, self.clock())
+
+    def send_all(self, number: int) -> bytes:
+        upload, missing = self.begin(number)
+        for part, segments in ((Part.DATA, missing.data), (Part.TAGS, missing.tags)):
+            for segment in segments:
+                self.send(number, upload, part, segment)
+        return upload
+
+    def hash_with(self, number: int) -> bytes:
+        return self.kept.record.inventory.with_file(self.entry(number)).hash
+
+    def entry(self, number: int) -> FileEntry:
+        return self.own.inventory.files[number]
+
+    def put(self, number: int) -> None:
+        uploads.commit(self.kept, self.send_all(number), self.hash_with(number))
+
+    def passes(self) -> bool:
+        challenge = draw_challenge(self.kept.record.inventory, self.kept.record.inventory.blocks)
+        return self.own.verify(challenge, self.kept.prove(challenge))
+
+    def content(self, number: int, part: Part = Part.DATA) -> bytes:
+        reader = self.kept.reader(self.kept.file(self.own.ids[number]), part)
+        return reader.read_many([(0, reader.size())])[0]
+
+
+SIZES = (0, 1, SEGMENT, 3 * SEGMENT + 500, 62 * 50)
+
+
+def test_what_was_stored_is_read_and_proved_by_the_next_process(anywhere: Site) -> None:
+    own = Holding.of(*SIZES)
+    with anywhere.node() as node:
+        bench = Bench(anywhere, node, own)
+        for number in range(len(SIZES)):
+            bench.put(number)
+        assert bench.kept.record.inventory == own.inventory
+        assert bench.passes()
+    with anywhere.node() as node:
+        bench = Bench(anywhere, node, own)
+        assert bench.kept.record.inventory == own.inventory
+        assert bench.passes()
+        for number, content in enumerate(own.contents):
+            assert bench.content(number) == content
+            assert bench.content(number, Part.TAGS) == own.tags[number]
+
+
+def test_an_interrupted_upload_goes_on_where_it_was(anywhere: Site) -> None:
+    own = Holding.of(3 * SEGMENT + 500)
+    with anywhere.node() as node:
+        bench = Bench(anywhere, node, own)
+        upload, missing = bench.begin(0)
+        assert missing.data == [0, 1, 2, 3]
+        bench.send(0, upload, Part.DATA, 2)
+        bench.send(0, upload, Part.TAGS, 0)
+    with anywhere.node() as node:
+        bench = Bench(anywhere, node, own)
+        again, missing = bench.begin(0)
+        assert (again, missing.data, missing.tags[0]) == (upload, [0, 1, 3], 1)
+        assert not bench.kept.record.files, "nothing is part of the holding before its commit"
+        bench.put(0)
+        assert bench.passes()
+
+
+def test_repeated_requests_change_nothing_more(anywhere: Site) -> None:
+    own = Holding.of(SEGMENT + 5)
+    with anywhere.node() as node:
+        bench = Bench(anywhere, node, own)
+        upload = bench.send_all(0)
+        bench.send(0, upload, Part.DATA, 0)
+        expected = bench.hash_with(0)
+        assert uploads.commit(bench.kept, upload, expected) == expected
+        assert uploads.commit(bench.kept, upload, expected) == expected
+        assert bench.begin(0) == (upload, Missing(data=[], tags=[]))
+        assert bench.kept.reserved_bytes == len(own.contents[0]) + len(own.tags[0])
+        with pytest.raises(NodeRefusedError) as refused:
+            bench.send(0, upload, Part.DATA, 0)
+        assert refused.value.code == Code.CONFLICT
+        bench.kept.delete_file(own.ids[0], empty := own.inventory.without_file(own.ids[0]).hash)
+        bench.kept.delete_file(own.ids[0], empty)
+        assert not bench.kept.record.files
+
+
+def test_a_file_that_is_not_what_was_announced_is_dropped(anywhere: Site) -> None:
+    own = Holding.of(SEGMENT + 5)
+    honest = bytes(own.contents[0])
+    with anywhere.node() as node:
+        bench = Bench(anywhere, node, own)
+        request = bench.announce(0)
+        upload = bench.send_all(0)
+        altered = b"\0" * (len(honest) - SEGMENT)
+        uploads.receive(bench.kept, upload, Part.DATA, 1, altered, 0)
+        with pytest.raises(NodeRefusedError) as refused:
+            uploads.commit(bench.kept, upload, bench.hash_with(0))
+        assert refused.value.code == Code.CHECKSUM
+        assert not bench.kept.record.files
+        assert request.data_sha256 == hashlib.sha256(honest).hexdigest()
+        assert bench.begin(0)[1].data == [0, 1], "nothing of it is kept"
+        bench.put(0)
+        assert bench.passes()
+
+
+def test_tags_of_another_file_are_refused(anywhere: Site) -> None:
+    own = Holding.of(500, 500)
+    own.tags[0] = own.tags[1]
+    with anywhere.node() as node:
+        bench = Bench(anywhere, node, own)
+        upload = bench.send_all(0)
+        with pytest.raises(NodeRefusedError) as refused:
+            uploads.commit(bench.kept, upload, bench.hash_with(0))
+        assert refused.value.code == Code.CHECKSUM
+
+
+def test_a_commit_needs_every_segment_and_the_expected_hash(anywhere: Site) -> None:
+    own = Holding.of(SEGMENT + 5)
+    with anywhere.node() as node:
+        bench = Bench(anywhere, node, own)
+        upload, _ = bench.begin(0)
+        expected = bench.hash_with(0)
+        with pytest.raises(NodeRefusedError) as refused:
+            uploads.commit(bench.kept, upload, expected)
+        assert refused.value.code == Code.INCOMPLETE
+        bench.send_all(0)
+        with pytest.raises(NodeRefusedError) as refused:
+            uploads.commit(bench.kept, upload, bytes(32))
+        assert refused.value.code == Code.INVENTORY
+        assert uploads.commit(bench.kept, upload, expected) == expected
+
+
+def test_damage_fails_the_proof_until_the_blocks_are_replaced(anywhere: Site) -> None:
+    own = Holding.of(3 * SEGMENT + 500)
+    with anywhere.node() as node:
+        bench = Bench(anywhere, node, own)
+        bench.put(0)
+        file = bench.kept.file(own.ids[0])
+        size, tags = own.block_bytes, own.get_tags()
+        damaged = [0, SEGMENT // size, len(tags) - 1]  # the second lies in two segments
+        for index in damaged:
+            whole = bench.kept.blocks(file.file_id, [index])[0]
+            bench.kept.replace_block(file.file_id, index, bytes(len(whole)), bytes(32))
+        assert not bench.passes()
+        for index in damaged:
+            content = bytes(own.contents[0][index * size : (index + 1) * size])
+            bench.kept.replace_block(file.file_id, index, content, tags[index])
+        assert bench.passes()
+        assert bench.content(0) == own.contents[0]
+        assert bench.content(0, Part.TAGS) == own.tags[0]
+
+
+def test_segments_that_were_lost_are_put_back_block_by_block(anywhere: Site) -> None:
+    own = Holding.of(2 * SEGMENT + 500)
+    with anywhere.node() as node:
+        bench = Bench(anywhere, node, own)
+        bench.put(0)
+        file, tags = bench.kept.file(own.ids[0]), own.get_tags()
+        for part in Part:
+            anywhere.objects.remove(bench.kept.place.segment(file.upload, part, 0))
+    with anywhere.node() as node:
+        bench = Bench(anywhere, node, own)
+        with pytest.raises(NodeRefusedError) as refused:
+            bench.passes()
+        assert refused.value.code == Code.DAMAGED
+        size = own.block_bytes
+        for index in range(len(tags)):
+            content = bytes(own.contents[0][index * size : (index + 1) * size])
+            bench.kept.replace_block(own.ids[0], index, content, tags[index])
+        assert bench.passes()
+        assert bench.content(0, Part.TAGS) == own.tags[0]
+
+
+def test_a_deleted_or_replaced_file_leaves_nothing_behind(anywhere: Site) -> None:
+    own = Holding.of(SEGMENT + 5, 100)
+    with anywhere.node() as node:
+        bench = Bench(anywhere, node, own)
+        bench.put(0)
+        bench.put(1)
+        before = {entry.name for entry in anywhere.objects.list(bench.kept.place.prefix)}
+        gone = bench.kept.file(own.ids[0]).upload.hex()
+        bench.kept.delete_file(own.ids[0], own.inventory.without_file(own.ids[0]).hash)
+        after = {entry.name for entry in anywhere.objects.list(bench.kept.place.prefix)}
+        assert before - after == {gone}
+        bench.kept.delete_file(own.ids[1], Holding.of().inventory.hash)
+        bench.account.remove(own.key.public.id)
+        assert not anywhere.objects.list(anywhere.owner.owner.hex())
+
+
+def test_an_aborted_upload_leaves_nothing_behind(anywhere: Site) -> None:
+    own = Holding.of(SEGMENT + 5)
+    with anywhere.node() as node:
+        bench = Bench(anywhere, node, own)
+        upload = bench.send_all(0)
+        uploads.abort(bench.kept, upload)
+        uploads.abort(bench.kept, upload)
+        names = [entry.name for entry in anywhere.objects.list(bench.kept.place.prefix)]
+        assert names == ["holding.json"]
+        assert bench.kept.reserved_bytes == 0
+
+
+def test_an_upload_that_nobody_continues_is_swept(anywhere: Site) -> None:
+    own = Holding.of(SEGMENT + 5, 10)
+    anywhere.clock.now = 4e9  # later than any storage's own clock
+    with anywhere.node() as node:
+        bench = Bench(anywhere, node, own)
+        upload = bench.send_all(0)
+        anywhere.clock.now += anywhere.limits.upload_seconds
+        bench.begin(1)
+        assert upload in bench.kept.uploads, "not before its time is over"
+        anywhere.clock.now += 1
+        bench.begin(1)
+        assert upload not in bench.kept.uploads
+        assert not anywhere.objects.list(bench.kept.place.upload(upload))
+    with anywhere.node() as node:
+        bench = Bench(anywhere, node, own)
+        assert not bench.kept.uploads, "and at the start what was left long ago"
+
+
+def test_what_an_interrupted_deletion_left_is_removed_at_the_start(anywhere: Site) -> None:
+    own = Holding.of(SEGMENT + 5)
+    with anywhere.node() as node:
+        bench = Bench(anywhere, node, own)
+        bench.put(0)
+        upload = bench.kept.place.upload(bench.kept.file(own.ids[0]).upload)
+        # As if the process had died between the document and the segments.
+        emptied = bench.kept.record.without_file(own.ids[0])
+        anywhere.objects.write(bench.kept.place.document, emptied.encode())
+    with anywhere.node() as node:
+        assert not Bench(anywhere, node, own).kept.record.files
+        assert not anywhere.objects.list(upload)

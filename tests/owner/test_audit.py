@@ -1,0 +1,209 @@
+"""Audits the whole way: the ledger's verdict on what a real node answers, or does not."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from tests.owner.small_node import SAMPLE_CAP
+from tests.owner.world import World, flip, node_process
+
+from holdfast.errors import RefusedError
+from holdfast.ledger.interface import Answer, Ledger, Posted, TimedOut
+from holdfast.owner import Holding, Mode, Outcome, resume, run_audit, sample_cap
+from holdfast.owner.audit import Silence, Watch, ask, draw, open_on, settle
+from holdfast.owner.catalogue import Intent
+from holdfast.pdp import Proof
+
+CONTENT = random.Random(1).randbytes(10_000)
+
+
+@dataclass
+class Time:
+    """Time that passes only when somebody waits."""
+
+    now: float = 1e9
+
+    @property
+    def watch(self) -> Watch:
+        return Watch(lambda: self.now, self.pause)
+
+    def pause(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def time() -> Time:
+    return Time()
+
+
+@pytest.fixture
+def audited(world: World, time: Time) -> Iterator[tuple[Ledger, Holding]]:
+    """Return the ledger, and a holding of one file on it."""
+    world.put("plain", world.file(CONTENT))
+    home = replace(world.home, clock=lambda: time.now)
+    with home.holding("plain") as place, home.ledger(2) as ledger:
+        yield ledger, place
+
+
+def events(ledger: Ledger) -> list[object]:
+    return [event for receipt in ledger.receipts() for event in receipt.events]
+
+
+def test_an_honest_node_passes(audited: tuple[Ledger, Holding], time: Time) -> None:
+    finding = run_audit(*audited, 50, patience=30, watch=time.watch)
+    assert (finding.outcome, finding.reason) == (Outcome.PASSED, None)
+    assert not audited[1].catalogue.audits("plain")
+
+
+def test_damage_in_the_sample_fails(
+    world: World, audited: tuple[Ledger, Holding], time: Time
+) -> None:
+    blocks = audited[1].inventory.blocks
+    for segment in world.one.stored(audited[1], "data"):
+        flip(segment, *range(0, segment.stat().st_size, 31))
+    finding = run_audit(*audited, min(blocks, SAMPLE_CAP), patience=30, watch=time.watch)
+    assert finding.outcome is Outcome.FAILED
+
+
+def test_the_owners_verdict_may_be_posted_instead(
+    world: World, audited: tuple[Ledger, Holding], time: Time
+) -> None:
+    ledger, place = audited
+    kept = run_audit(ledger, place, 50, patience=30, mode=Mode.OPTIMISTIC, watch=time.watch)
+    for segment in world.one.stored(place, "data"):
+        flip(segment, *range(0, segment.stat().st_size, 31))
+    damaged = run_audit(ledger, place, 50, patience=30, mode=Mode.OPTIMISTIC, watch=time.watch)
+    assert (kept.outcome, damaged.outcome) == (Outcome.PASSED, Outcome.FAILED)
+    posted = [event.passed for event in events(ledger) if isinstance(event, Posted)]
+    assert posted == [True, False]
+
+
+def test_a_node_that_admits_damage_runs_into_the_deadline(
+    world: World, audited: tuple[Ledger, Holding], time: Time
+) -> None:
+    for segment in world.one.stored(audited[1], "tags"):
+        flip(segment, *range(100, segment.stat().st_size, 31))
+    finding = run_audit(*audited, 50, patience=30, watch=time.watch)
+    assert finding.outcome is Outcome.TIMEOUT
+    assert finding.reason is not None
+    assert "refuses to prove it" in finding.reason
+
+
+def test_a_node_that_cannot_be_reached_times_out_and_has_not_failed(
+    world: World, tmp_path: Path, time: Time
+) -> None:
+    key = world.one.folder.with_name("one.key")
+    with node_process(tmp_path / "store", key, world.home.keyring.owner) as node:
+        world.add("gone", node, encrypted=False, sectors=2)
+        world.put("gone", world.file(CONTENT))
+    home = replace(world.home, clock=lambda: time.now)
+    with home.holding("gone") as place, home.ledger(2) as ledger:
+        assert sample_cap(place) is None
+        finding = run_audit(ledger, place, 50, patience=30, watch=time.watch)
+        assert isinstance(events(ledger)[-1], TimedOut)
+    assert finding.outcome is Outcome.TIMEOUT
+    assert finding.reason is not None
+    assert "can't reach the node" in finding.reason
+    assert "not a failed proof" in finding.reason
+
+
+def test_an_answer_after_the_deadline_does_not_count(
+    audited: tuple[Ledger, Holding], time: Time
+) -> None:
+    question = draw(audited[1], 50, int(time.now) + 30)
+    open_on(*audited, question)
+    answer = ask(*audited, question)
+    assert isinstance(answer, Answer)
+    time.now += 31
+    assert isinstance(settle(*audited, question, answer), Silence)
+
+
+def test_a_wrong_proof_that_the_node_did_not_sign_frames_nobody(
+    audited: tuple[Ledger, Holding], time: Time
+) -> None:
+    question = draw(audited[1], 50, int(time.now) + 30)
+    open_on(*audited, question)
+    answer = ask(*audited, question)
+    assert isinstance(answer, Answer)
+    forged = Proof(question.challenge.id, answer.proof.sigma + 1, answer.proof.mu)
+    assert isinstance(settle(*audited, question, replace(answer, proof=forged)), Silence)
+    assert not isinstance(settle(*audited, question, answer), Silence)
+
+
+def test_another_node_at_the_same_place_is_not_believed(world: World, time: Time) -> None:
+    world.put("plain", world.file(CONTENT))
+    with world.home.catalogue() as catalogue:
+        catalogue._db.execute("UPDATE holdings SET url = ?", (world.two.url,))
+    home = replace(world.home, clock=lambda: time.now)
+    with home.holding("plain") as place, home.ledger(2) as ledger:
+        finding = run_audit(ledger, place, 50, patience=5, watch=time.watch)
+    assert finding.outcome is Outcome.TIMEOUT
+
+
+def test_disagreement_on_the_inventory_is_told_and_no_timeout(
+    world: World, audited: tuple[Ledger, Holding], time: Time
+) -> None:
+    record = audited[1].file("file")
+    with world.home.catalogue() as catalogue:
+        catalogue.conclude("plain", Intent(replace(record, version=record.version + 1)))
+    with pytest.raises(RefusedError, match="disagree on what is stored"):
+        run_audit(*audited, 50, patience=30, watch=time.watch)
+
+
+def test_what_the_node_took_in_a_crash_is_audited_too(
+    world: World, audited: tuple[Ledger, Holding], time: Time
+) -> None:
+    ledger, place = audited
+    with world.home.catalogue() as catalogue:
+        before = catalogue._db.execute("SELECT * FROM files").fetchall()
+    stored = world.put("plain", world.file(b"something more", "more")).file
+    with world.home.catalogue() as catalogue:  # as if we had been killed before we heard of it
+        catalogue._db.execute("DELETE FROM files WHERE name = ?", (b"more",))
+        assert catalogue._db.execute("SELECT * FROM files").fetchall() == before
+        catalogue.intend("plain", Intent(stored))
+    finding = run_audit(ledger, place, 50, patience=30, watch=time.watch)
+    assert finding.outcome is Outcome.PASSED
+    assert [file.name for file in place.catalogue.files("plain")] == ["file", "more"]
+
+
+def test_an_audit_left_open_is_expired_after_its_deadline(
+    audited: tuple[Ledger, Holding], time: Time
+) -> None:
+    ledger, place = audited
+    question = draw(place, 50, int(time.now) + 30)
+    place.catalogue.begin_audit("plain", question.row)
+    open_on(ledger, place, question)
+    time.now += 100
+    (finding,) = resume(ledger, place, time.watch)
+    assert finding.outcome is Outcome.TIMEOUT
+    assert finding.reason == "the audit was interrupted on the owner's side"
+    assert resume(ledger, place, time.watch) == []
+
+
+def test_an_audit_that_was_never_opened_is_dropped_after_its_deadline(
+    audited: tuple[Ledger, Holding], time: Time
+) -> None:
+    ledger, place = audited
+    question = draw(place, 50, int(time.now) + 30)
+    place.catalogue.begin_audit("plain", question.row)
+    time.now += 100
+    assert resume(ledger, place, time.watch) == []
+    assert not place.catalogue.audits("plain")
+
+
+def test_an_audit_that_was_settled_before_the_crash_is_not_held_again(
+    audited: tuple[Ledger, Holding], time: Time
+) -> None:
+    ledger, place = audited
+    question = draw(place, 50, int(time.now) + 30)
+    place.catalogue.begin_audit("plain", question.row)
+    open_on(ledger, place, question)
+    answer = ask(ledger, place, question)
+    assert isinstance(answer, Answer)
+    settle(ledger, place, question, answer)
+    told = len(events(ledger))
+    (finding,) = resume(ledger, place, time.watch)
+    assert finding.outcome is Outcome.PASSED
+    assert len(events(ledger)) == told

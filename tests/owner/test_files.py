@@ -1,0 +1,217 @@
+"""Files put on nodes, had back, changed and removed."""
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+from tests.owner.small_node import SEGMENT_BYTES
+from tests.owner.world import BLOCK_BYTES, World, flip
+
+from holdfast.errors import InputError, RefusedError, StorageError
+from holdfast.owner import Original, Replica, get, put, remove
+from holdfast.owner.catalogue import Intent
+from holdfast.pdp import Location
+
+CONTENT = random.Random(1).randbytes(3 * SEGMENT_BYTES + 1000)
+
+
+def had_back(world: World, holding: str, name: str = "file", *others: str) -> bytes | None:
+    """Return what `get` writes, None if something is lost."""
+    out = world.folder / "out"
+    out.unlink(missing_ok=True)
+    with world.home.holding(holding) as place:
+        elsewhere = []
+        for other in others:
+            opened = world.home.holding(other)
+            elsewhere.append(Replica(there := opened.__enter__(), there.file(name)))
+        fetched = get(Replica(place, place.file(name)), elsewhere, out)
+    assert bool(fetched.lost) != out.exists()
+    return out.read_bytes() if out.exists() else None
+
+
+@pytest.mark.parametrize("holding", ["plain", "secret"])
+@pytest.mark.parametrize("length", [0, 1, BLOCK_BYTES, 10 * BLOCK_BYTES, SEGMENT_BYTES, 10_000])
+def test_what_is_put_is_had_back(world: World, holding: str, length: int) -> None:
+    content = CONTENT[:length]
+    world.put(holding, world.file(content))
+    assert had_back(world, holding) == content
+
+
+def test_an_encrypted_holding_shows_the_node_nothing_of_the_file(world: World) -> None:
+    path = world.file(b"a secret that nobody else may read" * 500)
+    for holding, node in (("plain", world.one), ("secret", world.two)):
+        world.put(holding, path)
+        with world.home.holding(holding) as place:
+            stored = b"".join(p.read_bytes() for p in node.stored(place, "data"))
+        assert len(stored) == path.stat().st_size
+        assert (b"secret" in stored) == (holding == "plain")
+
+
+def test_an_unchanged_file_costs_nothing(world: World) -> None:
+    path = world.file(CONTENT)
+    first, second = world.put("plain", path), world.put("plain", path)
+    assert first.sent > len(CONTENT)
+    assert (second.file, second.sent) == (first.file, 0)
+
+
+@pytest.mark.parametrize("holding", ["plain", "secret"])
+def test_a_changed_file_becomes_a_new_version_in_its_place(world: World, holding: str) -> None:
+    first = world.put(holding, world.file(CONTENT)).file
+    world.put(holding, world.file(b"another", "other"))
+    second = world.put(holding, world.file(CONTENT[::-1])).file
+    assert (second.file_id, second.version) == (first.file_id, 2)
+    assert had_back(world, holding) == CONTENT[::-1]
+    with world.home.changing(holding) as place:  # which compares with the node
+        assert [file.name for file in place.catalogue.files(holding)] == ["file", "other"]
+
+
+@pytest.mark.parametrize("name", [b"\xff\xfe", b" ", b"a\nb", b"../up", "größe".encode()])
+def test_a_name_may_have_any_bytes(world: World, name: bytes) -> None:
+    called = os.fsdecode(name)
+    world.put("plain", world.file(name), called)
+    assert had_back(world, "plain", called) == name
+
+
+def test_a_removed_file_is_gone_and_may_come_again(world: World) -> None:
+    path = world.file(CONTENT)
+    first = world.put("plain", path).file
+    with world.home.changing("plain") as place:
+        remove(place, "file")
+        assert not world.one.stored(place, "data")
+        with pytest.raises(InputError, match="has no file 'file'"):
+            place.file("file")
+    second = world.put("plain", path).file
+    assert second.file_id != first.file_id
+    assert had_back(world, "plain") == CONTENT
+
+
+def test_what_was_never_there_is_not_removed(world: World) -> None:
+    with (
+        world.home.changing("plain") as place,
+        pytest.raises(InputError, match="has no file 'nothing'"),
+    ):
+        remove(place, "nothing")
+
+
+def test_bad_blocks_are_taken_from_another_replica(world: World) -> None:
+    path = world.file(CONTENT)
+    world.put("plain", path)
+    world.put("secret", path)
+    with world.home.holding("plain") as place:
+        flip(world.one.stored(place, "data")[0], 5, 700, 4095)
+        world.one.stored(place, "data")[2].unlink()
+    assert had_back(world, "plain") is None
+    assert had_back(world, "plain", "file", "secret") == CONTENT
+
+
+def test_what_is_bad_on_both_nodes_is_lost(world: World) -> None:
+    path = world.file(CONTENT)
+    for holding, node in (("plain", world.one), ("secret", world.two)):
+        world.put(holding, path)
+        with world.home.holding(holding) as place:
+            flip(node.stored(place, "data")[0], 2000)
+    out = world.folder / "out"
+    with world.home.holding("plain") as place, world.home.holding("secret") as other:
+        replica = Replica(place, place.file("file"))
+        fetched = get(replica, [Replica(other, other.file("file"))], out)
+    block = 2000 // BLOCK_BYTES
+    assert fetched.lost == ((block * BLOCK_BYTES, BLOCK_BYTES),)
+    assert not out.exists()
+
+
+def test_damaged_tags_alone_lose_nothing(world: World) -> None:
+    world.put("plain", world.file(CONTENT))
+    with world.home.holding("plain") as place:
+        for segment in world.one.stored(place, "tags"):
+            flip(segment, 200, 2000)
+    assert had_back(world, "plain") == CONTENT
+
+
+def test_a_node_that_returns_another_version_is_not_believed(world: World) -> None:
+    path = world.file(CONTENT)
+    world.put("plain", path)
+    with world.home.holding("plain") as place:
+        old = [segment.read_bytes() for segment in world.one.stored(place, "data")]
+    world.put("plain", world.file(CONTENT[::-1]))
+    with world.home.holding("plain") as place:
+        for segment, content in zip(world.one.stored(place, "data"), old, strict=True):
+            segment.write_bytes(content)
+    assert had_back(world, "plain") is None
+
+
+def test_a_file_that_changes_meanwhile_goes_out_under_no_version(world: World) -> None:
+    path = world.file(CONTENT)
+    original = Original.of(Location(str(path)), SEGMENT_BYTES)
+    path.write_bytes(CONTENT[::-1])
+    with (
+        world.home.changing("secret") as place,
+        pytest.raises(StorageError, match="changed while it was being put"),
+    ):
+        put(place, "file", original, processes=1)
+    assert world.put("secret", path).file.version == 1
+    with world.home.holding("secret") as place:
+        bound = place.journal.path.read_text().splitlines()
+    assert len(bound) == 2, "the tags of what it was for a moment have a name of their own"
+    assert len({line.split()[0] for line in bound}) == 2
+    assert had_back(world, "secret") == CONTENT[::-1]
+
+
+def test_a_segment_that_changes_after_tagging_is_never_sent(world: World) -> None:
+    path = world.file(CONTENT)
+    status = path.stat()
+    original = Original.of(Location(str(path)), SEGMENT_BYTES)
+    path.write_bytes(CONTENT[:-1] + b"?")
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))  # so that nobody sees it
+    with (
+        world.home.changing("plain") as place,
+        pytest.raises(StorageError, match="changed while it was being put"),
+    ):
+        put(place, "file", original, processes=1)
+    with world.home.changing("plain") as place:
+        assert not place.catalogue.intents("plain")
+        assert not world.one.stored(place, "data")
+
+
+def test_a_home_that_disagrees_with_its_node_changes_nothing(world: World) -> None:
+    kept = world.put("plain", world.file(CONTENT)).file
+    with world.home.catalogue() as catalogue:
+        catalogue.conclude("plain", Intent(kept, removes=True))
+    with pytest.raises(RefusedError, match="disagree on what is stored"):
+        world.put("plain", world.file(b"another", "other"))
+
+
+def test_an_unfinished_put_is_given_up_for_other_content(world: World) -> None:
+    path = world.file(CONTENT)
+    original = Original.of(Location(str(path)), SEGMENT_BYTES)
+
+    def interrupt(done: int) -> None:
+        if done > original.content.length + 3 * SEGMENT_BYTES:
+            raise KeyboardInterrupt
+
+    with world.home.changing("plain") as place, pytest.raises(KeyboardInterrupt):
+        put(place, "file", original, processes=1, progress=interrupt)
+    with world.home.changing("plain") as place:
+        (intent,) = place.catalogue.intents("plain")
+        assert world.one.stored(place, "data"), "some of it had arrived"
+    stored = world.put("plain", world.file(CONTENT[::-1])).file
+    assert (stored.file_id, stored.version) == (intent.file.file_id, 2)
+    with world.home.changing("plain") as place:
+        segments = world.one.stored(place, "data")
+        assert b"".join(map(Path.read_bytes, segments)) == CONTENT[::-1]
+
+
+def test_an_unfinished_put_is_given_up_by_removing_it(world: World) -> None:
+    path = world.file(CONTENT)
+    original = Original.of(Location(str(path)), SEGMENT_BYTES)
+
+    def interrupt(done: int) -> None:
+        if done > original.content.length:
+            raise KeyboardInterrupt
+
+    with world.home.changing("plain") as place, pytest.raises(KeyboardInterrupt):
+        put(place, "file", original, processes=1, progress=interrupt)
+    with world.home.changing("plain") as place:
+        remove(place, "file")
+        assert not place.catalogue.intents("plain")
+        assert not world.one.stored(place, "tags")

@@ -1,0 +1,121 @@
+"""What kill -9 leaves behind, whenever it comes: nothing lost, doubled or half written."""
+
+import random
+from collections import Counter
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import pytest
+from tests.owner.small_node import SEGMENT_BYTES
+from tests.owner.world import World, killed_at, lines_of
+
+import holdfast
+from holdfast.errors import InputError
+from holdfast.ledger.interface import Opened, Passed
+from holdfast.owner import Outcome, remove, resume, run_audit
+
+SOURCE = Path(holdfast.__file__).parent
+CONTENT = random.Random(1).randbytes(2 * SEGMENT_BYTES + 100)
+pytestmark = pytest.mark.slow
+
+MOMENTS = 24  # at which each command is killed, evenly over all its lines
+
+
+def assert_agreement(world: World, holding: str, versions: dict[str, int]) -> None:
+    """Check that home and node agree on these files, and that nothing else is left anywhere."""
+    with world.home.changing(holding) as place:
+        files = place.catalogue.files(holding)
+        assert {file.name: file.version for file in files} == versions
+        assert not place.catalogue.intents(holding)
+        assert not list((place.folder / "tags").iterdir())
+        uploads = {segment.parent for segment in world.two.stored(place, "tags")}
+        assert len(uploads) == len(files)
+
+
+def test_a_killed_put_goes_on_where_it_stopped(world: World) -> None:
+    path = world.file(CONTENT)
+    lines = lines_of(SOURCE, lambda: world.put("secret", path, "measured"))
+    versions = {"measured": 1}
+    for moment in range(1, MOMENTS + 1):
+        name = f"file {moment}"
+        line = lines * moment // MOMENTS
+        killed_at(line, SOURCE, partial(world.put, "secret", path, name))
+        world.put("secret", path, name)
+        versions[name] = 1
+    assert_agreement(world, "secret", versions)
+
+
+def test_a_put_killed_before_other_content_spends_a_version_at_most(world: World) -> None:
+    old, new = world.file(CONTENT, "old"), world.file(CONTENT[::-1], "new")
+    lines = lines_of(SOURCE, lambda: world.put("secret", old, "measured"))
+    for moment in range(1, MOMENTS + 1):
+        name = f"file {moment}"
+        line = lines * moment // MOMENTS
+        killed_at(line, SOURCE, partial(world.put, "secret", old, name))
+        stored = world.put("secret", new, name).file
+        assert stored.version <= 2
+    with world.home.changing("secret") as place:
+        versions = {file.name: file.version for file in place.catalogue.files("secret")}
+        bound = [line.split()[:2] for line in place.journal.path.read_text().splitlines()]
+    assert {1, 2} <= set(versions.values()), "it was killed before and after the intent"
+    assert len({tuple(name) for name in bound}) == len(bound), "no version was tagged twice"
+    assert_agreement(world, "secret", versions)
+
+
+def test_a_killed_removal_is_done_or_not_begun(world: World) -> None:
+    path = world.file(b"something small")
+
+    def remove_it(name: str) -> None:
+        with world.home.changing("secret") as place:
+            remove(place, name)
+
+    world.put("secret", path, "measured")
+    lines = lines_of(SOURCE, lambda: remove_it("measured"))
+    left = 0
+    for moment in range(1, MOMENTS + 1):
+        name = f"file {moment}"
+        world.put("secret", path, name)
+        killed_at(lines * moment // MOMENTS, SOURCE, partial(remove_it, name))
+        with world.home.changing("secret") as place:
+            if place.catalogue.file("secret", name):
+                remove(place, name)
+                left += 1
+    assert 0 < left < MOMENTS, "it was killed before and after the removal"
+    assert_agreement(world, "secret", {})
+
+
+def test_a_killed_audit_is_brought_to_one_verdict(world: World) -> None:
+    world.put("plain", world.file(CONTENT))
+
+    def audit() -> None:
+        with world.home.holding("plain") as place, world.home.ledger(2) as ledger:
+            run_audit(ledger, place, 20, patience=60)
+
+    lines = lines_of(SOURCE, audit)
+    for moment in range(1, MOMENTS + 1):
+        killed_at(lines * moment // MOMENTS, SOURCE, audit)
+        with world.home.holding("plain") as place, world.home.ledger(2) as ledger:
+            assert all(found.outcome is Outcome.PASSED for found in resume(ledger, place))
+            assert not place.catalogue.audits("plain")
+    with world.home.ledger(2) as ledger:
+        events = [event for receipt in ledger.receipts() for event in receipt.events]
+    opened = [event.challenge for event in events if isinstance(event, Opened)]
+    passed = [event.challenge for event in events if isinstance(event, Passed)]
+    assert Counter(opened) == Counter(passed)
+    assert set(Counter(opened).values()) == {1}
+
+
+def test_a_killed_registration_is_found_again(world: World) -> None:
+    def add(name: str) -> None:
+        world.add(name, world.one, encrypted=False, sectors=2)
+
+    lines = lines_of(SOURCE, lambda: add("measured"))
+    for moment in range(1, MOMENTS // 2 + 1):
+        name = f"holding-{moment}"
+        killed_at(2 * lines * moment // MOMENTS, SOURCE, partial(add, name))
+        with suppress(InputError):  # it was killed after all was done
+            add(name)
+    with world.home.catalogue() as catalogue:
+        numbers = {r.number for r in catalogue.holdings() if r.sectors == 2}
+    assert numbers == set(range(len(numbers))), "each is registered once"

@@ -1,0 +1,158 @@
+"""Damage found and mended, whatever it hit, from whoever has the same content."""
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from tests.owner.small_node import SAMPLE_CAP, SEGMENT_BYTES
+from tests.owner.world import BLOCK_BYTES, World, flip
+
+from holdfast.errors import RefusedError
+from holdfast.owner import Damaged, Holding, LocalCopy, Replica, find_damage, mend
+from holdfast.pdp import Location
+from holdfast.pdp.readers import Range
+from holdfast.pdp.tagfile import HEADER_BYTES, PAGE_BYTES
+
+CONTENT = random.Random(1).randbytes(5 * SEGMENT_BYTES + 77)
+HOLDINGS = ("plain", "secret")
+
+
+@pytest.fixture(autouse=True)
+def _small_spans(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Halve spans of small files a few times before they are looked at."""
+    monkeypatch.setattr("holdfast.owner.repair.GRAIN_BLOCKS", 16)
+
+
+@pytest.fixture
+def path(world: World) -> Path:
+    """Return a file that both holdings have, between others."""
+    for name in ("before", "file", "after"):
+        content = CONTENT if name == "file" else name.encode() * 100
+        path = world.file(content, name)
+        for holding in HOLDINGS:
+            world.put(holding, path)
+    return world.folder / "file"
+
+
+def segments(world: World, place: Holding, part: str) -> list[Path]:
+    """Return the segments of the large file alone."""
+    node = world.one if place.name == "plain" else world.two
+    folders = {segment.parent for segment in node.stored(place, part)}
+    (largest,) = [folder for folder in folders if (folder / "data.00000004").exists()]
+    return sorted(largest.glob(f"{part}.*"))
+
+
+def copy_in(other: Holding) -> Replica:
+    return Replica(other, other.file("file"))
+
+
+def blocks_of(damage: list[Damaged]) -> dict[str, list[int]]:
+    return {damaged.replica.file.name: damaged.blocks for damaged in damage}
+
+
+@pytest.mark.usefixtures("path")
+def test_a_sound_holding_has_no_damage(world: World) -> None:
+    with world.home.holding("plain") as place:
+        assert place.inventory.blocks > 2 * SAMPLE_CAP, "the node's cap cuts the spans"
+        assert find_damage(place) == []
+
+
+@pytest.mark.usefixtures("path")
+@pytest.mark.parametrize(("holding", "other"), [HOLDINGS, HOLDINGS[::-1]])
+def test_damaged_blocks_are_put_back_from_the_other_replica(
+    world: World, holding: str, other: str
+) -> None:
+    with world.home.changing(holding) as place, world.home.holding(other) as elsewhere:
+        data = segments(world, place, "data")
+        before = [segment.read_bytes() for segment in data]
+        flip(data[0], 0, 1, 3000)
+        flip(data[-1], 76)
+        (damaged,) = find_damage(place)
+        size = damaged.replica.block_bytes
+        last = (len(CONTENT) - 1) // size
+        assert blocks_of([damaged]) == {"file": [0, 3000 // size, last]}
+        assert mend(damaged, [copy_in(elsewhere)]) == []
+        assert [segment.read_bytes() for segment in data] == before
+        assert find_damage(place) == []
+
+
+def test_damaged_blocks_are_put_back_from_the_owners_copy(world: World, path: Path) -> None:
+    with world.home.changing("secret") as place:
+        flip(segments(world, place, "data")[2], 5)
+        (damaged,) = find_damage(place)
+        assert mend(damaged, [LocalCopy(Location(str(path)))]) == []
+        assert find_damage(place) == []
+
+
+@pytest.mark.usefixtures("path")
+@pytest.mark.parametrize("part", ["data", "tags"])
+def test_a_lost_segment_is_put_back(world: World, part: str) -> None:
+    with world.home.changing("plain") as place, world.home.holding("secret") as elsewhere:
+        lost = segments(world, place, part)[1]
+        before = lost.read_bytes()
+        lost.unlink()
+        (damaged,) = find_damage(place)
+        assert mend(damaged, [copy_in(elsewhere)]) == []
+        assert lost.read_bytes() == before
+        assert find_damage(place) == []
+
+
+@pytest.mark.usefixtures("path")
+@pytest.mark.parametrize(
+    "offset",
+    [
+        pytest.param(20, id="header"),
+        pytest.param(HEADER_BYTES + 3 * PAGE_BYTES + 40, id="tag"),
+        pytest.param(HEADER_BYTES + 4 * PAGE_BYTES - 1, id="checksum"),
+    ],
+)
+def test_damaged_tags_are_put_back(world: World, offset: int) -> None:
+    with world.home.changing("plain") as place, world.home.holding("secret") as elsewhere:
+        tags = segments(world, place, "tags")[0]
+        before = tags.read_bytes()
+        flip(tags, offset)
+        (damaged,) = find_damage(place)
+        assert len(damaged.blocks) <= 8
+        assert mend(damaged, [copy_in(elsewhere)]) == []
+        assert tags.read_bytes() == before
+        assert find_damage(place) == []
+
+
+@pytest.mark.usefixtures("path")
+def test_a_block_that_nobody_has_is_lost_and_the_others_are_not(world: World) -> None:
+    with world.home.changing("plain") as place, world.home.holding("secret") as elsewhere:
+        flip(segments(world, place, "data")[0], 10, 4000)
+        flip(segments(world, elsewhere, "data")[0], 11)
+        (damaged,) = find_damage(place)
+        assert mend(damaged, [copy_in(elsewhere)]) == [0]
+        assert blocks_of(find_damage(place)) == {"file": [0]}
+
+
+class Liar:
+    """A copy of other content than was tagged."""
+
+    def read(self, ranges: Sequence[Range]) -> Sequence[bytes | None]:
+        return [bytes(length) for _, length in ranges]
+
+
+@pytest.mark.usefixtures("path")
+def test_no_tag_is_made_for_content_that_was_never_tagged(world: World) -> None:
+    with world.home.changing("plain") as place:
+        tags = segments(world, place, "tags")
+        flip(segments(world, place, "data")[1], 500)
+        before = [segment.read_bytes() for segment in tags]
+        (damaged,) = find_damage(place)
+        with pytest.raises(RefusedError, match="other content than was tagged"):
+            mend(damaged, [Liar()])
+        assert [segment.read_bytes() for segment in tags] == before
+
+
+@pytest.mark.usefixtures("path")
+def test_damage_in_several_files_is_told_apart(world: World) -> None:
+    with world.home.changing("plain") as place:
+        for segment in world.one.stored(place, "data"):
+            flip(segment, 0)
+        found = blocks_of(find_damage(place))
+        firsts = [number * SEGMENT_BYTES // BLOCK_BYTES for number in range(6)]
+        assert found == {"before": [0], "file": firsts, "after": [0]}

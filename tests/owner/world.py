@@ -1,0 +1,148 @@
+"""An owner's home and two real nodes, each in its own process, with ways to harm what they keep."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, NoReturn
+
+from tests.owner.small_node import SEGMENT_BYTES
+
+from holdfast.node.identity import NodeKey, write_node_key
+from holdfast.owner import Holding, Home, Original, Put, add_holding, put
+from holdfast.pdp import Location
+from holdfast.pdp.sealing import ScryptCost
+
+if TYPE_CHECKING:
+    from _typeshed import TraceFunction
+
+PASSPHRASE = b"a passphrase of the tests"
+QUICK = ScryptCost(n=16)
+SECTORS = 2
+BLOCK_BYTES = 31 * SECTORS
+
+
+@dataclass(frozen=True)
+class RunningNode:
+    folder: Path
+    url: str
+    address: bytes
+    process: subprocess.Popen[str]
+
+    def stored(self, holding: Holding, part: str) -> list[Path]:
+        """Return the segments of what the node keeps for a holding of one file."""
+        return sorted(
+            (self.folder / holding.owner.hex()).glob(f"{holding.key_id.hex()}/*/{part}.*")
+        )
+
+
+@contextmanager
+def node_process(folder: Path, key: Path, owner: bytes) -> Iterator[RunningNode]:
+    script = Path(__file__).with_name("small_node.py")
+    command = [sys.executable, *map(str, (script, folder, key)), PASSPHRASE.decode(), owner.hex()]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            told = json.loads(process.stdout.readline())
+            yield RunningNode(folder, told["url"], bytes.fromhex(told["address"]), process)
+        finally:
+            process.kill()
+
+
+def new_node_key(path: Path) -> NodeKey:
+    key = NodeKey.generate()
+    write_node_key(path, key, PASSPHRASE, QUICK)
+    return key
+
+
+@dataclass(frozen=True)
+class World:
+    """A fresh home whose owner both nodes know, with a holding on each."""
+
+    home: Home
+    one: RunningNode
+    two: RunningNode
+    folder: Path
+
+    def file(self, content: bytes, name: str = "file") -> Path:
+        path = self.folder / name
+        path.write_bytes(content)
+        return path
+
+    def put(self, holding: str, path: Path, name: str | None = None) -> Put:
+        original = Original.of(Location(str(path)), SEGMENT_BYTES)
+        with self.home.changing(holding) as place:
+            return put(place, name or path.name, original, processes=1)
+
+    def add(self, name: str, node: RunningNode, *, encrypted: bool, sectors: int) -> None:
+        add_holding(self.home, name, node.url, sectors=sectors, encrypted=encrypted)
+
+
+def flip(path: Path, *offsets: int) -> None:
+    """Change these bytes of a file."""
+    content = bytearray(path.read_bytes())
+    for offset in offsets:
+        content[offset] ^= 1
+    path.write_bytes(content)
+
+
+def lines_of(folder: Path, act: Callable[[], object]) -> int:
+    """Do something in another process; return how many lines of the files in the folder it ran."""
+    ours, theirs = os.pipe()
+    child = os.fork()
+    if child == 0:
+        count = 0
+
+        def run() -> None:
+            nonlocal count
+            count += 1
+
+        _traced(folder, run, act, lambda: os.write(theirs, str(count).encode()))
+    os.close(theirs)
+    assert os.waitpid(child, 0)[1] == 0
+    with os.fdopen(ours) as told:
+        return int(told.read())
+
+
+def killed_at(line: int, folder: Path, act: Callable[[], object]) -> None:
+    """Do something in another process, which is killed after that many lines."""
+    child = os.fork()
+    if child == 0:
+        left = line
+
+        def run() -> None:
+            nonlocal left
+            left -= 1
+            if left <= 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        _traced(folder, run, act, lambda: None)
+    status = os.waitpid(child, 0)[1]
+    assert status == 0 or os.WTERMSIG(status) == signal.SIGKILL
+
+
+def _traced(
+    folder: Path, run: Callable[[], None], act: Callable[[], object], end: Callable[[], object]
+) -> NoReturn:
+    def trace(frame: FrameType, event: str, _argument: object) -> "TraceFunction | None":
+        if not frame.f_code.co_filename.startswith(str(folder)):
+            return None
+        if event == "line":
+            run()
+        return trace
+
+    code = 1
+    try:
+        sys.settrace(trace)
+        act()
+        sys.settrace(None)
+        end()
+        code = 0
+    finally:
+        os._exit(code)
