@@ -265,6 +265,7 @@ BAD = {
     "no certificate": (f"{SERVE} --certificate a.pem --private-key a.pem", "can't use a.pem"),
     "no host": (f"{SERVE} --host 256.0.0.1", "can't listen on 256.0.0.1"),
     "no such storage": (SERVE.replace("store store", "store nowhere://x"), "can't use nowhere"),
+    "no folder of files in place": (f"{SERVE} --data nowhere", "can't read nowhere"),
     "a file as store": (SERVE.replace("store store", "store owner.key"), "owner.key"),
 }
 
