@@ -21,7 +21,7 @@ from holdfast.ledger.local import LocalLedger
 from holdfast.model.action import GRID
 from holdfast.model.detection import gas
 from holdfast.model.scenario import Scenario
-from holdfast.node.wire import AnswerTo
+from holdfast.node.answers import AnswerTo
 from holdfast.pdp import (
     Challenge,
     FileEntry,

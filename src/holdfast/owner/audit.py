@@ -27,7 +27,8 @@ from holdfast.ledger.interface import (
     challenge_name,
     holding_id,
 )
-from holdfast.node.wire import AnswerTo, Code, NodeRefusedError
+from holdfast.node.answers import AnswerTo
+from holdfast.node.wire import Code, NodeRefusedError
 from holdfast.owner.catalogue import OpenAudit
 from holdfast.owner.holding import Holding
 from holdfast.pdp import (
