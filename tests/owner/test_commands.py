@@ -1,6 +1,5 @@
 """The owner's commands on real nodes: what they print, and with which code they leave."""
 
-import os
 import random
 import signal
 import time
@@ -240,7 +239,10 @@ def test_an_audit_of_a_node_that_is_away_times_out(
 
 
 @pytest.mark.slow
-def test_a_put_that_is_killed_between_two_nodes_goes_on(world: World, desk: Workplace) -> None:
+@pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGINT])
+def test_a_put_that_is_stopped_between_two_nodes_goes_on(
+    world: World, desk: Workplace, stop: signal.Signals
+) -> None:
     world.file(random.Random(2).randbytes(1 << 20), "large")
     process = Shell(world.folder).start("put", "large", passphrase=PASSPHRASE.decode())
     deadline = time.monotonic() + 60
@@ -248,8 +250,12 @@ def test_a_put_that_is_killed_between_two_nodes_goes_on(world: World, desk: Work
         while len(world.one.stored(place, "data")) < 20:
             assert process.poll() is None
             assert time.monotonic() < deadline
-    os.kill(process.pid, signal.SIGKILL)
-    assert end(process).code == -signal.SIGKILL
+    process.send_signal(stop)
+    stopped = {
+        signal.SIGKILL: Finished(-signal.SIGKILL, "", ""),
+        signal.SIGINT: Finished(130, "", "holdfast: interrupted\n"),
+    }
+    assert end(process) == stopped[stop]
     unfinished = must(desk, "holding", "list").stdout
     assert "large: on its way, put it again to go on" in unfinished
     sent = [file["sent"] for file in must(desk, "put", "large", "--json").data["files"]]
