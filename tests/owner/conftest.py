@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.cli.conftest import Workplace
 from tests.owner.world import (
     PASSPHRASE,
     QUICK,
@@ -16,6 +17,7 @@ from tests.owner.world import (
     node_process,
 )
 
+from holdfast.cli.terminal import PASSPHRASE_VARIABLE
 from holdfast.owner import Home
 
 
@@ -49,3 +51,14 @@ def world(site: Site, tmp_path: Path) -> World:
     world.add("plain", site.one, encrypted=False, sectors=SECTORS)
     world.add("secret", site.two, encrypted=True, sectors=3)
     return world
+
+
+@pytest.fixture
+def desk(
+    world: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Workplace:
+    """Return a place to run commands at, with the world's home as the owner's."""
+    monkeypatch.chdir(world.folder)
+    monkeypatch.setenv(PASSPHRASE_VARIABLE, PASSPHRASE.decode())
+    monkeypatch.setenv("HOLDFAST_HOME", str(world.home.folder))
+    return Workplace(world.folder, capsys)

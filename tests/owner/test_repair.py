@@ -119,6 +119,19 @@ def test_damaged_tags_are_put_back(world: World, offset: int) -> None:
         assert find_damage(place) == []
 
 
+def test_the_tag_of_an_empty_last_block_is_put_back(world: World) -> None:
+    path = world.file(CONTENT[: 10 * BLOCK_BYTES])
+    world.put("plain", path)
+    with world.home.changing("plain") as place:
+        (tags,) = world.one.stored(place, "tags")
+        before = tags.read_bytes()
+        flip(tags, len(before) - 10)
+        (damaged,) = find_damage(place)
+        assert 10 in damaged.blocks
+        assert mend(damaged, [LocalCopy(Location(str(path)))]) == []
+        assert tags.read_bytes() == before
+
+
 @pytest.mark.usefixtures("path")
 def test_a_block_that_nobody_has_is_lost_and_the_others_are_not(world: World) -> None:
     with world.home.changing("plain") as place, world.home.holding("secret") as elsewhere:

@@ -25,11 +25,11 @@ holding = typer.Typer(no_args_is_help=True, help="Holdings: all files on one nod
 
 
 def open_home(folder: Path, passphrase_file: Path | None) -> "Home":
-    from holdfast.owner import Home, catalogue_in  # noqa: PLC0415
+    from holdfast.owner import Home, check_home  # noqa: PLC0415
 
     folder = folder.expanduser()
-    with catalogue_in(folder):  # or there is no home, which is better said before the prompt
-        return Home.open(folder, terminal.passphrase(passphrase_file))
+    check_home(folder)  # before the prompt
+    return Home.open(folder, terminal.passphrase(passphrase_file))
 
 
 def chosen(home: "Home", names: list[str]) -> list["HoldingRecord"]:

@@ -6,7 +6,7 @@ from holdfast.owner.content import Original
 from holdfast.owner.download import Fetched, get
 from holdfast.owner.enrolment import add_holding
 from holdfast.owner.holding import Holding
-from holdfast.owner.home import Home, catalogue_in, check_new
+from holdfast.owner.home import Home, catalogue_in, check_home, check_new
 from holdfast.owner.removal import remove
 from holdfast.owner.repair import Copy, Damaged, LocalCopy, find_damage, mend
 from holdfast.owner.replica import Replica
@@ -30,6 +30,7 @@ __all__ = [
     "Replica",
     "add_holding",
     "catalogue_in",
+    "check_home",
     "check_new",
     "find_damage",
     "get",

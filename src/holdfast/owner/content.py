@@ -85,7 +85,8 @@ class Original:
 
     @classmethod
     def of(cls, source: Location, segment_bytes: int = SEGMENT_BYTES) -> Self:
-        state = _state(source)
+        with source.open():  # or it can't be read, which is said better than by its state
+            state = _state(source)
         return cls(source, measure(source, segment_bytes), state)
 
     def check(self) -> None:

@@ -22,8 +22,8 @@ from holdfast.pdp.localisation import Span
 from holdfast.pdp.readers import Range
 from holdfast.pdp.tagfile import PAGE_TAGS, encode_pages
 
-SPAN_BLOCKS = 1 << 16  # asked for at first: 32 MiB at 16 sectors a block
-GRAIN_BLOCKS = 1 << 11  # looked at instead of halved: a megabyte is there as soon as a proof
+SPAN_BLOCKS = 1 << 14  # asked for at first: 8 MiB at 16 sectors a block
+GRAIN_BLOCKS = 1 << 12  # looked at instead of halved: 2 MiB are there as soon as proofs
 
 
 class Copy(Protocol):

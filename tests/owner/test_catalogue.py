@@ -1,0 +1,102 @@
+"""The catalogue: names of any bytes, and an inventory that is always the node's."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.errors import InputError, StorageError
+from holdfast.owner.catalogue import Catalogue, FileRecord, HoldingRecord, Intent, OpenAudit
+from holdfast.pdp import Inventory
+
+HOLDING = HoldingRecord("attic", "http://node", b"\1" * 20, None, b"\2" * 16, 2, encrypted=True)
+KEY_ID = b"\3" * 32
+
+
+@contextmanager
+def fresh() -> Iterator[Catalogue]:
+    with TemporaryDirectory() as folder:
+        catalogue = Catalogue(Path(folder) / "catalogue.db")
+        yield catalogue
+        catalogue.close()
+
+
+def record(name: str, version: int = 1, length: int = 100) -> FileRecord:
+    return FileRecord(name, os.fsencode(name)[:16].ljust(16, b"\0"), version, length, b"\4" * 32)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.binary(min_size=1, max_size=50))
+def test_a_name_of_any_bytes_is_found_again(name: bytes) -> None:
+    with fresh() as catalogue:
+        file = record(os.fsdecode(name))
+        intent = Intent(file, upload=b"\5" * 32)
+        catalogue.intend("attic", intent)
+        assert catalogue.intents("attic") == [intent]
+        catalogue.conclude("attic", intent)
+        assert catalogue.file("attic", os.fsdecode(name)) == file
+        assert catalogue.files("cellar") == []
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from("abcd"), st.booleans()), max_size=12))
+def test_the_inventory_is_what_the_steps_make_of_it(steps: list[tuple[str, bool]]) -> None:
+    """The node applies the same steps to its own inventory: the two must never differ."""
+    with fresh() as catalogue:
+        inventory = Inventory(KEY_ID, 2)
+        for number, (name, removes) in enumerate(steps, start=1):
+            held = catalogue.file("attic", name)
+            if removes and held is None:
+                continue
+            intent = Intent(held if removes and held else record(name, number), removes)
+            inventory = intent.after(inventory)
+            catalogue.intend("attic", intent)
+            catalogue.conclude("attic", intent)
+            catalogue.conclude("attic", intent)  # as two commands may that find it done
+            assert catalogue.inventory("attic", KEY_ID, 2) == inventory
+            assert catalogue.intents("attic") == []
+
+
+def test_what_is_concluded_late_does_not_undo_what_came_after() -> None:
+    with fresh() as catalogue:
+        first, second = Intent(record("file", 1)), Intent(record("file", 2))
+        catalogue.conclude("attic", first)
+        catalogue.intend("attic", second)
+        catalogue.conclude("attic", first)
+        assert catalogue.intents("attic") == [second]
+        catalogue.conclude("attic", second)
+        catalogue.conclude("attic", first)
+        assert catalogue.file("attic", "file") == second.file
+
+
+def test_a_holding_is_found_by_its_name() -> None:
+    with fresh() as catalogue:
+        catalogue.add_holding(HOLDING)
+        catalogue.add_holding(HOLDING)
+        assert catalogue.holdings() == [HOLDING]
+        catalogue.number_holding("attic", 7)
+        assert catalogue.holding("attic").number == 7
+        with pytest.raises(InputError, match="there is no holding 'cellar'"):
+            catalogue.holding("cellar")
+
+
+def test_an_audit_is_open_until_its_end_and_the_last_block_is_kept() -> None:
+    with fresh() as catalogue:
+        catalogue.add_holding(HOLDING)
+        audit = OpenAudit(b"challenge", b"target", 100)
+        catalogue.begin_audit("attic", audit)
+        assert catalogue.audits("attic") == [audit]
+        for block in (5, None, 3):
+            catalogue.end_audit("attic", audit, block)
+        assert (catalogue.audits("attic"), catalogue.holding("attic").block) == ([], 5)
+
+
+def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "catalogue.db").write_bytes(b"something else" * 100)
+    with pytest.raises(StorageError, match="can't be used as a catalogue"):
+        Catalogue(tmp_path / "catalogue.db")

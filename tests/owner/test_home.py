@@ -1,0 +1,98 @@
+"""The owner's home: one sealed secret, from which all others come, and its settings."""
+
+import stat
+from pathlib import Path
+
+import pytest
+from tests.owner.world import PASSPHRASE, QUICK
+
+from holdfast.errors import InputError, PassphraseError
+from holdfast.node.identity import named_owner
+from holdfast.owner import Home, add_holding
+from holdfast.owner.keyring import Keyring
+from holdfast.owner.settings import EvmSettings, Settings, read_settings
+
+SALTS = (b"\1" * 16, b"\2" * 16)
+CONTRACT = "0x" + "ab" * 20
+
+
+def test_a_home_opens_with_its_passphrase_only(tmp_path: Path) -> None:
+    made = Home.create(tmp_path / "home", PASSPHRASE, QUICK)
+    assert Home.open(tmp_path / "home", PASSPHRASE) == made
+    with pytest.raises(PassphraseError, match="does not open"):
+        Home.open(tmp_path / "home", b"another")
+
+
+def test_a_home_is_its_owners_alone(tmp_path: Path) -> None:
+    made = Home.create(tmp_path / "home", PASSPHRASE, QUICK)
+    assert stat.S_IMODE(made.folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE((made.folder / "owner.key").stat().st_mode) == 0o600
+    assert made.keyring.root not in (made.folder / "owner.key").read_bytes()
+    assert named_owner(str(made.folder / "owner.pub")) == made.keyring.owner
+
+
+def test_a_home_is_never_replaced(tmp_path: Path) -> None:
+    Home.create(tmp_path, PASSPHRASE, QUICK)
+    before = (tmp_path / "owner.key").read_bytes()
+    with pytest.raises(InputError, match="is an owner's home already"):
+        Home.create(tmp_path, PASSPHRASE, QUICK)
+    assert (tmp_path / "owner.key").read_bytes() == before
+
+
+def test_no_two_secrets_are_alike() -> None:
+    keyring = Keyring.generate()
+    secrets = [keyring.root, keyring.request_key.secret]
+    for salt in SALTS:
+        secrets += [keyring.audit_key(salt, 2).master, keyring.cipher_secret(salt)]
+    assert len(set(secrets)) == 6
+    assert keyring.audit_key(SALTS[0], 2) == Keyring(keyring.root).audit_key(SALTS[0], 2)
+
+
+def test_a_keyring_shows_nothing_of_its_secret() -> None:
+    keyring = Keyring.generate()
+    assert keyring.root.hex() not in repr(keyring)
+    assert repr(keyring.root) not in repr(keyring)
+
+
+def write(home: Path, text: str) -> Path:
+    (home / "holdfast.toml").write_text(text)
+    return home
+
+
+def test_without_settings_the_local_ledger_serves(tmp_path: Path) -> None:
+    assert read_settings(tmp_path) == Settings()
+    assert read_settings(write(tmp_path, '[ledger]\nkind = "local"\n')) == Settings()
+
+
+def test_a_chain_is_named_with_its_contract_and_account(tmp_path: Path) -> None:
+    text = f'[ledger]\nkind = "evm"\nurl = "http://chain"\ncontract = "{CONTRACT}"\n'
+    evm = read_settings(write(tmp_path, text + 'keystore = "account.json"\n')).evm
+    contract = bytes.fromhex("ab" * 20)
+    assert evm == EvmSettings("http://chain", contract, tmp_path / "account.json", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("ledger", "is not TOML"),
+        ("ledger = 5", "is a table of texts"),
+        ("[ledger]\nkind = 5", "is a table of texts"),
+        ('[ledger]\nkind = "paper"', "local or evm, not 'paper'"),
+        ("[other]", "unknown table or key 'other'"),
+        ('[ledger]\nurl = "x"', "unknown key 'url'"),
+        ('[ledger]\nkind = "evm"\nurl = "x"', "needs the key 'contract'"),
+        ('[ledger]\nkind = "evm"\nurl = "x"\ncontract = "zz"\nkeystore = "k"', "hexadecimal"),
+        ('[ledger]\nkind = "evm"\nurl = "x"\ncontract = "12"\nkeystore = "k"', "20 bytes"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(tmp_path: Path, text: str, reason: str) -> None:
+    with pytest.raises(InputError, match=reason):
+        read_settings(write(tmp_path, text))
+
+
+def test_a_holding_is_not_made_where_nobody_listens(tmp_path: Path) -> None:
+    home = Home.create(tmp_path, PASSPHRASE, QUICK)
+    with pytest.raises(Exception, match="can't reach the node"):
+        add_holding(home, "attic", "http://127.0.0.1:1", sectors=2, encrypted=False)
+    with home.catalogue() as catalogue:
+        assert catalogue.holdings() == []
