@@ -129,6 +129,19 @@ def test_a_log_under_another_key_than_the_pinned_is_found() -> None:
     assert {Fault.KEY, Fault.MALFORMED, Fault.MISSING} == faults(report)
 
 
+@pytest.mark.parametrize("number", range(3))
+def test_a_head_left_out_is_found(number: int) -> None:
+    record = sample()
+    del record.notes[number]
+    assert found(checked(record), f"checkpoint {number + 1}", "left out")
+
+
+def test_two_histories_that_begin_anew_are_found() -> None:
+    record = sample()
+    record.notes.append(record.head().sign(SIGNER))
+    assert found(checked(record), "the log", "more than one head")
+
+
 def test_two_signed_heads_of_one_size_are_a_finding_of_their_own() -> None:
     record = sample()
     record.notes.insert(1, Checkpoint(SIGNER.name, 4, bytes(32)).sign(SIGNER))
@@ -158,7 +171,9 @@ def test_an_altered_anchor_is_found() -> None:
 def test_an_anchor_of_another_root_is_found() -> None:
     record = sample()
     line = Anchor(LEDGER, b"\x44" * 32, 17).encode()
-    record.notes[2] = Checkpoint(SIGNER.name, 8, bytes(32), (line,)).sign(SIGNER)
+    wrong = Checkpoint(SIGNER.name, 8, bytes(32), (line,)).following(record.notes[1])
+    record.notes[2:] = [wrong.sign(SIGNER)]
+    record.sign()
     assert faults(checked(record)) == {Fault.FORK, Fault.ROOT}
 
 
@@ -243,7 +258,10 @@ def test_a_pass_with_a_second_text_of_the_same_values_is_found() -> None:
     for more in ((0, 0, 0), (Q, 0, 0), (0, Q, 0), (0, 0, Q)):
         values = [value + extra for value, extra in zip((sigma, *mu), more, strict=True)]
         proof = Proof(audit.challenge.id, values[0], tuple(values[1:]))
-        report = lied(PASSED, audit_with(proof=check.digest(proof), target=target), proof)
+        lie = replace(audit, proof=check.digest(proof), target=target)
+        opening = replace(lie.opening, name=lie.name_on_ledger)
+        changes = audit_with(proof=lie.proof, target=target, opening=opening)
+        report = lied(PASSED, changes, proof)
         assert report.fine == (not any(more)), more
 
 
