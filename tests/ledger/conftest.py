@@ -1,6 +1,5 @@
 """Every ledger that tests run on."""
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,13 +10,6 @@ from tests.ledger.world import World, anvil, anvil_world, evm_world, local_world
 from holdfast.pdp.field import DEFAULT_SECTORS
 
 
-def anvil_binary() -> Path:
-    """Return the binary that `make test` installs, or skip the test."""
-    for binary in Path(sys.prefix).glob("anvil/node_modules/@foundry-rs/anvil-*/bin/anvil"):
-        return binary
-    pytest.skip("anvil is not installed: `make anvil` installs it where npm is present")
-
-
 @contextmanager
 def world_of(kind: str, sectors: int, folder: Path) -> Iterator[World]:
     if kind == "local":
@@ -25,7 +17,7 @@ def world_of(kind: str, sectors: int, folder: Path) -> Iterator[World]:
     elif kind == "evm":
         yield evm_world(folder, sectors)
     else:
-        with anvil(anvil_binary()) as url:
+        with anvil() as url:
             yield anvil_world(url, folder, sectors)
 
 
@@ -37,7 +29,8 @@ def world_of(kind: str, sectors: int, folder: Path) -> Iterator[World]:
 def world(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[World]:
-    with world_of(*request.param, tmp_path_factory.mktemp("ledger")) as world:
+    kind, sectors = request.param
+    with world_of(kind, sectors, tmp_path_factory.mktemp("ledger")) as world:
         yield world
 
 
@@ -51,5 +44,5 @@ def wide_world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World
 @pytest.fixture
 def chain() -> Iterator[str]:
     """Run a chain in another process, which outlives its clients, and yield its address."""
-    with anvil(anvil_binary()) as url:
+    with anvil() as url:
         yield url

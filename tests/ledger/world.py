@@ -2,6 +2,7 @@
 
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from coincurve import PrivateKey
 from eth_account import Account
 from eth_account.signers.local import LocalAccount
@@ -169,13 +171,21 @@ def evm_world(folder: Path, sectors: int = 1, compiled: Artefact | None = None) 
     return _world(web3, folder, sectors, now, advance, compiled)
 
 
+def anvil_binary() -> Path:
+    """Return the binary that `make test` installs, or skip the test."""
+    for binary in Path(sys.prefix).glob("anvil/node_modules/@foundry-rs/anvil-*/bin/anvil"):
+        return binary
+    pytest.skip("anvil is not installed: `make anvil` installs it where npm is present")
+
+
 @contextmanager
-def anvil(binary: Path, *options: str) -> Iterator[str]:
+def anvil() -> Iterator[str]:
     """Run a chain of our own and yield its address."""
+    binary = anvil_binary()
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [str(binary), "--port", str(port), "--silent", *options]
+    command = [str(binary), "--port", str(port), "--silent"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     try:
         while not _listens(port):

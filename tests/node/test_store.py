@@ -10,7 +10,7 @@ from holdfast.node import uploads
 from holdfast.node.client import upload_request
 from holdfast.node.node import Node
 from holdfast.node.place import Part
-from holdfast.node.segments import count_segments, segment_range
+from holdfast.node.segments import segment_range
 from holdfast.node.wire import Code, Missing, NodeRefusedError, UploadRequest
 from holdfast.pdp import FileEntry, draw_challenge
 from holdfast.pdp.readers import Memory
@@ -264,10 +264,3 @@ def test_what_an_interrupted_deletion_left_is_removed_at_the_start(anywhere: Sit
     with anywhere.node() as node:
         assert not Bench(anywhere, node, own).kept.record.files
         assert not anywhere.objects.list(upload)
-
-
-def test_segments_divide_a_length_without_gap_or_overlap() -> None:
-    for length in range(50):
-        ranges = [segment_range(n, length, 7) for n in range(count_segments(length, 7))]
-        places = [place for start, size in ranges for place in range(start, start + size)]
-        assert places == list(range(length))

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from eth_account import Account
-from tests.ledger.conftest import anvil_binary
 from tests.ledger.world import account_of, anvil, sender_of
 from tests.owner.small_node import SAMPLE_CAP
 from tests.owner.world import World, flip, killed_at, lines_of
@@ -31,7 +30,7 @@ MOMENTS = 12
 @pytest.fixture
 def chained(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     """Yield a world whose home has its ledger on a chain, with a file in the holding `chained`."""
-    with anvil(anvil_binary()) as url:
+    with anvil() as url:
         account = account_of(1)
         contract = deploy(sender_of(Web3(Node(url)), tmp_path), SECTORS)
         sealed = Account.encrypt(account.key, "correct horse", kdf="pbkdf2", iterations=1000)

@@ -74,13 +74,15 @@ def _printable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def passphrase(file: Path | None, *, confirm: bool = False) -> bytes:
+def passphrase(
+    file: Path | None, *, variable: str = PASSPHRASE_VARIABLE, confirm: bool = False
+) -> bytes:
     """Return the passphrase, without the line end that editors leave behind it."""
     if file is not None:
         secret = atomic.read(file, at_most=MAX_PASSPHRASE_BYTES).removesuffix(b"\n")
         secret = secret.removesuffix(b"\r")
-    elif PASSPHRASE_VARIABLE in os.environ:
-        secret = os.environb[PASSPHRASE_VARIABLE.encode()]
+    elif variable in os.environ:
+        secret = os.environb[variable.encode()]
     elif sys.stdin.isatty():
         secret = getpass.getpass("Passphrase: ").encode()
         if confirm and getpass.getpass("Once more: ").encode() != secret:
@@ -88,7 +90,7 @@ def passphrase(file: Path | None, *, confirm: bool = False) -> bytes:
     else:
         raise InputError(
             "no passphrase: give --passphrase-file, set "
-            f"{PASSPHRASE_VARIABLE}, or run in a terminal to be asked"
+            f"{variable}, or run in a terminal to be asked"
         )
     if not secret:
         raise PassphraseError("the passphrase is empty: choose one")

@@ -7,7 +7,7 @@ from typing import Any
 
 from eth_typing import BlockNumber, HexStr
 from web3 import Web3
-from web3.contract.contract import ContractFunction
+from web3.contract.contract import Contract, ContractFunction
 from web3.types import BlockIdentifier, EventData, TxParams, TxReceipt
 
 from holdfast.errors import InputError, LedgerError
@@ -49,11 +49,12 @@ class EvmLedger:
         self.sender = sender.address
         self._web3 = sender.web3
         self.domain = Domain(self._web3.eth.chain_id, contract)
-        self._contract = self._web3.eth.contract(
-            address=Web3.to_checksum_address(contract), abi=artefact.load(sectors).abi
-        )
+        self._contract = contract_at(self._web3, contract, sectors)
         if not self._web3.eth.get_code(self._contract.address):
             raise InputError(f"there is no contract at {self._contract.address} on this chain")
+
+    def gas_price(self) -> int:
+        return int(self._web3.eth.gas_price)
 
     def register(self, public: PublicKey, node: bytes) -> Receipt:
         if public.sectors != self.sectors:
@@ -132,20 +133,7 @@ class EvmLedger:
         return self._send("anchor", root, size)
 
     def receipts(self, since: int = 0) -> list[Receipt]:
-        final = self._web3.eth.block_number - self._sender.terms.confirmations + 1
-        found: dict[tuple[int, bytes], list[Event]] = {}
-        for first in range(since, final + 1, LOG_BLOCKS):
-            last = min(final, first + LOG_BLOCKS - 1)
-            for log in self._web3.eth.get_logs(
-                {
-                    "address": self._contract.address,
-                    "fromBlock": BlockNumber(first),
-                    "toBlock": BlockNumber(last),
-                }
-            ):
-                where = (log["blockNumber"], bytes(log["transactionHash"]))
-                found.setdefault(where, []).extend(self._events([log]))
-        return [Receipt(name, block, 0, tuple(events)) for (block, name), events in found.items()]
+        return history(self._contract, since, self._sender.terms.confirmations)
 
     def reconcile(self) -> list[Receipt]:
         """Conclude what a crash left under way."""
@@ -195,14 +183,33 @@ class EvmLedger:
             raise LedgerRefusedError(Reason(told[1])) from error
 
     def _read(self, receipt: TxReceipt) -> Receipt:
-        events = tuple(self._events(receipt["logs"]))
+        events = tuple(_events(self._contract, receipt["logs"]))
         name = bytes(receipt["transactionHash"])
         return Receipt(name, receipt["blockNumber"], receipt["gasUsed"], events)
 
-    def _events(self, logs: Sequence[Any]) -> list[Event]:
-        known = [self._contract.events[name]() for name in EVENTS]
-        by_topic = {event.topic: event for event in known}
-        return [_event(by_topic[_hex(log["topics"][0])].process_log(log)) for log in logs]
+
+def contract_at(web3: Web3, address: bytes, sectors: int) -> Contract:
+    return web3.eth.contract(
+        address=Web3.to_checksum_address(address), abi=artefact.load(sectors).abi
+    )
+
+
+def history(contract: Contract, since: int, confirmations: int) -> list[Receipt]:
+    """Return what happened from that block on, as far as it is final; it takes no account."""
+    final = contract.w3.eth.block_number - confirmations + 1
+    found: dict[tuple[int, bytes], list[Event]] = {}
+    for first in range(since, final + 1, LOG_BLOCKS):
+        last = min(final, first + LOG_BLOCKS - 1)
+        for log in contract.w3.eth.get_logs(
+            {
+                "address": contract.address,
+                "fromBlock": BlockNumber(first),
+                "toBlock": BlockNumber(last),
+            }
+        ):
+            where = (log["blockNumber"], bytes(log["transactionHash"]))
+            found.setdefault(where, []).extend(_events(contract, [log]))
+    return [Receipt(name, block, 0, tuple(events)) for (block, name), events in found.items()]
 
 
 def recognise(web3: Web3, contract: bytes) -> int:
@@ -250,6 +257,12 @@ def _signature(answer: Answer) -> tuple[int, int, int]:
         return _NO_SIGNATURE
     r, s = (int.from_bytes(answer.signature[at : at + 32], "big") for at in (0, 32))
     return 27 + answer.signature[64], r, s
+
+
+def _events(contract: Contract, logs: Sequence[Any]) -> list[Event]:
+    known = [contract.events[name]() for name in EVENTS]
+    by_topic = {event.topic: event for event in known}
+    return [_event(by_topic[_hex(log["topics"][0])].process_log(log)) for log in logs]
 
 
 def _event(log: EventData) -> Event:

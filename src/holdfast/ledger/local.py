@@ -7,7 +7,7 @@ is one transaction of the database, and times come from the clock that is passed
 import secrets
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -62,6 +62,7 @@ CREATE TABLE verdicts (owner BLOB NOT NULL, root BLOB NOT NULL, until INTEGER NO
 CREATE TABLE contested (root BLOB NOT NULL, leaf BLOB NOT NULL, PRIMARY KEY (root, leaf));
 CREATE TABLE calls (block INTEGER PRIMARY KEY, time INTEGER NOT NULL, events TEXT NOT NULL);
 """
+_HISTORY = "SELECT block, events FROM calls WHERE block >= ? ORDER BY block"
 
 Row = tuple[bytes, int, bytes | None, int | None, int | None]
 
@@ -109,6 +110,9 @@ class LocalLedger:
 
     def close(self) -> None:
         self._db.close()
+
+    def gas_price(self) -> int:
+        return 0
 
     def register(self, public: PublicKey, node: bytes) -> Receipt:
         with self._call() as call:
@@ -264,8 +268,7 @@ class LocalLedger:
         return call.receipt
 
     def receipts(self, since: int = 0) -> list[Receipt]:
-        query = "SELECT block, events FROM calls WHERE block >= ? ORDER BY block"
-        return [_receipt(*row) for row in self._db.execute(query, (since,))]
+        return [_receipt(*row) for row in self._db.execute(_HISTORY, (since,))]
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -339,6 +342,17 @@ class LocalLedger:
         _require(own or not verdict.passed, Reason.UNKNOWN)
         _require(passed != verdict.passed, Reason.UPHELD)
         return Contested(verdict.holding, verdict.challenge, passed)
+
+
+def history(path: Path, since: int) -> list[Receipt]:
+    """Return what a ledger file tells from that call on; the file is only read."""
+    if not path.is_file():
+        raise InputError(f"there is no ledger at {path}")
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as file:
+            return [_receipt(*row) for row in file.execute(_HISTORY, (since,))]
+    except sqlite3.Error as error:
+        raise InputError(f"{path} can't be read as a ledger: {error}") from error
 
 
 def _require(condition: bool, reason: Reason) -> None:

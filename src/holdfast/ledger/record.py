@@ -1,4 +1,4 @@
-"""Events as text, for the local ledger's record."""
+"""Events as plain rows, for the local ledger's record and for readers."""
 
 import json
 from collections.abc import Iterable
@@ -8,20 +8,19 @@ from typing import Any
 from holdfast.ledger.interface import EVENTS, Event
 
 
+def row(event: Event) -> dict[str, Any]:
+    return {"event": type(event).__name__, **{k: _plain(v) for k, v in vars(event).items()}}
+
+
 def encode(events: Iterable[Event]) -> str:
-    return json.dumps(
-        [
-            {"event": type(event).__name__, **{k: _plain(v) for k, v in vars(event).items()}}
-            for event in events
-        ]
-    )
+    return json.dumps([row(event) for event in events])
 
 
 def decode(text: str) -> tuple[Event, ...]:
     found = []
-    for row in json.loads(text):
-        kind = EVENTS[row.pop("event")]
-        values = {field.name: _typed(field.type, row[field.name]) for field in fields(kind)}
+    for plain in json.loads(text):
+        kind = EVENTS[plain.pop("event")]
+        values = {field.name: _typed(field.type, plain[field.name]) for field in fields(kind)}
         found.append(kind(**values))
     return tuple(found)
 

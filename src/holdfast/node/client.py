@@ -11,22 +11,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
+from threading import Timer
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import httpx
 from pydantic import ValidationError
 
-from holdfast.errors import InputError, NodeError
+from holdfast.errors import InputError, NodeError, UnreachableError
 from holdfast.ledger import signing
 from holdfast.ledger.interface import Answer
+from holdfast.node.answers import AnswerTo, ProofAnswer, ProofRequest, signed_part
 from holdfast.node.identity import RequestKey
-from holdfast.node.node import signed_part
 from holdfast.node.place import Part
 from holdfast.node.segments import segment_range
 from holdfast.node.signature import Head, Signer
 from holdfast.node.wire import (
-    AnswerTo,
     Code,
     CommitRequest,
     Committed,
@@ -35,8 +35,6 @@ from holdfast.node.wire import (
     Message,
     NodeFacts,
     NodeRefusedError,
-    ProofAnswer,
-    ProofRequest,
     Reason,
     Refusal,
     UploadRequest,
@@ -50,6 +48,10 @@ TIMEOUT = 60.0  # seconds for each step of a request; a commit hashes the whole 
 COMMIT_TIMEOUT = 3600.0
 STRIDE = 4 << 20
 ATTEMPTS = 4  # while the node is busy
+PROOF_SECONDS = 300.0  # for a whole answer, however alive the connection is kept meanwhile
+MAX_ANSWER_BYTES = 64 << 20  # a thousand blocks of the widest kind have half of that
+MAX_WORDS = 500  # letters of a node's reason that are passed on
+MAX_AHEAD = 86_400  # seconds that a node's clock may differ from ours
 
 M = TypeVar("M", bound=Message)
 Progress = Callable[[int], None]
@@ -57,8 +59,8 @@ Progress = Callable[[int], None]
 
 def node_facts(url: str, *, authority: Path | None = None) -> NodeFacts:
     """Ask a node who it is. Nothing proves the answer: compare the address, then pin it."""
-    with _http(url, authority) as http, _reachable(url):
-        return _parsed(NodeFacts, http.get("/v1/node"))
+    with _http(url, authority) as http, _reachable(url), http.stream("GET", "/v1/node") as answer:
+        return _parsed(NodeFacts, _whole(answer))
 
 
 class NodeClient:
@@ -73,8 +75,10 @@ class NodeClient:
         authority: Path | None = None,
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
+        proof_seconds: float = PROOF_SECONDS,
     ) -> None:
         self.url, self.node = url, node
+        self._authority, self._proof_seconds = authority, proof_seconds
         self._signer = Signer(key, node)
         self._clock, self._sleep = clock, sleep
         self._ahead = 0.0  # seconds that the node's clock is ahead of ours
@@ -159,7 +163,9 @@ class NodeClient:
     def prove(self, key_id: bytes, challenge: Challenge, to: AnswerTo | None = None) -> Answer:
         """Return the node's answer, whose signature is checked; whether it passes is not."""
         request = ProofRequest(challenge=challenge.encode().decode(), answer_to=to)
-        answer = _parsed(ProofAnswer, self._ask("POST", f"{_holding(key_id)}/proofs", json=request))
+        with self._within(self._proof_seconds):
+            told = self._ask("POST", f"{_holding(key_id)}/proofs", json=request)
+        answer = _parsed(ProofAnswer, told)
         with _sensible(self.url):
             proof = Proof.decode(answer.proof.encode(), f"the proof from {self.url}")
         signature = bytes.fromhex(answer.signature)
@@ -225,8 +231,20 @@ class NodeClient:
     def _ask(self, method: str, path: str, **how: Any) -> httpx.Response:
         answer = self._send(method, path, **how)
         with _reachable(self.url):
-            answer.read()
-        return answer
+            return _whole(answer)
+
+    @contextmanager
+    def _within(self, seconds: float) -> Iterator[None]:
+        """Hang up after that time: a read's time-out begins anew with every byte that drips in."""
+        http = self._http
+        timer = Timer(seconds, http.close)
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            if http.is_closed:
+                self._http = _http(self.url, self._authority)
 
     def _send(
         self,
@@ -253,7 +271,7 @@ class NodeClient:
                     answer = self._http.send(request, stream=True)
                     if answer.is_success:
                         return answer
-                    answer.read()
+                    answer = _whole(answer)
             except NodeError as error:
                 # A node may close an idle connection just when we use it. All requests may be
                 # repeated, so they are, once.
@@ -261,8 +279,9 @@ class NodeClient:
                     continue
                 raise
             reason = _reason(answer)
-            if reason.code == Code.CLOCK and reason.time is not None and not clock_set:
-                self._ahead = reason.time - self._clock()
+            ahead = (reason.time or 0.0) - self._clock()
+            if reason.code == Code.CLOCK and abs(ahead) < MAX_AHEAD and not clock_set:
+                self._ahead = ahead
                 clock_set = True
             elif reason.code == Code.BUSY and attempt < ATTEMPTS:
                 self._sleep(attempt)
@@ -297,7 +316,13 @@ def _file(key_id: bytes, file_id: bytes) -> str:
 def _http(url: str, authority: Path | None) -> httpx.Client:
     try:
         context = ssl.create_default_context(cafile=authority)
-        client = httpx.Client(base_url=url, verify=context, timeout=TIMEOUT, trust_env=False)
+        client = httpx.Client(
+            base_url=url,
+            headers={"accept-encoding": "identity"},
+            verify=context,
+            timeout=TIMEOUT,
+            trust_env=False,
+        )
     except (OSError, httpx.InvalidURL) as error:
         raise InputError(f"can't use {url} with {authority or 'the usual CAs'}: {error}") from error
     if client.base_url.scheme not in {"http", "https"} or not client.base_url.host:
@@ -310,17 +335,31 @@ def _http(url: str, authority: Path | None) -> httpx.Client:
 def _reachable(url: str) -> Iterator[None]:
     try:
         yield
-    except httpx.HTTPError as error:
+    except (httpx.HTTPError, RuntimeError) as error:  # the latter by httpx, once we have hung up
         what = str(error) or type(error).__name__
-        raise NodeError(f"can't reach the node at {url}: {what}") from error
+        raise UnreachableError(f"can't reach the node at {url}: {what}") from error
 
 
 @contextmanager
 def _sensible(url: str) -> Iterator[None]:
     try:
         yield
-    except (InputError, ValidationError) as error:
+    except InputError as error:
         raise NodeError(f"the answer from {url} makes no sense: {error}") from error
+    except ValidationError as error:
+        what = error.errors(include_url=False)[0]["msg"]
+        raise NodeError(f"the answer from {url} makes no sense: {what}") from error
+
+
+def _whole(answer: httpx.Response) -> httpx.Response:
+    """Return the answer with its body, of which a node may send more than there is memory."""
+    content = bytearray()
+    with closing(answer):
+        for chunk in answer.iter_raw():
+            content += chunk
+            if len(content) > MAX_ANSWER_BYTES:
+                raise NodeError(f"{answer.url} sends more than any answer has")
+    return httpx.Response(answer.status_code, content=bytes(content), request=answer.request)
 
 
 def _parsed(kind: type[M], answer: httpx.Response) -> M:
@@ -330,9 +369,12 @@ def _parsed(kind: type[M], answer: httpx.Response) -> M:
 
 def _reason(answer: httpx.Response) -> Reason:
     try:
-        return Refusal.model_validate_json(answer.content).error
+        reason = Refusal.model_validate_json(answer.content).error
     except ValidationError as error:
         raise NodeError(f"{answer.url} answered with status {answer.status_code}") from error
+    # A node's words reach terminals and logs: one line of letters, whatever it has sent.
+    plain = "".join(letter if letter.isprintable() else " " for letter in reason.message)
+    return reason.model_copy(update={"message": plain[:MAX_WORDS]})
 
 
 def _code(reason: Reason, url: str) -> Code:

@@ -11,16 +11,14 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, Protocol
 
 from holdfast import atomic
 from holdfast.errors import InputError, StorageError
-from holdfast.pdp.readers import LOCAL_BATCH, LocalFile, RemoteFile
+from holdfast.pdp.readers import LOCAL_BATCH, LocalFile, Range, RemoteFile
 
-Span = tuple[str, int, int]  # name, offset, length
+Spans = tuple[str, list[Range]]  # ranges of the object of that name
 _LOCK, _DRAFTS = ".lock", ".drafts"
 
 
@@ -48,6 +46,9 @@ class Objects(Protocol):
         """How much is best asked for in one call."""
         ...
 
+    def check(self) -> None:
+        """Raise if nothing can be read there."""
+
     def claim(self) -> None:
         """Make ready for writing, by this process alone."""
 
@@ -56,8 +57,8 @@ class Objects(Protocol):
     def read(self, name: str) -> bytes | None:
         """Return the whole object, or nothing if there is none."""
 
-    def read_spans(self, spans: Sequence[Span]) -> list[bytes]:
-        """Return exact ranges; spans of one object stand together."""
+    def read_spans(self, spans: Sequence[Spans]) -> list[bytes]:
+        """Return exact ranges, those of all objects one after another."""
         ...
 
     def size(self, name: str) -> int | None: ...
@@ -75,6 +76,7 @@ class Objects(Protocol):
 
 
 def open_objects(address: str) -> "Objects":
+    address = address.removeprefix("file://")
     return Bucket(address) if "://" in address else Folder(Path(address))
 
 
@@ -88,6 +90,10 @@ class Folder:
         self._root = root.resolve()
         self._drafts = self._root / _DRAFTS
         self._claimed = ExitStack()
+
+    def check(self) -> None:
+        if not os.access(self._root, os.R_OK | os.X_OK) or not self._root.is_dir():
+            raise InputError(f"can't read {self.address}: it is no folder that we may read")
 
     def claim(self) -> None:
         atomic.make_directory(self._drafts)
@@ -113,14 +119,14 @@ class Folder:
         except OSError as error:
             raise self._failed("read", name, error) from error
 
-    def read_spans(self, spans: Sequence[Span]) -> list[bytes]:
+    def read_spans(self, spans: Sequence[Spans]) -> list[bytes]:
         # A file is opened for each call, which takes 10 us: to keep open what a thousand segments
         # need would take more handles than a process has.
         parts: list[bytes] = []
-        for name, group in groupby(spans, itemgetter(0)):
+        for name, ranges in spans:
             try:
                 with LocalFile(self._path(name)) as file:
-                    parts += file.read_many([(offset, length) for _, offset, length in group])
+                    parts += file.read_many(ranges)
             except (InputError, StorageError) as error:
                 raise LostError(str(error)) from error
         return parts
@@ -189,11 +195,14 @@ class Bucket:
             raise InputError(f"can't use {address}: {type(error).__name__}: {error}") from error
         self._root = root.rstrip("/")
 
-    def claim(self) -> None:
+    def check(self) -> None:
         try:
             self.list("")
         except StorageError as error:
             raise InputError(str(error)) from error
+
+    def claim(self) -> None:
+        self.check()
 
     def release(self) -> None:
         pass
@@ -206,17 +215,18 @@ class Bucket:
         except Exception as error:
             raise self._failed("read", name, error) from error
 
-    def read_spans(self, spans: Sequence[Span]) -> "list[bytes]":
-        paths = [self._path(name) for name, _, _ in spans]
-        starts = [offset for _, offset, _ in spans]
-        ends = [offset + length for _, offset, length in spans]
+    def read_spans(self, spans: Sequence[Spans]) -> "list[bytes]":
+        asked = [(name, offset, length) for name, ranges in spans for offset, length in ranges]
+        paths = [self._path(name) for name, _, _ in asked]
+        starts = [offset for _, offset, _ in asked]
+        ends = [offset + length for _, offset, length in asked]
         try:
             parts: list[Any] = self._system.cat_ranges(paths, starts, ends, on_error="raise")
         except FileNotFoundError as error:
             raise LostError(f"an object is gone from {self.address}: {error}") from error
         except Exception as error:
             raise self._failed("read", spans[0][0], error) from error
-        for part, (name, offset, length) in zip(parts, spans, strict=True):
+        for part, (name, offset, length) in zip(parts, asked, strict=True):
             if len(part) != length:
                 raise LostError(f"{self.address}/{name} ends before byte {offset + length}")
         return parts

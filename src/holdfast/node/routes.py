@@ -8,6 +8,7 @@ from starlette.concurrency import run_in_threadpool
 
 import holdfast
 from holdfast.node import uploads
+from holdfast.node.answers import ProofAnswer, ProofRequest
 from holdfast.node.door import MAX_MESSAGE_BYTES, Signed, desk_of, signed_or_near
 from holdfast.node.metrics import PROMETHEUS
 from holdfast.node.place import Part
@@ -23,8 +24,6 @@ from holdfast.node.wire import (
     Holdings,
     NodeFacts,
     NodeRefusedError,
-    ProofAnswer,
-    ProofRequest,
     Refusal,
     UploadRequest,
     UploadState,
@@ -88,7 +87,7 @@ async def facts(request: Request) -> NodeFacts:
 
 @router.get("/v1/holdings")
 async def holdings(caller: Signed) -> Holdings:
-    return Holdings(holdings=[holding.facts for holding in caller.account.all()])
+    return Holdings(holdings=await run_in_threadpool(caller.account.facts))
 
 
 @router.put(HOLDING, openapi_extra=_raw("application/json"))
@@ -110,7 +109,7 @@ async def create(
     responses={200: {"content": {"application/json": {}}, "description": "the inventory"}},
 )
 async def inventory(caller: Signed, key_id: Hex32) -> Response:
-    content = caller.holding(key_id).record.inventory.encode()
+    content = await run_in_threadpool(caller.holding(key_id).record.inventory.encode)
     return Response(content, media_type="application/json")
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from holdfast.node.objects import Objects, Span
+from holdfast.node.objects import Objects, Spans
 from holdfast.pdp.readers import Range
 
 SEGMENT_BYTES = 8 << 20
@@ -37,31 +37,33 @@ class SegmentedReader:
         return self.length
 
     def read_many(self, ranges: Sequence[Range]) -> list[bytes]:
-        spans: list[Span] = []
+        spans: list[Spans] = []
         split: list[tuple[int, int]] = []  # which ranges lie in several segments, and in how many
-        names: dict[int, str] = {}
+        inside: list[Range] = []
+        size, start = self.segment_bytes, -1  # of the segment in which the last range began
         for k, (offset, length) in enumerate(ranges):
-            number, inner = divmod(offset, self.segment_bytes)
-            if inner + length > self.segment_bytes or not length:
-                pieces = self._pieces(offset, length)
-                split.append((k, len(pieces)))
-                spans += pieces
+            if not start <= offset < start + size or start < 0:
+                start, inside = offset - offset % size, []
+                spans.append((self.segment(offset // size), inside))
+            if length and offset + length <= start + size:
+                inside.append((offset - start, length))
                 continue
-            if number not in names:
-                names[number] = self.segment(number)
-            spans.append((names[number], inner, length))
-        parts = self.objects.read_spans(spans) if spans else []
+            pieces = self._pieces(offset, length)
+            split.append((k, len(pieces)))
+            spans += pieces
+            start = -1
+        parts = self.objects.read_spans([span for span in spans if span[1]])
         for k, count in split:
             parts[k : k + count] = [b"".join(parts[k : k + count])]
         return parts
 
-    def _pieces(self, offset: int, length: int) -> list[Span]:
-        pieces = []
+    def _pieces(self, offset: int, length: int) -> list[Spans]:
+        pieces: list[Spans] = []
         end = offset + length
         while offset < end:
             number, inner = divmod(offset, self.segment_bytes)
             taken = min(self.segment_bytes - inner, end - offset)
-            pieces.append((self.segment(number), inner, taken))
+            pieces.append((self.segment(number), [(inner, taken)]))
             offset += taken
         return pieces
 

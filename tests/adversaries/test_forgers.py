@@ -1,0 +1,238 @@
+"""Nodes that answer with other proofs than theirs: old ones, others', late ones, forged ones."""
+
+from tests.adversaries.stage import PATIENCE, Stage, Turncoat, Way
+from tests.ledger.scenes import refused
+
+from holdfast.ledger.interface import Answer, Opened, Passed, Reason
+from holdfast.node.answers import AnswerTo, ProofAnswer, ProofRequest
+from holdfast.node.holding import Holding as Kept
+from holdfast.owner import Holding, Outcome
+from holdfast.owner.audit import Question
+from holdfast.pdp import Challenge, Proof, curve, draw_challenge, verification, verify_with_key
+from holdfast.pdp.blocks import padded
+from holdfast.pdp.field import Q, sectors_of
+from holdfast.pdp.keys import PublicKey
+from holdfast.pdp.limbs import Layout
+
+
+def test_an_earlier_proof_replayed_fails_its_node(any_stage: Stage) -> None:
+    node, url = any_stage.node()
+    holding = any_stage.holding(node, url, any_stage.content(50))
+    seen: list[Proof] = []
+
+    def record(node: Turncoat, holding: Kept, request: ProofRequest) -> ProofAnswer:
+        answer = super(Turncoat, node).prove(holding, request)
+        seen.append(Proof.decode(answer.proof.encode()))
+        return answer
+
+    def replay(node: Turncoat, holding: Kept, request: ProofRequest) -> ProofAnswer:
+        return node.signed(holding, request, seen[0])
+
+    node.turn(record)
+    for _ in range(2):
+        assert any_stage.audit(holding, 20).outcome is Outcome.PASSED
+    node.turn(replay)
+    assert any_stage.audit(holding, 20).outcome is Outcome.FAILED
+
+
+def test_a_recorded_answer_sent_as_it_was_counts_for_nothing(stage: Stage) -> None:
+    node, url = stage.node()
+    holding = stage.holding(node, url, stage.content(50))
+    seen: list[ProofAnswer] = []
+
+    def record(node: Turncoat, holding: Kept, request: ProofRequest) -> ProofAnswer:
+        seen.append(super(Turncoat, node).prove(holding, request))
+        return seen[-1]
+
+    node.turn(record)
+    assert stage.audit(holding, 20).outcome is Outcome.PASSED
+    node.turn(lambda _node, _holding, _request: seen[0])
+    finding = stage.audit(holding, 20)
+    assert finding.outcome is Outcome.TIMEOUT
+    assert finding.reason is not None
+    assert "another challenge" in finding.reason
+
+
+def test_the_proof_of_another_holding_fails_its_node(any_stage: Stage) -> None:
+    node, url = any_stage.node()
+    asked_for = any_stage.holding(node, url, any_stage.content(50, seed=1))
+    other = any_stage.holding(node, url, any_stage.content(50, seed=2))
+    for holding in (asked_for, other):
+        assert any_stage.audit(holding, 20).outcome is Outcome.PASSED
+
+    def answer_for_the_other(node: Turncoat, holding: Kept, request: ProofRequest) -> ProofAnswer:
+        asked = Challenge.decode(request.challenge.encode())
+        theirs = node.kept(other)
+        like_it = draw_challenge(theirs.record.inventory, asked.samples, seed=asked.seed)
+        return node.signed(holding, request, theirs.prove(like_it))
+
+    node.turn(answer_for_the_other)
+    assert any_stage.audit(asked_for, 20).outcome is Outcome.FAILED
+
+
+def test_an_answer_signed_for_another_holding_or_ledger_counts_for_nothing(stage: Stage) -> None:
+    node, url = stage.node()
+    holding = stage.holding(node, url, stage.content(50))
+    assert stage.audit(holding, 20).outcome is Outcome.PASSED
+
+    def elsewhere(**changes: object) -> Way:
+        def way(node: Turncoat, holding: Kept, request: ProofRequest) -> ProofAnswer:
+            assert request.answer_to is not None
+            to = AnswerTo.model_validate(request.answer_to.model_dump() | changes)
+            moved = request.model_copy(update={"answer_to": to})
+            return super(Turncoat, node).prove(holding, moved)
+
+        return way
+
+    for way in (
+        elsewhere(holding=f"{1:064x}"),
+        elsewhere(contract="11" * 20),
+        elsewhere(chain=1),
+        elsewhere(deadline=0),
+        elsewhere(target="22" * 20),
+    ):
+        node.turn(way)
+        assert stage.audit(holding, 20).outcome is Outcome.TIMEOUT
+
+
+def test_a_proof_after_the_deadline_is_a_timeout_however_right(any_stage: Stage) -> None:
+    node, url = any_stage.node()
+    holding = any_stage.holding(node, url, any_stage.content(50))
+    assert any_stage.audit(holding, 20).outcome is Outcome.PASSED
+    world = any_stage.world
+    question = any_stage.question(holding, 20, b"s" * 32)
+    answer = any_stage.asked(holding, question)
+    world.advance(PATIENCE + 1)
+    with refused(Reason.LATE):
+        world.stranger.submit(holding.id_on(world.owner), question.name, answer)
+
+    def delay(node: Turncoat, holding: Kept, request: ProofRequest) -> ProofAnswer:
+        world.advance(PATIENCE + 1)
+        return super(Turncoat, node).prove(holding, request)
+
+    node.turn(delay)
+    finding = any_stage.audit(holding, 20)
+    assert finding.outcome is Outcome.TIMEOUT
+    assert finding.reason is not None
+    assert "deadline" in finding.reason
+
+
+class AlphaForger:
+    """Believes an alpha, keeps what each tag has beside it, and drops all data.
+
+    With PRF_i = sigma_i - alpha m_i it answers for a file of zeros: sigma = sum v_i PRF_i, mu = 0.
+    """
+
+    def __init__(self, node: Turncoat, holding: Holding, alpha: int) -> None:
+        kept = node.kept(holding)
+        file = kept.record.files[0]
+        every = list(range(holding.inventory.blocks))
+        layout = kept.record.public.layout
+        blocks, tags = kept.blocks(file.file_id, every), kept.tags(file.file_id, every)
+        self.prf = [
+            (int.from_bytes(tag, "big") - alpha * sectors_of(_whole(block, layout))[0]) % Q
+            for tag, block in zip(tags, blocks, strict=True)
+        ]
+
+    def proof(self, challenge: Challenge) -> Proof:
+        sample = challenge.sample
+        weights = [int.from_bytes(row.tobytes(), "little") for row in sample.coefficients]
+        products = (v * self.prf[i] for v, i in zip(weights, sample.indices, strict=True))
+        return Proof(challenge.id, sum(products) % Q, (0,))
+
+    def __call__(self, node: Turncoat, holding: Kept, request: ProofRequest) -> ProofAnswer:
+        challenge = Challenge.decode(request.challenge.encode())
+        return node.signed(holding, request, self.proof(challenge))
+
+
+def _whole(block: bytes, layout: Layout) -> bytes:
+    return block if len(block) == layout.block_bytes else padded(block, layout)
+
+
+def observed(stage: Stage, holding: Holding, audits: int) -> list[tuple[Question, Proof]]:
+    """Return what a node sees of honest audits: challenges, targets, and its proofs."""
+    seen = []
+    for seed in range(audits):
+        question = stage.question(holding, 20, bytes([seed]) * 32)
+        answer = stage.asked(holding, question)
+        world = stage.world
+        receipt = world.owner.submit(holding.id_on(world.owner), question.name, answer)
+        assert isinstance(receipt.events[0], Passed)
+        seen.append((question, answer.proof))
+    return seen
+
+
+def guesses(
+    public: PublicKey, seen: list[tuple[Question, Proof]], events: list[Opened]
+) -> set[int]:
+    """Return every alpha that the paper's attack finds if public values are taken for tau."""
+    (point,) = public.points
+    taus: list[list[int]] = []
+    for (question, proof), event in zip(seen, events, strict=True):
+        # T itself is no secret: the node's own proof gives it.
+        t = curve.total([curve.times_base(proof.sigma), curve.times(point, Q - proof.mu[0])])
+        assert t is not None
+        x, y = t.point()
+        numbers = (question.target, event.target, event.seed, event.challenge, event.inventory)
+        taus.append([0, x, y, *(int.from_bytes(number, "big") for number in numbers)])
+    found = set()
+    for k, (_, proof) in enumerate(seen):
+        inverse = pow(proof.mu[0], -1, Q)
+        found |= {(proof.sigma - tau) * inverse % Q for tau in taus[k]}
+        for j, (_, before) in enumerate(seen[:k]):  # as if two audits had a tau in common
+            slope = pow((proof.mu[0] - before.mu[0]) % Q, -1, Q)
+            for this, other in zip(taus[k], taus[j], strict=True):
+                rise = proof.sigma - before.sigma - this + other
+                found.add(rise * slope % Q)
+    return found
+
+
+def test_alpha_falls_to_one_audit_where_tau_is_published_and_never_here(stage: Stage) -> None:
+    node, url = stage.node()
+    holding = stage.holding(node, url, stage.content(40))
+    key, inventory = holding.key, holding.inventory
+    seen = observed(stage, holding, audits=12)
+
+    # The paper's check: tau is on the chain. One audit gives alpha, and alpha gives everything.
+    question, proof = seen[0]
+    tau = verification._tau(key, inventory, question.challenge)
+    alpha = (proof.sigma - tau) * pow(proof.mu[0], -1, Q) % Q
+    forger = AlphaForger(node, holding, alpha)
+    fresh = draw_challenge(inventory, 20)
+    assert verify_with_key(key, inventory, fresh, forger.proof(fresh))
+
+    # Ours: the same attack on all that a ledger and a node's own proofs show.
+    history = [event for receipt in stage.world.owner.receipts() for event in receipt.events]
+    opened = [event for event in history if isinstance(event, Opened)]
+    found = guesses(key.public, seen, opened)
+    assert len(found) > 400
+    assert alpha not in found
+    assert Q - alpha not in found
+    for guess in sorted(found)[:5]:
+        node.turn(AlphaForger(node, holding, guess))
+        assert stage.audit(holding, 20).outcome is Outcome.FAILED
+
+    # That the forger fails for want of alpha alone, its success with alpha shows.
+    node.turn(forger)
+    assert stage.audit(holding, 20).outcome is Outcome.PASSED
+
+
+def test_a_forger_without_data_is_refused_by_the_ledger_itself(any_stage: Stage) -> None:
+    node, url = any_stage.node()
+    holding = any_stage.holding(node, url, any_stage.content(40))
+    world, sectors = any_stage.world, holding.key.sectors
+    question = any_stage.question(holding, 20, b"f" * 32)
+    honest = any_stage.asked(holding, question)
+    name, place = question.name, holding.id_on(world.owner)
+    hidden = int.from_bytes(question.target, "big")  # the true -T's address
+    for sigma, mu in (
+        (0, (0,) * sectors),
+        (hidden, (1,) * sectors),
+        (hidden, honest.proof.mu),
+        (honest.proof.sigma, (hidden,) * sectors),
+    ):
+        forged = Answer(Proof(question.challenge.id, sigma, mu))
+        with refused(Reason.WRONG):
+            world.stranger.submit(place, name, forged)
+    receipt = world.stranger.submit(place, name, honest)
+    assert isinstance(receipt.events[0], Passed)

@@ -1,0 +1,122 @@
+"""Nodes that keep less than they should: they drop blocks, flip bits, or hide it by silence."""
+
+import math
+
+import numpy as np
+from tests.adversaries.stage import BLOCKS, Stage, Turncoat
+
+from holdfast.ledger import signing
+from holdfast.model.detection import detection_probability
+from holdfast.node.answers import ProofAnswer, ProofRequest
+from holdfast.node.holding import Holding as Kept
+from holdfast.node.identity import NodeKey
+from holdfast.node.wire import Code, NodeRefusedError
+from holdfast.owner import Holding, Outcome
+
+NEVER = 1e-9
+
+
+def chosen(blocks: int, seed: int) -> list[int]:
+    return sorted(np.random.default_rng(seed).choice(BLOCKS, blocks, replace=False).tolist())
+
+
+def drop(node: Turncoat, holding: Holding, blocks: list[int]) -> None:
+    """Free the space of these blocks; their tags stay."""
+    kept = node.kept(holding)
+    file = kept.record.files[0]
+    lost = kept.blocks(file.file_id, blocks)
+    kept.replace_blocks(file.file_id, blocks, b"".join(bytes(len(block)) for block in lost))
+
+
+def flip(node: Turncoat, holding: Holding, rate: float, seed: int) -> int:
+    """Flip bits as a bad disk does; return how many blocks are hit."""
+    kept = node.kept(holding)
+    file = kept.record.files[0]
+    every = list(range(BLOCKS))
+    before = kept.blocks(file.file_id, every)
+    bits = np.unpackbits(np.frombuffer(b"".join(before), np.uint8))
+    bits ^= np.random.default_rng(seed).random(bits.size) < rate
+    kept.replace_blocks(file.file_id, every, np.packbits(bits).tobytes())
+    after = kept.blocks(file.file_id, every)
+    return sum(old != new for old, new in zip(before, after, strict=True))
+
+
+def escape(damaged: int, samples: int) -> float:
+    return 1 - float(detection_probability(damaged, samples, BLOCKS))
+
+
+def test_a_node_that_drops_blocks_and_keeps_their_tags_fails(any_stage: Stage) -> None:
+    node, url = any_stage.node()
+    holding = any_stage.holding(node, url, any_stage.content())
+    assert any_stage.audit(holding, 200).outcome is Outcome.PASSED
+    drop(node, holding, chosen(40, seed=1))
+    assert escape(40, 200) < NEVER
+    assert any_stage.audit(holding, 200).outcome is Outcome.FAILED
+
+
+def test_a_node_that_flips_bits_fails(any_stage: Stage) -> None:
+    node, url = any_stage.node()
+    holding = any_stage.holding(node, url, any_stage.content())
+    assert any_stage.audit(holding, 200).outcome is Outcome.PASSED
+    hit = flip(node, holding, rate=3e-4, seed=2)
+    assert 0 < hit < BLOCKS / 2
+    assert escape(hit, 200) < NEVER
+    assert any_stage.audit(holding, 200).outcome is Outcome.FAILED
+
+
+def test_one_flipped_bit_is_found_where_every_block_is_sampled(stage: Stage) -> None:
+    node, url = stage.node()
+    holding = stage.holding(node, url, stage.content())
+    assert stage.audit(holding, BLOCKS).outcome is Outcome.PASSED
+    kept = node.kept(holding)
+    file = kept.record.files[0]
+    (block,) = kept.blocks(file.file_id, [7])
+    kept.replace_block(file.file_id, 7, bytes([block[0] ^ 1]) + block[1:])
+    assert stage.audit(holding, BLOCKS).outcome is Outcome.FAILED
+
+
+def test_droppers_are_found_as_often_as_the_formula_says(stage: Stage) -> None:
+    node, url = stage.node()
+    holding = stage.holding(node, url, stage.content())
+    audits, samples, dropped = 120, 5, 40
+    honest = [stage.seeded(holding, samples, seed).outcome for seed in range(20)]
+    assert set(honest) == {Outcome.PASSED}
+    drop(node, holding, chosen(dropped, seed=3))
+    found = [stage.seeded(holding, samples, seed).outcome for seed in range(20, 20 + audits)]
+    assert set(found) == {Outcome.PASSED, Outcome.FAILED}
+    probability = 1 - escape(dropped, samples)
+    assert likelihood(found.count(Outcome.FAILED), audits, probability) > 0.01
+
+
+def likelihood(hits: int, trials: int, probability: float) -> float:
+    """Return how likely it is to be as far off as that, or farther: the exact binomial test."""
+    chances = [
+        math.comb(trials, k) * probability**k * (1 - probability) ** (trials - k)
+        for k in range(trials + 1)
+    ]
+    return sum(chance for chance in chances if chance <= chances[hits] * (1 + 1e-9))
+
+
+def test_a_dropper_gains_nothing_by_silence_or_by_another_signature(any_stage: Stage) -> None:
+    node, url = any_stage.node()
+    holding = any_stage.holding(node, url, any_stage.content())
+    assert any_stage.audit(holding, 200).outcome is Outcome.PASSED
+    drop(node, holding, chosen(40, seed=4))
+
+    def refuse(_node: Turncoat, _holding: Kept, _request: ProofRequest) -> ProofAnswer:
+        raise NodeRefusedError(Code.STORAGE, "the disk is busy")
+
+    def disown(node: Turncoat, holding: Kept, request: ProofRequest) -> ProofAnswer:
+        """Answer under another name, so that the failing proof does not count."""
+        stranger = Turncoat(NodeKey(b"s" * 32), node.store, node.gate)
+        return stranger.prove(holding, request)
+
+    def garble(node: Turncoat, holding: Kept, request: ProofRequest) -> ProofAnswer:
+        honest = Turncoat(node.key, node.store, node.gate).prove(holding, request)
+        return ProofAnswer(proof=honest.proof, signature="00" * signing.SIGNATURE_BYTES)
+
+    for way in (refuse, disown, garble):
+        node.turn(way)
+        finding = any_stage.audit(holding, 200)
+        assert finding.outcome is Outcome.TIMEOUT
+        assert finding.reason
