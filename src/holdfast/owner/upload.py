@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from holdfast.errors import RefusedError
-from holdfast.node.wire import Code, NodeRefusedError, UploadRequest
+from holdfast.node.wire import UploadRequest
 from holdfast.owner.catalogue import FileRecord, Intent
 from holdfast.owner.content import ChangedError, Content, Measured, Original, Progress, measure
 from holdfast.owner.holding import Holding
@@ -141,13 +141,8 @@ def _send(
 
     with source.open() as data_reader, tag_source.open() as tag_reader:
         readers = Measured(data_reader, data), Measured(tag_reader, tagged)
-        try:
-            after = intent.after(holding.inventory).hash
-            node.upload(key_id, request, *readers, after, progress=reach)
-        except NodeRefusedError as error:
-            if error.code is Code.CHECKSUM:
-                node.abort(key_id, upload.hex())
-            raise
+        after = intent.after(holding.inventory).hash
+        node.upload(key_id, request, *readers, after, progress=reach)
     return sent
 
 
