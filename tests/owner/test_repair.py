@@ -13,6 +13,7 @@ from holdfast.owner import Damaged, Holding, LocalCopy, Replica, find_damage, me
 from holdfast.pdp import Location
 from holdfast.pdp.readers import Range
 from holdfast.pdp.tagfile import HEADER_BYTES, PAGE_BYTES
+from holdfast.pdp.tags import TAG_BYTES
 
 CONTENT = random.Random(1).randbytes(5 * SEGMENT_BYTES + 77)
 HOLDINGS = ("plain", "secret")
@@ -150,15 +151,28 @@ class Liar:
 
 
 @pytest.mark.usefixtures("path")
-def test_no_tag_is_made_for_content_that_was_never_tagged(world: World) -> None:
-    with world.home.changing("plain") as place:
-        tags = segments(world, place, "tags")
-        flip(segments(world, place, "data")[1], 500)
-        before = [segment.read_bytes() for segment in tags]
+@pytest.mark.parametrize("part", ["data", "tags"])
+def test_nothing_goes_out_for_content_that_was_never_tagged(world: World, part: str) -> None:
+    with world.home.changing("secret") as place:
+        flip(segments(world, place, part)[1], 500)
+        stored = [*segments(world, place, "data"), *segments(world, place, "tags")]
+        before = [segment.read_bytes() for segment in stored]
         (damaged,) = find_damage(place)
         with pytest.raises(RefusedError, match="other content than was tagged"):
             mend(damaged, [Liar()])
-        assert [segment.read_bytes() for segment in tags] == before
+        assert [segment.read_bytes() for segment in stored] == before
+
+
+@pytest.mark.usefixtures("path")
+def test_a_block_whose_tag_is_lost_with_it_is_put_back(world: World) -> None:
+    with world.home.changing("plain") as place, world.home.holding("secret") as elsewhere:
+        stored = [segments(world, place, part)[0] for part in ("data", "tags")]
+        before = [segment.read_bytes() for segment in stored]
+        flip(stored[0], 3 * BLOCK_BYTES)
+        flip(stored[1], HEADER_BYTES + 3 * TAG_BYTES)
+        (damaged,) = find_damage(place)
+        assert mend(damaged, [copy_in(elsewhere)]) == []
+        assert [segment.read_bytes() for segment in stored] == before
 
 
 @pytest.mark.usefixtures("path")

@@ -64,3 +64,44 @@ def test_a_node_that_changes_its_answers_is_reported_as_such() -> None:
     assert found.blocks == ()
     assert found.inconsistent == ((0, holding.inventory.blocks),)
     assert found.proofs == 3
+
+
+@given(
+    damaged=st.sets(st.integers(0, BLOCKS - 1), max_size=12), grain=st.sampled_from([2, 16, BLOCKS])
+)
+@settings(max_examples=20, deadline=None)
+def test_small_spans_may_be_looked_at_instead(damaged: set[int], grain: int) -> None:
+    holding = Holding.of(31 * BLOCKS - 1, sectors=1)
+    for block in damaged:
+        holding.damage(block)
+    looked_at: list[tuple[int, int]] = []
+
+    def inspect(span: tuple[int, int]) -> list[int]:
+        looked_at.append(span)
+        return [block for block in damaged if span[0] <= block < span[1]]
+
+    found = locate(
+        holding.key, holding.inventory, holding.prover().prove, grain=grain, inspect=inspect
+    )
+    assert set(found.blocks) == damaged
+    assert found.inconsistent == ()
+    assert all(stop - start <= grain for start, stop in looked_at)
+
+
+def test_a_span_that_fails_but_looks_sound_is_reported_as_such() -> None:
+    holding = Holding.of(31 * 100, sectors=1)
+    holding.damage(17)
+    found = locate(
+        holding.key, holding.inventory, holding.prover().prove, grain=200, inspect=lambda _span: ()
+    )
+    assert (found.blocks, found.inconsistent) == ((), ((0, 101),))
+
+
+def test_a_span_that_is_not_answered_for_has_failed() -> None:
+    holding = Holding.of(31 * 100, sectors=1)
+    prover = holding.prover()
+
+    def reticent(challenge: Challenge) -> Proof | None:
+        return None if challenge.start <= 17 < challenge.stop else prover.prove(challenge)
+
+    assert locate(holding.key, holding.inventory, reticent).blocks == (17,)

@@ -3,15 +3,19 @@
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.pdp.holding import FILE_ID, Holding, tag_in_memory
 
 from holdfast.errors import InputError, MalformedError, RefusedError
 from holdfast.pdp import Location, SecretKey, TagFile, TagHeader, tag_file
 from holdfast.pdp.journal import TagJournal
 from holdfast.pdp.readers import LocalFile, Memory
-from holdfast.pdp.tagfile import HEADER_BYTES, PAGE_BYTES
+from holdfast.pdp.tagfile import HEADER_BYTES, PAGE_BYTES, decode_pages, encode_pages
 from holdfast.pdp.tagging import CHUNK_BYTES
+from holdfast.pdp.tags import Tagger
 
 KEY = SecretKey(b"k" * 32, 16)
 
@@ -114,6 +118,43 @@ def test_swapped_pages_of_tags_are_noticed() -> None:
     tags[start : start + 2 * size] = second + first
     with pytest.raises(MalformedError, match="do not match their checksum"):
         holding.passes()
+
+
+@given(st.sets(st.integers(0, 10_000), min_size=1, max_size=50), st.integers(1, 5))
+@settings(deadline=None, max_examples=20)
+def test_scattered_blocks_have_the_tags_that_they_have_in_a_run(
+    places: set[int], sectors: int
+) -> None:
+    key, indices = SecretKey.generate(sectors), np.array(sorted(places), np.int64)
+    rng = np.random.default_rng(1)
+    blocks = rng.integers(0, 256, (len(indices), key.layout.block_bytes), np.uint8)
+    tagger = Tagger(key, FILE_ID, 1)
+    alone = [
+        tagger.tags(int(index), block[np.newaxis])[0]
+        for index, block in zip(indices, blocks, strict=True)
+    ]
+    assert (tagger.scattered(indices, blocks) == np.array(alone)).all()
+
+
+@given(st.integers(1, 40), st.integers(0, 5))
+def test_pages_are_decoded_as_they_were_encoded(count: int, first: int) -> None:
+    tags = np.random.default_rng(count).integers(0, 256, (count, 32), np.uint8)
+    content = encode_pages(first, tags)
+    decoded, intact = decode_pages(first, content)
+    assert (decoded == tags).all()
+    assert intact.all()
+    damaged = bytearray(content)
+    damaged[40 if count > 1 else 0] ^= 1
+    _, intact = decode_pages(first, bytes(damaged))
+    assert intact.tolist() == [False] * min(count, 8) + [True] * max(0, count - 8)
+
+
+def test_the_journal_tells_to_which_tags_a_version_is_bound(tmp_path: Path) -> None:
+    journal = TagJournal(tmp_path / "journal")
+    assert journal.digest(FILE_ID, 1) is None
+    journal.bind(FILE_ID, 1, b"d" * 32)
+    journal.bind(FILE_ID, 2, b"e" * 32)
+    assert journal.digest(FILE_ID, 1) == b"d" * 32
 
 
 def test_the_journal_forgives_only_the_line_that_a_crash_cut_off(tmp_path: Path) -> None:

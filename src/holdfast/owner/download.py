@@ -12,7 +12,7 @@ from pathlib import Path
 from holdfast import atomic
 from holdfast.errors import HoldfastError
 from holdfast.owner.content import Progress
-from holdfast.owner.replica import Replica
+from holdfast.owner.replica import BLOCKS_AT_ONCE, Replica
 from holdfast.pdp.readers import Range
 from holdfast.pdp.tagfile import PAGE_TAGS
 
@@ -81,10 +81,12 @@ def runs_of(replica: Replica) -> Iterator[tuple[int, int]]:
 def _patch(other: Replica, file: BufferedRandom, ranges: Sequence[Range]) -> list[Range]:
     """Write what the other replica has of these ranges; return what it has not."""
     missing = []
-    for (offset, length), content in zip(ranges, other.read(ranges), strict=True):
-        if content is None:
-            missing.append((offset, length))
-        else:
-            file.seek(offset)
-            file.write(content)
+    for first in range(0, len(ranges), BLOCKS_AT_ONCE):
+        part = ranges[first : first + BLOCKS_AT_ONCE]
+        for (offset, length), content in zip(part, other.read(part), strict=True):
+            if content is None:
+                missing.append((offset, length))
+            else:
+                file.seek(offset)
+                file.write(content)
     return missing

@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.errors import InputError, RefusedError
-from holdfast.ledger.interface import Ledger, holding_id
 from holdfast.node.client import NodeClient
 from holdfast.owner.catalogue import Catalogue, FileRecord, HoldingRecord
 from holdfast.owner.cipher import EncryptedSource, FileCipher
@@ -80,9 +79,6 @@ class Holding:
         for path in (self.folder / "tags").iterdir():
             if path not in wanted:
                 path.unlink()
-
-    def id_on(self, ledger: Ledger) -> int:
-        return holding_id(ledger.sender, self.number)
 
     def reconcile(self) -> None:
         """Take over what the node did for us while a crash kept us from hearing of it."""

@@ -1,6 +1,6 @@
 """Damaged blocks of a holding found, and put back from another replica or from the owner's copy.
 
-Content that was tagged before has the same tag again. No tag is made for any other: before a
+Content that was tagged before has the same tag again. Nothing is ever sent for any other: before a
 replaced tag leaves the owner, all tags of the file together must be those in the journal.
 """
 
@@ -16,7 +16,7 @@ from holdfast.node.wire import Code, NodeRefusedError
 from holdfast.owner.content import Progress
 from holdfast.owner.download import runs_of
 from holdfast.owner.holding import Holding
-from holdfast.owner.replica import BLOCKS_AT_ONCE, Replica
+from holdfast.owner.replica import BLOCKS_AT_ONCE, Kept, Replica
 from holdfast.pdp import Challenge, Location, Proof, locate
 from holdfast.pdp.localisation import Span
 from holdfast.pdp.readers import Range
@@ -45,14 +45,14 @@ class LocalCopy:
 
 @dataclass(frozen=True)
 class Damaged:
-    """The damaged blocks of one file, each with the tag that the node keeps, if it is legible."""
+    """The damaged blocks of one file, with what the node keeps of them."""
 
     replica: Replica
-    tags: Mapping[int, bytes | None]
+    kept: Mapping[int, Kept]
 
     @property
     def blocks(self) -> list[int]:
-        return sorted(self.tags)
+        return sorted(self.kept)
 
 
 def find_damage(holding: Holding, progress: Progress = lambda _blocks: None) -> list[Damaged]:
@@ -60,7 +60,7 @@ def find_damage(holding: Holding, progress: Progress = lambda _blocks: None) -> 
     inventory = holding.inventory
     records = {file.file_id: file for file in holding.catalogue.files(holding.name)}
     replicas = [Replica(holding, records[entry.file_id]) for entry in inventory.files]
-    found: dict[int, dict[int, bytes | None]] = {}
+    found: dict[int, dict[int, Kept]] = {}
 
     def respond(challenge: Challenge) -> Proof | None:
         try:
@@ -85,66 +85,82 @@ def find_damage(holding: Holding, progress: Progress = lambda _blocks: None) -> 
         span = (start, min(start + size, inventory.blocks))
         locate(holding.key, inventory, respond, span=span, grain=GRAIN_BLOCKS, inspect=inspect)
         progress(span[1])
-    return [Damaged(replicas[at], tags) for at, tags in sorted(found.items()) if tags]
+    return [Damaged(replicas[at], kept) for at, kept in sorted(found.items()) if kept]
 
 
 def mend(damaged: Damaged, copies: Sequence[Copy]) -> list[int]:
-    """Put the blocks and their tags back; return the blocks that no copy has."""
-    replica, holding = damaged.replica, damaged.replica.holding
-    where = (holding.key_id, replica.file.file_id)
-    lost: list[int] = []
+    """Put the blocks and their tags back; return the blocks that no copy has.
+
+    Content goes out only once it is sure to be what was tagged: because the node's tag is its own,
+    or because with its tag the file has all the tags that it was given at first.
+    """
+    replica, kept = damaged.replica, damaged.kept
+    found: set[int] = set()
     corrections: dict[int, bytes] = {}
-    blocks = damaged.blocks
+    for offer in _offers(replica, damaged.blocks, copies):
+        found |= offer.tags.keys()
+        _replace_blocks(replica, offer, [i for i, tag in offer.tags.items() if kept[i].tag == tag])
+        corrections |= {i: tag for i, tag in offer.tags.items() if kept[i].tag != tag}
+    if corrections:
+        _check_journal(replica, corrections)
+        gone = [i for i, tag in corrections.items() if kept[i].content_tag != tag]
+        for offer in _offers(replica, gone, copies):
+            _replace_blocks(
+                replica, offer, [i for i in offer.tags if offer.tags[i] == corrections[i]]
+            )
+        _replace_tags(replica, corrections)
+    return [index for index in damaged.blocks if index not in found]
+
+
+@dataclass(frozen=True)
+class Offer:
+    """Blocks that copies have, in stored form, with the tags that go with them."""
+
+    blocks: Mapping[int, bytes]
+    tags: Mapping[int, bytes]
+
+
+def _offers(replica: Replica, blocks: Sequence[int], copies: Sequence[Copy]) -> Iterator[Offer]:
+    """Yield what the copies have of these ascending blocks, some at a time."""
     for first in range(0, len(blocks), BLOCKS_AT_ONCE):
-        wanted = blocks[first : first + BLOCKS_AT_ONCE]
-        plain = _had(replica, wanted, copies)
-        lost += [index for index in wanted if index not in plain]
-        indices = sorted(plain)
-        if not indices:
-            continue
-        stored = [replica.crypt(replica.span(i, i + 1)[0], plain[i]) for i in indices]
-        content = b"".join(stored)
-        rows = replica.rows(content, len(indices))
-        right = replica.tagger.scattered(np.array(indices, np.int64), rows)
-        holding.node.replace_blocks(*where, indices, content)
-        for index, tag in zip(indices, right, strict=True):
-            if damaged.tags[index] != tag.tobytes():
-                corrections[index] = tag.tobytes()
-    _correct(replica, corrections)
-    return lost
+        found: dict[int, bytes] = {}
+        for copy in copies:
+            missing = [i for i in blocks[first : first + BLOCKS_AT_ONCE] if i not in found]
+            spans = [replica.span(index, index + 1) for index in missing]
+            for index, (offset, _), part in zip(missing, spans, copy.read(spans), strict=True):
+                if part is not None:
+                    found[index] = replica.crypt(offset, part)
+        if found:
+            stored = dict(sorted(found.items()))
+            yield Offer(stored, replica.tags_for(list(stored), b"".join(stored.values())))
 
 
-def _had(replica: Replica, blocks: Sequence[int], copies: Sequence[Copy]) -> dict[int, bytes]:
-    """Return what the copies have of these blocks, in plain."""
-    found: dict[int, bytes] = {}
-    for copy in copies:
-        missing = [index for index in blocks if index not in found]
-        if missing:
-            parts = copy.read([replica.span(index, index + 1) for index in missing])
-            pairs = zip(missing, parts, strict=True)
-            found |= {index: part for index, part in pairs if part is not None}
-    return found
+def _replace_blocks(replica: Replica, offer: Offer, indices: Sequence[int]) -> None:
+    if indices:
+        content = b"".join(offer.blocks[index] for index in indices)
+        holding, file_id = replica.holding, replica.file.file_id
+        holding.node.replace_blocks(holding.key_id, file_id, indices, content)
 
 
-def _correct(replica: Replica, corrections: Mapping[int, bytes]) -> None:
-    """Replace these tags, if with them the file has the tags that it was given at first."""
-    if not corrections:
-        return
-    holding, file = replica.holding, replica.file
-    digest = hashlib.sha256()
+def _replace_tags(replica: Replica, tags: Mapping[int, bytes]) -> None:
+    holding, file_id, indices = replica.holding, replica.file.file_id, sorted(tags)
+    for first in range(0, len(indices), BLOCKS_AT_ONCE):
+        part = indices[first : first + BLOCKS_AT_ONCE]
+        content = b"".join(tags[index] for index in part)
+        holding.node.replace_tags(holding.key_id, file_id, part, content)
+
+
+def _check_journal(replica: Replica, corrections: Mapping[int, bytes]) -> None:
+    """Raise unless with these tags the file has those that it was given at first."""
+    file, digest = replica.file, hashlib.sha256()
     for start, stop in runs_of(replica):
         tags = replica.tags(start, stop)[0].copy()
         for index in range(start, stop):
             if index in corrections:
                 tags[index - start] = np.frombuffer(corrections[index], np.uint8)
         digest.update(encode_pages(start // PAGE_TAGS, tags))
-    if digest.digest() != holding.journal.digest(file.file_id, file.version):
+    if digest.digest() != replica.holding.journal.digest(file.file_id, file.version):
         raise RefusedError(
             f"the tags of {file.name!r} can't be replaced, for some would be of other content than "
             "was tagged: put the file again"
         )
-    indices = sorted(corrections)
-    for first in range(0, len(indices), BLOCKS_AT_ONCE):
-        part = indices[first : first + BLOCKS_AT_ONCE]
-        content = b"".join(corrections[index] for index in part)
-        holding.node.replace_tags(holding.key_id, file.file_id, part, content)

@@ -27,39 +27,57 @@ from holdfast.pdp.tagfile import HEADER_BYTES, PAGE_BYTES, PAGE_TAGS, decode_pag
 from holdfast.pdp.tags import TAG_BYTES, Tagger
 
 Mask = NDArray[np.bool_]
-BLOCKS_AT_ONCE = 512  # indices in one request, whose head stays below 16 KiB
 T = TypeVar("T")
+
+BLOCKS_AT_ONCE = 512  # indices in one request, whose head stays below 16 KiB
 STRIDE = 1 << 20  # what a node has at hand before it begins to answer
 _LOST = {Code.DAMAGED, Code.STORAGE, Code.NOT_FOUND}
 
 
 @dataclass(frozen=True)
-class Run:
-    """Neighbouring blocks as the node has them, with their tags.
+class Kept:
+    """What a node keeps of a block: the tag that its content has, and its tag, if legible."""
 
-    `wrong` are not what was tagged; of tags that are not `legible` the node can make no proof.
+    content_tag: bytes
+    tag: bytes | None
+
+
+@dataclass(frozen=True)
+class Run:
+    """Neighbouring blocks as the node has them: content, the tags it should have, those kept.
+
+    Of tags that are not `legible` the node can make no proof.
     """
 
     start: int
     content: bytes
+    content_tags: Bytes
     tags: Bytes
-    wrong: Mask
     legible: Mask
 
     @property
     def bad(self) -> list[int]:
         """Which blocks are not what was tagged."""
-        indices: list[int] = (np.flatnonzero(self.wrong) + self.start).tolist()
-        return indices
+        return self._indices(self._wrong)
 
     @property
-    def damaged(self) -> dict[int, bytes | None]:
-        """Which blocks keep a proof from passing, each with its tag if that is legible."""
-        rows: list[int] = np.flatnonzero(self.wrong | ~self.legible).tolist()
-        return {
-            self.start + row: self.tags[row].tobytes() if self.legible[row] else None
-            for row in rows
-        }
+    def damaged(self) -> dict[int, Kept]:
+        """Which blocks keep a proof from passing."""
+        found = {}
+        for index in self._indices(self._wrong | ~self.legible):
+            row = index - self.start
+            tag = self.tags[row].tobytes() if self.legible[row] else None
+            found[index] = Kept(self.content_tags[row].tobytes(), tag)
+        return found
+
+    @property
+    def _wrong(self) -> Mask:
+        wrong: Mask = (self.content_tags != self.tags).any(axis=1)
+        return wrong
+
+    def _indices(self, mask: Mask) -> list[int]:
+        indices: list[int] = (np.flatnonzero(mask) + self.start).tolist()
+        return indices
 
 
 @dataclass(frozen=True)
@@ -95,8 +113,8 @@ class Replica:
         offset, length = self.span(start, stop)
         content = self._fetch(Part.DATA, offset, offset + length)
         tags, legible = self.tags(start, stop)
-        right = self.tagger.tags(start, self.rows(content, stop - start))
-        return Run(start, content, tags, (right != tags).any(axis=1), legible)
+        content_tags = self.tagger.tags(start, self._rows(content, stop - start))
+        return Run(start, content, content_tags, tags, legible)
 
     def tags(self, start: int, stop: int) -> tuple[Bytes, Mask]:
         """Return the tags that the node keeps, and which are legible; zeros where it lost them."""
@@ -110,6 +128,12 @@ class Replica:
             legible[:PAGE_TAGS] = False
         part = slice(start - first * PAGE_TAGS, stop - first * PAGE_TAGS)
         return tags[part], legible[part]
+
+    def tags_for(self, indices: Sequence[int], content: bytes) -> dict[int, bytes]:
+        """Return the tags that these ascending blocks, one after another, have in stored form."""
+        rows = self._rows(content, len(indices))
+        tags = self.tagger.scattered(np.array(indices, np.int64), rows)
+        return dict(zip(indices, (tag.tobytes() for tag in tags), strict=True))
 
     def sound(self, indices: Sequence[int]) -> dict[int, bytes]:
         """Return the plain bytes of those of these ascending blocks that are sound."""
@@ -159,17 +183,15 @@ class Replica:
             middle = len(indices) // 2
             return self._sound(indices[:middle]) | self._sound(indices[middle:])
         content, tags = fetched
-        rows = self.rows(content, len(indices))
-        right = self.tagger.scattered(np.array(indices, np.int64), rows)
-        sound = (right == np.frombuffer(tags, np.uint8).reshape(-1, TAG_BYTES)).all(axis=1)
         found = {}
-        for row, index in enumerate(indices):
-            if sound[row]:
+        for row, (index, right) in enumerate(self.tags_for(indices, content).items()):
+            if right == tags[row * TAG_BYTES : (row + 1) * TAG_BYTES]:
                 offset, length = self.span(index, index + 1)
-                found[index] = self.crypt(offset, rows[row, :length].tobytes())
+                at = row * self.block_bytes
+                found[index] = self.crypt(offset, content[at : at + length])
         return found
 
-    def rows(self, content: bytes, count: int) -> Bytes:
+    def _rows(self, content: bytes, count: int) -> Bytes:
         """Return stored bytes as blocks, one row each, the file's last one padded."""
         if len(content) < count * self.block_bytes:
             whole = (count - 1) * self.block_bytes

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from holdfast.errors import RefusedError
-from holdfast.node.wire import Code, NodeRefusedError, UploadRequest
+from holdfast.node.wire import UploadRequest
 from holdfast.owner.catalogue import FileRecord, Intent
 from holdfast.owner.content import ChangedError, Content, Measured, Original, Progress, measure
 from holdfast.owner.holding import Holding
@@ -58,7 +58,7 @@ def put(
 
 
 def abandon(holding: Holding, intent: Intent) -> None:
-    """Give up a file that is on its way. Its version is never used again."""
+    """Give up a file that is on its way. If anything of it has left, its version is spent."""
     if intent.upload is not None:
         holding.node.abort(holding.key_id, intent.upload.hex())
     holding.catalogue.abandon(holding.name, intent)
@@ -76,10 +76,10 @@ def _intent(holding: Holding, name: str, content: Content) -> Intent | None:
         abandon(holding, pending)
     if held and (held.length, held.sha256) == wanted:
         return None
-    known = held or (pending.file if pending else None)
-    file_id = known.file_id if known else secrets.token_bytes(FILE_ID_BYTES)
-    versions = [file.version for file in (held, pending.file if pending else None) if file]
-    version = 1 + max(holding.journal.latest_version(file_id), *versions, 0)
+    known = [file for file in (held, pending and pending.file) if file]
+    file_id = known[0].file_id if known else secrets.token_bytes(FILE_ID_BYTES)
+    used = (holding.journal.latest_version(file_id), *(file.version for file in known))
+    version = 1 + max(used)
     intent = Intent(FileRecord(name, file_id, version, *wanted))
     catalogue.intend(holding.name, intent)
     return intent
@@ -141,13 +141,8 @@ def _send(
 
     with source.open() as data_reader, tag_source.open() as tag_reader:
         readers = Measured(data_reader, data), Measured(tag_reader, tagged)
-        try:
-            after = intent.after(holding.inventory).hash
-            node.upload(key_id, request, *readers, after, progress=reach)
-        except NodeRefusedError as error:
-            if error.code is Code.CHECKSUM:
-                node.abort(key_id, upload.hex())
-            raise
+        after = intent.after(holding.inventory).hash
+        node.upload(key_id, request, *readers, after, progress=reach)
     return sent
 
 

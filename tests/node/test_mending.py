@@ -1,0 +1,59 @@
+"""Many blocks and tags put back by one request."""
+
+from collections.abc import Iterator
+
+import pytest
+from tests.node.site import Site, put
+from tests.pdp.holding import Holding
+
+from holdfast.node.client import NodeClient
+from holdfast.node.wire import Code, NodeRefusedError
+from holdfast.pdp.tags import TAG_BYTES
+
+
+@pytest.fixture
+def kept() -> Holding:
+    return Holding.of(100, 5000)
+
+
+@pytest.fixture
+def client(site: Site) -> Iterator[NodeClient]:
+    with site.client() as client:
+        yield client
+
+
+def test_blocks_and_tags_are_put_back_by_the_dozen(client: NodeClient, kept: Holding) -> None:
+    put(client, kept)
+    where, challenge = (kept.key.public.id, kept.ids[1]), kept.challenge_all()
+    count = kept.inventory.files[1].blocks
+    indices = [*range(0, count - 1, 3), count - 1]
+    blocks, tags = client.blocks(*where, indices), b"".join(client.tags(*where, indices))
+    client.replace_blocks(*where, indices, bytes(len(blocks)))
+    assert client.blocks(*where, indices) == bytes(len(blocks))
+    assert not kept.verify(challenge, client.prove(where[0], challenge).proof)
+    client.replace_blocks(*where, indices, blocks)
+    assert kept.verify(challenge, client.prove(where[0], challenge).proof)
+    client.replace_tags(*where, indices, bytes(len(tags)))
+    assert not kept.verify(challenge, client.prove(where[0], challenge).proof)
+    client.replace_tags(*where, indices, tags)
+    assert kept.verify(challenge, client.prove(where[0], challenge).proof)
+
+
+@pytest.mark.parametrize(
+    ("indices", "blocks", "code"),
+    [([0, 1], 1, Code.MALFORMED), ([0], 2, Code.TOO_LARGE), ([0, 10**6], 2, Code.NOT_FOUND)],
+)
+def test_what_does_not_fit_changes_nothing(
+    client: NodeClient, kept: Holding, indices: list[int], blocks: int, code: Code
+) -> None:
+    put(client, kept)
+    where = (kept.key.public.id, kept.ids[1])
+    for replace, size in (
+        (client.replace_blocks, kept.block_bytes),
+        (client.replace_tags, TAG_BYTES),
+    ):
+        with pytest.raises(NodeRefusedError) as refused:
+            replace(*where, indices, bytes(blocks * size))
+        assert refused.value.code is code
+    challenge = kept.challenge_all()
+    assert kept.verify(challenge, client.prove(where[0], challenge).proof)
