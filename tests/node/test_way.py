@@ -1,8 +1,6 @@
 """The way of a file over HTTP: brought, proved, fetched, repaired, deleted."""
 
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import Any
 
 import pytest
 from tests.node.site import Site, put, serving
@@ -10,7 +8,15 @@ from tests.node.wire import Wire
 from tests.pdp.holding import Holding
 
 from holdfast.errors import NodeError
-from holdfast.ledger.interface import Batch, Domain, Entry, batch_seed, holding_id
+from holdfast.ledger.interface import (
+    Batch,
+    Domain,
+    Entry,
+    Opening,
+    batch_seed,
+    challenge_name,
+    holding_id,
+)
 from holdfast.ledger.local import LocalLedger
 from holdfast.ledger.signing import signer
 from holdfast.node.client import NodeClient, node_facts, upload_request
@@ -19,7 +25,7 @@ from holdfast.node.node import Node
 from holdfast.node.place import Part
 from holdfast.node.serving import Serving
 from holdfast.node.wire import AnswerTo, Code, NodeRefusedError
-from holdfast.pdp import Challenge, Inventory, draw_challenge, verify_with_key
+from holdfast.pdp import draw_challenge, verify_with_key
 from holdfast.pdp.readers import Memory
 
 DOMAIN = Domain(31337, b"\7" * 20)
@@ -195,40 +201,33 @@ def test_an_answer_to_a_ledger_is_signed_for_what_is_open_there(
 ) -> None:
     put(client, kept)
     challenge, holding = kept.challenge_all(), holding_id(b"\5" * 20, 3)
-    to = AnswerTo.single(DOMAIN, holding, challenge)
+    opening = Opening(b"\6" * 20, 2**40)
+    to = AnswerTo.of(DOMAIN, holding, opening)
     answer = client.prove(kept.key.public.id, challenge, to)
-    assert signer(answer.signature, DOMAIN, holding, challenge.id, answer.proof) == client.node
-    another = AnswerTo.single(DOMAIN, holding, kept.challenge_all())
-    with pytest.raises(NodeRefusedError) as refused:
-        client.prove(kept.key.public.id, challenge, another)
-    assert refusal(refused) == Code.MALFORMED
-
-
-def in_batch(held: Inventory, **changes: Any) -> tuple[Batch, Challenge]:
-    """Return a batch of one challenge, with what an owner might try to slip in."""
-    word = replace(Entry(b"\6" * 20, 3, 5, held.hash[:4]), **changes)
-    batch = Batch(b"\5" * 20, b"\4" * 32, 2**40, (b"\1" * 32, word.encode()))
-    seed = batch_seed(batch.seed, holding_id(batch.owner, 3))
-    return batch, draw_challenge(held, 5, seed=seed)
+    for name, signed in (
+        (challenge_name(challenge, opening.target, opening.deadline), True),
+        (challenge_name(challenge, opening.target, opening.deadline + 1), False),
+        (challenge_name(challenge, b"\7" * 20, opening.deadline), False),
+        (challenge_name(kept.challenge_all(), opening.target, opening.deadline), False),
+    ):
+        found = signer(answer.signature, DOMAIN, holding, name, answer.proof)
+        assert (found == client.node) == signed
 
 
 def test_an_answer_to_a_batch_is_signed_for_what_is_open_there(
     client: NodeClient, kept: Holding
 ) -> None:
     inventory = put(client, kept)
-    batch, challenge = in_batch(inventory)
-    to = AnswerTo.of_batch(DOMAIN, batch, 1)
+    entry = Entry(b"\6" * 20, 3, 5, inventory.hash[:4])
+    batch = Batch(b"\5" * 20, b"\4" * 32, 2**40, (b"\1" * 32, entry.encode()))
+    challenge = draw_challenge(inventory, 5, seed=batch_seed(batch.seed, batch.holding(1)))
+    opening = Opening(entry.target, batch.deadline, batch.seed)
+    to = AnswerTo.of(DOMAIN, batch.holding(1), opening)
     answer = client.prove(kept.key.public.id, challenge, to)
     signed = (DOMAIN, batch.holding(1), batch.challenge_id(1), answer.proof)
     assert signer(answer.signature, *signed) == client.node
     assert kept.verify(challenge, answer.proof)
-    alterations: list[dict[str, Any]] = [{"samples": 6}, {"number": 4}, {"inventory": b"none"}]
-    for changes in alterations:
-        wrong, _ = in_batch(inventory, **changes)
-        with pytest.raises(NodeRefusedError) as refused:
-            client.prove(kept.key.public.id, challenge, AnswerTo.of_batch(DOMAIN, wrong, 1))
-        assert refusal(refused) == Code.MALFORMED
-    with pytest.raises(NodeRefusedError) as refused:
+    with pytest.raises(NodeRefusedError) as refused:  # it is not drawn from the batch's seed
         client.prove(kept.key.public.id, kept.challenge_all(), to)
     assert refusal(refused) == Code.MALFORMED
 
