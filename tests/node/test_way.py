@@ -13,13 +13,12 @@ from holdfast.errors import NodeError
 from holdfast.ledger.interface import Batch, Domain, Entry, batch_seed, holding_id
 from holdfast.ledger.local import LocalLedger
 from holdfast.ledger.signing import signer
-from holdfast.node.answers import AnswerTo
 from holdfast.node.client import NodeClient, node_facts, upload_request
 from holdfast.node.identity import NodeKey
 from holdfast.node.node import Node
 from holdfast.node.place import Part
 from holdfast.node.serving import Serving
-from holdfast.node.wire import Code, NodeRefusedError
+from holdfast.node.wire import AnswerTo, Code, NodeRefusedError
 from holdfast.pdp import Challenge, Inventory, draw_challenge, verify_with_key
 from holdfast.pdp.readers import Memory
 

@@ -20,12 +20,13 @@ from pydantic import ValidationError
 from holdfast.errors import InputError, NodeError
 from holdfast.ledger import signing
 from holdfast.ledger.interface import Answer
-from holdfast.node.answers import AnswerTo, ProofAnswer, ProofRequest, signed_part
 from holdfast.node.identity import RequestKey
+from holdfast.node.node import signed_part
 from holdfast.node.place import Part
 from holdfast.node.segments import segment_range
 from holdfast.node.signature import Head, Signer
 from holdfast.node.wire import (
+    AnswerTo,
     Code,
     CommitRequest,
     Committed,
@@ -34,6 +35,8 @@ from holdfast.node.wire import (
     Message,
     NodeFacts,
     NodeRefusedError,
+    ProofAnswer,
+    ProofRequest,
     Reason,
     Refusal,
     UploadRequest,

@@ -4,13 +4,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from holdfast.ledger import signing
-from holdfast.node.answers import ProofAnswer, ProofRequest, signed_part
+from holdfast.ledger.interface import Domain
 from holdfast.node.holding import Holding
 from holdfast.node.identity import NodeKey
 from holdfast.node.signature import Gate
 from holdfast.node.store import Store
-from holdfast.node.wire import Code, NodeRefusedError
-from holdfast.pdp import Challenge, PublicKey
+from holdfast.node.wire import AnswerTo, Code, NodeRefusedError, ProofAnswer, ProofRequest
+from holdfast.pdp import Challenge, Proof, PublicKey
+
+NOWHERE = Domain(0, bytes(20))  # of answers that no ledger has asked for
 
 Register = Callable[[int], PublicKey]  # the key under which a ledger knows a holding
 
@@ -48,3 +50,16 @@ class Node:
         proof = holding.prove(challenge)
         signature = signing.sign(self.key.private, *signed_part(holding.place.key_id, to, proof))
         return ProofAnswer(proof=proof.encode().decode(), signature=signature.hex())
+
+
+def signed_part(
+    key_id: bytes, to: AnswerTo | None, proof: Proof
+) -> tuple[Domain, int, bytes, Proof]:
+    """Return what the node's signature of an answer is over.
+
+    Where no ledger has asked, the key stands for the holding and the challenge has its own id.
+    """
+    if to is None:
+        return NOWHERE, int.from_bytes(key_id, "big"), proof.challenge_id, proof
+    domain = Domain(to.chain, bytes.fromhex(to.contract))
+    return domain, int(to.holding, 16), bytes.fromhex(to.challenge), proof
