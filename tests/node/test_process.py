@@ -73,20 +73,16 @@ class Home:
         (directory / "alice.owner").write_bytes(encode_owner(home.owner.owner))
         return home
 
-    def start(self, *options: str, stderr: int = subprocess.PIPE) -> "Process":
-        process = self.shell.start(
-            *COMMAND.split(),
-            *options,
-            stderr=stderr,
-        )
+    def start(self, stderr: int) -> "Process":
+        process = self.shell.start(*COMMAND.split(), stderr=stderr)
         assert process.stdout is not None
         said = json.loads(process.stdout.readline())
         assert said["address"] == self.node.address.hex()
         return Process(process, said["url"], self)
 
     @contextmanager
-    def running(self, *options: str) -> Iterator["Process"]:
-        process = self.start(*options, stderr=subprocess.DEVNULL)
+    def running(self, stderr: int = subprocess.DEVNULL) -> Iterator["Process"]:
+        process = self.start(stderr)
         try:
             yield process
         finally:
@@ -107,8 +103,9 @@ class Process:
     def kill(self) -> None:
         self.popen.kill()
         self.popen.wait()
-        if self.popen.stdout is not None:
-            self.popen.stdout.close()
+        for pipe in (self.popen.stdout, self.popen.stderr):
+            if pipe is not None:
+                pipe.close()
 
     @contextmanager
     def half_sent(self, own: Own, upload: str, segment: int) -> Iterator[socket.socket]:
@@ -120,7 +117,8 @@ class Process:
         Signer(self.home.owner, self.home.node.address).sign(head, content, time.time())
         lines = "".join(f"{name}: {value}\r\n" for name, value in request.headers.items())
         with socket.create_connection((request.url.host, request.url.port or 0)) as line:
-            line.sendall(f"PUT {path} HTTP/1.1\r\n{lines}\r\n".encode())
+            line.sendall(f"PUT {path} HTTP/1.1\r\nExpect: 100-continue\r\n{lines}\r\n".encode())
+            assert line.recv(64).startswith(b"HTTP/1.1 100"), "the node has begun to receive"
             line.sendall(content[: len(content) // 2])
             yield line
 
@@ -216,18 +214,17 @@ def peak_bytes(process: Process) -> int:
 def test_a_stopped_node_ends_what_it_has_begun(
     home: Home, own: Own, reason: signal.Signals
 ) -> None:
-    process = home.start()
-    with process.client() as client:
+    with home.running(subprocess.PIPE) as process, process.client() as client:
         client.create(own.key.public)
         upload = client.begin(own.key_id, own.request).upload
         with process.half_sent(own, upload, 0) as line:
             process.popen.send_signal(reason)
-            with suppress(ConnectionRefusedError):
+            with suppress(ConnectionError):
                 while True:
                     socket.create_connection(line.getpeername()).close()
             line.sendall(own.content[SEGMENT_BYTES // 2 : SEGMENT_BYTES])
             assert line.recv(64).startswith(b"HTTP/1.1 204"), "it was received to its end"
-    finished = end(process.popen)
+        finished = end(process.popen)
     assert finished.code == 0
     assert finished.stderr.splitlines() == [
         f"holdfast node {home.node.address.hex()} listens on {process.url}"
@@ -265,6 +262,7 @@ BAD = {
     "no certificate": (f"{SERVE} --certificate a.pem --private-key a.pem", "can't use a.pem"),
     "no host": (f"{SERVE} --host 256.0.0.1", "can't listen on 256.0.0.1"),
     "no such storage": (SERVE.replace("store store", "store nowhere://x"), "can't use nowhere"),
+    "no folder of files in place": (f"{SERVE} --data nowhere", "can't read nowhere"),
     "a file as store": (SERVE.replace("store store", "store owner.key"), "owner.key"),
 }
 

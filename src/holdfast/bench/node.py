@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from holdfast.bench.clock import best_times
+from holdfast.bench.clock import Work, best_times
 from holdfast.node.client import NodeClient, upload_request
 from holdfast.node.identity import NodeKey, RequestKey
 from holdfast.node.node import Node
@@ -123,9 +123,10 @@ def _proofs(client: NodeClient, file: _File, rounds: int) -> dict[str, float]:
 
 def _uploads(client: NodeClient, file: _File, rounds: int) -> dict[str, float]:
     """Upload and copy in turns; what was uploaded is deleted while nobody counts the time."""
-    best = {"upload": float("inf"), "copy": float("inf")}
+    contenders: dict[str, Work] = {"upload": lambda: file.upload(client), "copy": file.copy}
+    best = dict.fromkeys(contenders, float("inf"))
     for _ in range(rounds):
-        for name, work in (("upload", lambda: file.upload(client)), ("copy", file.copy)):
+        for name, work in contenders.items():
             start = time.perf_counter()
             work()
             best[name] = min(best[name], time.perf_counter() - start)

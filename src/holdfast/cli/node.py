@@ -93,6 +93,8 @@ def serve(
     )
     node_key = read_node_key(key, terminal.passphrase(passphrase_file))
     others = None if data is None else open_objects(data)
+    if others is not None:
+        others.check()
     kept = Store(open_objects(store), owners.values(), limits, time.time, data=others)
     try:
         gate = Gate(node_key.address, owners, time.time)

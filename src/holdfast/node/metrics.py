@@ -29,7 +29,7 @@ class Metrics:
             registry=self._registry,
         )
         for name, meaning, value in (
-            ("holdings", "Holdings kept.", lambda: sum(len(a.all()) for a in store.accounts)),
+            ("holdings", "Holdings kept.", lambda: sum(len(a.holdings) for a in store.accounts)),
             (
                 "reserved_bytes",
                 "Bytes stored or reserved by uploads.",

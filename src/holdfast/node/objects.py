@@ -46,6 +46,9 @@ class Objects(Protocol):
         """How much is best asked for in one call."""
         ...
 
+    def check(self) -> None:
+        """Raise if nothing can be read there."""
+
     def claim(self) -> None:
         """Make ready for writing, by this process alone."""
 
@@ -73,6 +76,7 @@ class Objects(Protocol):
 
 
 def open_objects(address: str) -> "Objects":
+    address = address.removeprefix("file://")
     return Bucket(address) if "://" in address else Folder(Path(address))
 
 
@@ -86,6 +90,10 @@ class Folder:
         self._root = root.resolve()
         self._drafts = self._root / _DRAFTS
         self._claimed = ExitStack()
+
+    def check(self) -> None:
+        if not os.access(self._root, os.R_OK | os.X_OK) or not self._root.is_dir():
+            raise InputError(f"can't read {self.address}: it is no folder that we may read")
 
     def claim(self) -> None:
         atomic.make_directory(self._drafts)
@@ -187,11 +195,14 @@ class Bucket:
             raise InputError(f"can't use {address}: {type(error).__name__}: {error}") from error
         self._root = root.rstrip("/")
 
-    def claim(self) -> None:
+    def check(self) -> None:
         try:
             self.list("")
         except StorageError as error:
             raise InputError(str(error)) from error
+
+    def claim(self) -> None:
+        self.check()
 
     def release(self) -> None:
         pass

@@ -88,7 +88,7 @@ async def facts(request: Request) -> NodeFacts:
 
 @router.get("/v1/holdings")
 async def holdings(caller: Signed) -> Holdings:
-    return Holdings(holdings=[holding.facts for holding in caller.account.all()])
+    return Holdings(holdings=await run_in_threadpool(caller.account.facts))
 
 
 @router.put(HOLDING, openapi_extra=_raw("application/json"))
@@ -110,7 +110,7 @@ async def create(
     responses={200: {"content": {"application/json": {}}, "description": "the inventory"}},
 )
 async def inventory(caller: Signed, key_id: Hex32) -> Response:
-    content = caller.holding(key_id).record.inventory.encode()
+    content = await run_in_threadpool(caller.holding(key_id).record.inventory.encode)
     return Response(content, media_type="application/json")
 
 

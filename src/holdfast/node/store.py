@@ -12,7 +12,14 @@ from holdfast.node.objects import Objects
 from holdfast.node.place import Place
 from holdfast.node.record import HoldingRecord
 from holdfast.node.segments import SEGMENT_BYTES
-from holdfast.node.wire import Code, Limits, NodeRefusedError, UploadRequest, UploadState
+from holdfast.node.wire import (
+    Code,
+    HoldingFacts,
+    Limits,
+    NodeRefusedError,
+    UploadRequest,
+    UploadState,
+)
 from holdfast.pdp import PublicKey
 from holdfast.pdp.inventory import HASH_BYTES
 
@@ -35,9 +42,9 @@ class Account:
         with self.lock:
             return sum(holding.reserved_bytes for holding in self.holdings.values())
 
-    def all(self) -> list[Holding]:
+    def facts(self) -> list[HoldingFacts]:
         with self.lock:
-            return list(self.holdings.values())
+            return [holding.facts for holding in self.holdings.values()]
 
     def holding(self, key_id: bytes) -> Holding:
         holding = self.holdings.get(key_id)
