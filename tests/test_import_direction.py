@@ -16,15 +16,19 @@ ALLOWED = {
     "learn": {"model", "sim", "policy"},
     "paper": {"model", "sim", "policy", "learn"},
     "ledger": {"model", "pdp"},
+    "evidence": {"model", "pdp", "ledger"},
     "node": {"model", "pdp", "ledger"},
     "owner": {"model", "pdp", "ledger", "node"},
-    "control": {"model", "pdp", "sim", "policy", "ledger", "node", "owner"},
-    "web": {"model", "pdp", "sim", "policy", "ledger", "node", "owner", "control"},
+    "control": {"model", "pdp", "sim", "policy", "ledger", "evidence", "node", "owner"},
+    "web": {"model", "pdp", "sim", "policy", "ledger", "evidence", "node", "owner", "control"},
     "cli": {
         *("model", "pdp", "sim", "policy", "learn", "paper"),
-        *("ledger", "node", "owner", "control", "web", "bench"),
+        *("ledger", "evidence", "node", "owner", "control", "web", "bench"),
     },
-    "bench": {"model", "pdp", "sim", "policy", "learn", "ledger", "node", "owner"},
+    "bench": {
+        *("model", "pdp", "sim", "policy", "learn"),
+        *("ledger", "evidence", "node", "owner", "control"),
+    },
 }
 
 

@@ -6,7 +6,8 @@ HoldfastError                  could not run: the command line prints it and exi
 │   └── PassphraseError        a key file that the given passphrase does not open
 ├── StorageError               bytes could not be read or written
 ├── LedgerError                a ledger could not be reached, or did not finish a transaction
-├── NodeError                  a storage node could not be reached, or its answer makes no sense
+├── NodeError                  a storage node's answer makes no sense
+│   └── UnreachableError       it could not be reached at all
 └── RefusedError               allowed by the machine, forbidden by the protocol
 
 A finding (an audit failed, a log does not verify) is a result, not an error: it is returned,
@@ -43,4 +44,8 @@ class LedgerError(HoldfastError):
 
 
 class NodeError(HoldfastError):
-    """A storage node could not be reached, or its answer makes no sense."""
+    """A storage node's answer makes no sense."""
+
+
+class UnreachableError(NodeError):
+    """A storage node could not be reached at all."""

@@ -16,10 +16,15 @@ _OTHERS = re.compile(r"[^\[\]{}]+")
 
 def loads(text: str, **hooks: Any) -> Any:
     """Return what the text holds; ValueError if it is no JSON or too deep."""
-    depth = deepest = 0
+    # Few brackets can't be deep: that spares a leaf of the evidence a third of its reading.
+    if text.count("[") + text.count("{") > DEEPEST:
+        _check_depth(text)
+    return json.loads(text, **hooks)
+
+
+def _check_depth(text: str) -> None:
+    depth = 0
     for bracket in _OTHERS.sub("", _STRINGS.sub("", text)):
         depth += 1 if bracket in "[{" else -1
-        deepest = max(deepest, depth)
-        if deepest > DEEPEST:
+        if depth > DEEPEST:
             raise ValueError(f"it is nested more than {DEEPEST} levels deep")
-    return json.loads(text, **hooks)

@@ -13,15 +13,16 @@ from tests.ledger.world import World
 
 from holdfast.ledger import check, signing
 from holdfast.ledger.interface import Answer, Registered
+from holdfast.node.answers import ProofAnswer, ProofRequest, signed_part
 from holdfast.node.client import NodeClient
 from holdfast.node.holding import Holding as Kept
 from holdfast.node.identity import NodeKey
-from holdfast.node.node import Node, signed_part
+from holdfast.node.node import Node
 from holdfast.node.objects import open_objects
 from holdfast.node.serving import Serving
 from holdfast.node.signature import Gate
 from holdfast.node.store import Store
-from holdfast.node.wire import Limits, ProofAnswer, ProofRequest
+from holdfast.node.wire import Limits
 from holdfast.owner import Finding, Holding, HoldingRecord, Mode, Original, put, run_audit
 from holdfast.owner.audit import Question, Watch, ask, open_on, settle
 from holdfast.owner.catalogue import Catalogue

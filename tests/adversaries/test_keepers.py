@@ -7,9 +7,10 @@ from tests.adversaries.stage import BLOCKS, Stage, Turncoat
 
 from holdfast.ledger import signing
 from holdfast.model.detection import detection_probability
+from holdfast.node.answers import ProofAnswer, ProofRequest
 from holdfast.node.holding import Holding as Kept
 from holdfast.node.identity import NodeKey
-from holdfast.node.wire import Code, NodeRefusedError, ProofAnswer, ProofRequest
+from holdfast.node.wire import Code, NodeRefusedError
 from holdfast.owner import Holding, Outcome
 
 NEVER = 1e-9

@@ -7,9 +7,9 @@ encryption under each replica's own key, and nothing else: without it the audits
 import pytest
 from tests.adversaries.stage import Stage, Turncoat
 
+from holdfast.node.answers import ProofAnswer, ProofRequest
 from holdfast.node.holding import Holding as Kept
 from holdfast.node.place import Part
-from holdfast.node.wire import ProofAnswer, ProofRequest
 from holdfast.owner import Holding, Outcome
 from holdfast.pdp import Challenge, Prover, StoredFile
 

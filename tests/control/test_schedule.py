@@ -13,15 +13,17 @@ from holdfast.control.database import connect, migrate, transaction
 from holdfast.control.schedule import Claim, Conclusion, LeaseLostError, Schedule
 from holdfast.control.schema import audits, holdings, leaves, metadata
 from holdfast.errors import InputError
+from holdfast.pdp import SecretKey
 
 NOW = 1_800_000_000_000
 LEASE = 1000
+KEY = SecretKey.generate(1).public
 
 
 @pytest.fixture
 def schedule(engine: Engine) -> Schedule:
     schedule = Schedule(engine)
-    schedule.add([(f"holding {k}", 100) for k in range(6)], NOW)
+    schedule.add([(f"holding {k}", 100, KEY) for k in range(6)], NOW)
     return schedule
 
 
@@ -130,7 +132,7 @@ def test_the_lag_counts_what_nobody_works_on(schedule: Schedule) -> None:
 
 def test_a_holding_is_entered_once(schedule: Schedule) -> None:
     with pytest.raises(InputError, match="already"):
-        schedule.add([("new", 5), ("holding 1", 5)], NOW)
+        schedule.add([("new", 5, KEY), ("holding 1", 5, KEY)], NOW)
     assert count(schedule, holdings) == 6
 
 
@@ -159,7 +161,7 @@ def test_a_server_that_restarts_is_found_again(postgres: Server) -> None:
     engine = connect(postgres.make("restarted"))
     migrate(engine)
     schedule = Schedule(engine)
-    schedule.add([("a", 1)], NOW)
+    schedule.add([("a", 1, KEY)], NOW)
     postgres.stop()
     with pytest.raises(Exception, match="the database can't be used"):
         schedule.claim(NOW, LEASE, 1)

@@ -85,20 +85,23 @@ def test_no_value_of_a_field_makes_a_reader_stumble(field: str, value: Any) -> N
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"extra": 1}, "'extra' is unknown"),
-        ({"by": ...}, "'by' is missing"),
+        ({"extra": 1}, "the field 'extra' is unknown"),
+        ({"by": ...}, "the field 'by' is missing"),
         ({"version": 2}, "version 1"),
         ({"version": True}, "version 1"),
         ({"holdfast": "gossip"}, "a kind"),
         ({"holdfast": ...}, "kind of document"),
-        ({"at": -1}, "'at' is not a number"),
-        ({"at": 1.0}, "'at' is not a number"),
-        ({"at": 2**53}, "'at' is not a number"),
-        ({"by": "a\nb"}, "'by' is not a text"),
-        ({"by": "x" * 501}, "'by' is not a text"),
+        ({"at": -1}, "leaf: 'at': it is not a number"),
+        ({"at": 1.0}, "leaf: 'at': it is not a number"),
+        ({"at": 2**53}, "leaf: 'at': it is not a number"),
+        ({"by": "a\nb"}, "leaf: 'by': it is not a text"),
+        ({"by": "x" * 501}, "leaf: 'by': it is not a text"),
         ({"change": "demoted"}, "promoted, rolled-back"),
-        ({"policy": None}, "'policy' is not an object"),
-        ({"policy": {"name": "belief", "hash": "AA" * 32}}, "hexadecimal"),
+        ({"policy": None}, "leaf: 'policy': it is not an object"),
+        (
+            {"policy": {"name": "belief", "hash": "AA" * 32}},
+            "'policy': 'hash': it is not .* hexadecimal",
+        ),
     ],
 )
 def test_what_no_leaf_can_have_is_named(fields: dict[str, Any], said: str) -> None:

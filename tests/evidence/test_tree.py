@@ -111,6 +111,15 @@ def test_a_frontier_is_read_as_it_was_written_and_goes_on(leaves: list[bytes]) -
         Frontier.decode(frontier.encode()[:-1])
 
 
+@given(st.binary(max_size=200))
+def test_noise_is_no_frontier_or_is_kept_as_it_is(content: bytes) -> None:
+    try:
+        frontier = Frontier.decode(content)
+    except MalformedError:
+        return
+    assert frontier.encode() == content
+
+
 @given(hashes, st.data())
 def test_a_proof_of_inclusion_holds_for_its_leaf_and_place_alone(
     leaves: list[bytes], data: st.DataObject
@@ -123,6 +132,7 @@ def test_a_proof_of_inclusion_holds_for_its_leaf_and_place_alone(
     assert not includes(leaf_hash(b"another"), size, leaves[index], index, proof)
     assert not includes(root, size, leaves[index], index, [*proof, root])
     assert not includes(root, size, leaves[index], size, proof)
+    assert not includes(root, 4 * size, leaves[index], index, proof)
     assert not includes(root, size, leaves[index], -1, proof)
     if proof:
         assert not includes(root, size, leaves[index], index, proof[:-1])
@@ -144,6 +154,7 @@ def test_a_proof_of_consistency_holds_for_its_two_trees_alone(
     assert not extends(before, size + 1, after, size, proof)
     assert not extends(before, -1, after, size, proof)
     if old:
+        assert not extends(before, old, after, 4 * size, proof)
         assert not extends(before, old, other, size, proof)
     if proof:
         assert not extends(before, old, after, size, proof[:-1])

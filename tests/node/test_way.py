@@ -1,6 +1,7 @@
 """The way of a file over HTTP: brought, proved, fetched, repaired, deleted."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from tests.node.site import Site, put, serving
@@ -8,24 +9,17 @@ from tests.node.wire import Wire
 from tests.pdp.holding import Holding
 
 from holdfast.errors import NodeError
-from holdfast.ledger.interface import (
-    Batch,
-    Domain,
-    Entry,
-    Opening,
-    batch_seed,
-    challenge_name,
-    holding_id,
-)
+from holdfast.ledger.interface import Batch, Domain, Entry, Opening, batch_seed, holding_id
 from holdfast.ledger.local import LocalLedger
 from holdfast.ledger.signing import signer
+from holdfast.node.answers import AnswerTo
 from holdfast.node.client import NodeClient, node_facts, upload_request
 from holdfast.node.identity import NodeKey
 from holdfast.node.node import Node
 from holdfast.node.place import Part
 from holdfast.node.serving import Serving
-from holdfast.node.wire import AnswerTo, Code, NodeRefusedError
-from holdfast.pdp import draw_challenge, verify_with_key
+from holdfast.node.wire import Code, NodeRefusedError
+from holdfast.pdp import Challenge, draw_challenge, verify_with_key
 from holdfast.pdp.readers import Memory
 
 DOMAIN = Domain(31337, b"\7" * 20)
@@ -199,35 +193,40 @@ def test_an_answer_that_the_pinned_node_did_not_sign_is_found_out(
 def test_an_answer_to_a_ledger_is_signed_for_what_is_open_there(
     client: NodeClient, kept: Holding
 ) -> None:
+    """The node itself works out the name, from all that an owner could open anew or otherwise."""
     put(client, kept)
     challenge, holding = kept.challenge_all(), holding_id(b"\5" * 20, 3)
     opening = Opening(b"\6" * 20, 2**40)
-    to = AnswerTo.of(DOMAIN, holding, opening)
-    answer = client.prove(kept.key.public.id, challenge, to)
-    for name, signed in (
-        (challenge_name(challenge, opening.target, opening.deadline), True),
-        (challenge_name(challenge, opening.target, opening.deadline + 1), False),
-        (challenge_name(challenge, b"\7" * 20, opening.deadline), False),
-        (challenge_name(kept.challenge_all(), opening.target, opening.deadline), False),
-    ):
-        found = signer(answer.signature, DOMAIN, holding, name, answer.proof)
-        assert (found == client.node) == signed
+    answer = client.prove(kept.key.public.id, challenge, AnswerTo.of(DOMAIN, holding, opening))
+
+    def signed_for(opening: Opening, asked: Challenge) -> bool:
+        name = opening.name(holding, asked)
+        return signer(answer.signature, DOMAIN, holding, name, answer.proof) == client.node
+
+    assert signed_for(opening, challenge)
+    assert not signed_for(replace(opening, deadline=2**40 + 1), challenge)
+    assert not signed_for(replace(opening, target=b"\7" * 20), challenge)
+    assert not signed_for(opening, kept.challenge_all())
+    part = draw_challenge(kept.inventory, 1, span=(0, 1))
+    with pytest.raises(NodeRefusedError) as refused:
+        client.prove(kept.key.public.id, part, AnswerTo.of(DOMAIN, holding, opening))
+    assert refusal(refused) == Code.MALFORMED
 
 
 def test_an_answer_to_a_batch_is_signed_for_what_is_open_there(
     client: NodeClient, kept: Holding
 ) -> None:
     inventory = put(client, kept)
-    entry = Entry(b"\6" * 20, 3, 5, inventory.hash[:4])
-    batch = Batch(b"\5" * 20, b"\4" * 32, 2**40, (b"\1" * 32, entry.encode()))
-    challenge = draw_challenge(inventory, 5, seed=batch_seed(batch.seed, batch.holding(1)))
-    opening = Opening(entry.target, batch.deadline, batch.seed)
-    to = AnswerTo.of(DOMAIN, batch.holding(1), opening)
+    word = Entry(b"\6" * 20, 3, 5, inventory.hash[:4]).encode()
+    batch = Batch(b"\5" * 20, b"\4" * 32, 2**40, (b"\1" * 32, word))
+    holding = batch.holding(1)
+    challenge = draw_challenge(inventory, 5, seed=batch_seed(batch.seed, holding))
+    to = AnswerTo.of(DOMAIN, holding, Opening(b"\6" * 20, 2**40, batch.seed))
     answer = client.prove(kept.key.public.id, challenge, to)
-    signed = (DOMAIN, batch.holding(1), batch.challenge_id(1), answer.proof)
+    signed = (DOMAIN, holding, batch.challenge_id(1), answer.proof)
     assert signer(answer.signature, *signed) == client.node
     assert kept.verify(challenge, answer.proof)
-    with pytest.raises(NodeRefusedError) as refused:  # it is not drawn from the batch's seed
+    with pytest.raises(NodeRefusedError) as refused:
         client.prove(kept.key.public.id, kept.challenge_all(), to)
     assert refusal(refused) == Code.MALFORMED
 

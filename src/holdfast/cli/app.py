@@ -13,9 +13,10 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 import holdfast
-from holdfast.cli import audit, bench, files, ledger, node, owner, paper, pdp, terminal
+from holdfast.cli import audit, bench, evidence, files, ledger, node, owner, paper, pdp, terminal
 from holdfast.cli.demo import demo
 from holdfast.cli.evaluate import evaluate
+from holdfast.cli.serve import serve
 from holdfast.cli.train import train
 from holdfast.errors import HoldfastError
 
@@ -36,8 +37,10 @@ app.command()(files.get)
 app.command()(files.rm)
 app.add_typer(audit.app, name="audit")
 app.command()(audit.repair)
+app.command()(serve)
 app.add_typer(pdp.app, name="pdp")
 app.add_typer(node.app, name="node")
+app.add_typer(evidence.app, name="evidence")
 app.add_typer(bench.app, name="bench")
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(paper.app, name="paper")

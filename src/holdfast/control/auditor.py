@@ -16,21 +16,31 @@ from holdfast.pdp import Challenge, Proof
 
 @dataclass(frozen=True)
 class Result:
-    """What came of an audit."""
+    """What came of an audit. Times are milliseconds since 1970."""
 
     outcome: Outcome
     reason: str  # in words, where the outcome needs some
+    due: int
     holding: Holding
     challenge: Challenge
-    target: bytes
+    target: bytes  # a point
     opening: Opening
-    sent: int | None  # milliseconds since 1970, as all times
+    sent: int | None
     answered: int | None
-    latency: float  # seconds
     proof: Proof | None
     signature: bytes | None
     verdict: Transaction | None
-    gas: float
+
+    @property
+    def latency(self) -> float:
+        """Seconds that the node took to answer; 0 where it did not."""
+        if self.sent is None or self.answered is None:
+            return 0.0
+        return (self.answered - self.sent) / 1000
+
+    @property
+    def gas(self) -> int:
+        return self.verdict.gas if self.verdict else 0
 
 
 @dataclass(frozen=True)
@@ -38,6 +48,7 @@ class Later:
     """The audit is under way, and there is nothing to do for it before `at`."""
 
     at: int
+    flight: bytes
 
 
 @dataclass(frozen=True)
@@ -52,8 +63,6 @@ class Auditor(Protocol):
     def gas_price(self) -> int:
         """Return what a unit of gas costs now, in wei; 0 where it costs nothing."""
 
-    def prepare(self, claim: Claim, now: int) -> Prepared: ...
+    def prepare(self, claim: Claim) -> Prepared: ...
 
-    def carry_out(
-        self, audits: Sequence[tuple[Claim, bytes]], now: int
-    ) -> list[Result | Later]: ...
+    def carry_out(self, audits: Sequence[tuple[Claim, bytes]]) -> list[Result | Later]: ...

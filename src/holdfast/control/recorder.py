@@ -13,15 +13,19 @@ from holdfast.model.observation import Observation
 
 
 def audit_leaf(claim: Claim, result: Result, policy: leaf.Policy, limits: Rails, now: int) -> bytes:
-    """Return the leaf of an audit, from the observation that led to it to its verdict."""
+    """Return the leaf of an audit, from the observation that led to it to its verdict.
+
+    A clock that was set back does not undo the order of events: none is recorded before the last.
+    """
     proof = result.proof
+    at = max(now, claim.decided, result.sent or 0, result.answered or 0)
     return leaf.encode(
         leaf.Audit(
-            at=now,
+            at=at,
             holding=result.holding,
             number=claim.number + 1,
             decision=_decision(claim, policy, limits),
-            due_at=claim.due,
+            due_at=result.due,
             challenge=result.challenge,
             target=result.target,
             opening=result.opening,
@@ -75,7 +79,7 @@ def audit_row(claim: Claim, result: Result, now: int) -> dict[str, object]:
     return {
         "holding": claim.id,
         "number": claim.number + 1,
-        "due": claim.due,
+        "due": result.due,
         "ended": now,
         "outcome": str(result.outcome),
         "interval": claim.interval,

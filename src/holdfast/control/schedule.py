@@ -15,10 +15,11 @@ from sqlalchemy import Connection, Engine, Update, bindparam, case, func, insert
 from sqlalchemy.exc import IntegrityError
 
 from holdfast.control.database import transaction
-from holdfast.control.schema import NEVER, audits, holdings, leaves
+from holdfast.control.schema import NEVER, audits, holdings, leaves, public_keys
 from holdfast.control.telemetry import unaudited
 from holdfast.errors import InputError
 from holdfast.model.arrays import IntArray
+from holdfast.pdp import PublicKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,7 @@ def _of_ours(*names: str, **others: Any) -> Update:
 _DECIDE = _of_ours(*_DECIDED, lease=0)
 _CONCLUDE = _of_ours(*_DECIDED, *_ENDED, lease=0, flight=None)
 _DEPART = _of_ours("overrides", "flight")
+_SUSPEND = _of_ours("due", "flight", lease=0)
 _POSTPONE = _of_ours(
     "due", overrides=holdings.c.overrides.bitwise_or(bindparam("b_overrides")), lease=0
 )
@@ -91,8 +93,8 @@ class Schedule:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
 
-    def add(self, rows: Sequence[tuple[str, int]], now: int) -> None:
-        """Enter holdings by name and number of blocks; each is due at once."""
+    def add(self, rows: Sequence[tuple[str, int, PublicKey]], now: int) -> None:
+        """Enter holdings by name, number of blocks and public key; each is due at once."""
         new = {
             "due": now,
             "audited": now,
@@ -105,10 +107,19 @@ class Schedule:
         try:
             with transaction(self.engine) as connection:
                 connection.execute(
-                    insert(holdings), [{"name": name, "blocks": n, **new} for name, n in rows]
+                    insert(holdings), [{"name": name, "blocks": n, **new} for name, n, _ in rows]
                 )
+                known = set(connection.execute(select(public_keys.c.id)).scalars())
+                points = {key.id: b"".join(key.abscissas) for _, _, key in rows}
+                fresh = [{"id": i, "points": p} for i, p in points.items() if i not in known]
+                if fresh:
+                    connection.execute(insert(public_keys), fresh)
         except IntegrityError as error:
             raise InputError("a holding of that name is on the schedule already") from error
+
+    def names(self) -> set[str]:
+        with transaction(self.engine) as connection:
+            return set(connection.execute(select(holdings.c.name)).scalars())
 
     def claim(self, now: int, lease: int, limit: int) -> tuple[int, list[Claim]]:
         """Take up to `limit` due holdings for `lease` milliseconds; return them and their token."""
@@ -154,6 +165,12 @@ class Schedule:
         if rows:
             with transaction(self.engine) as connection:
                 connection.execute(_POSTPONE, _bound(token, rows))
+
+    def suspend(self, token: int, later: Sequence[tuple[int, int, bytes]]) -> None:
+        """Put holdings back in the middle of their audits."""
+        rows = [dict(zip(("id", "due", "flight"), each, strict=True)) for each in later]
+        with transaction(self.engine) as connection:
+            connection.execute(_SUSPEND, _bound(token, rows))
 
     def conclude(self, token: int, conclusions: Sequence[Conclusion]) -> list[int]:
         """Write what came of audits, all of each or nothing; return the holdings concluded.

@@ -106,13 +106,24 @@ trees = Table(
     Column("frontier", LargeBinary, nullable=False),
 )
 
+# Signed heads of the tree; one whose root was anchored on the ledger is signed again to say so.
 checkpoints = Table(
     "checkpoints",
     metadata,
-    Column("size", BigInteger, primary_key=True, autoincrement=False),
+    Column("id", _Number, primary_key=True),
+    Column("size", BigInteger, nullable=False),
+    Column("anchored", Boolean, nullable=False),
     Column("note", LargeBinary, nullable=False),
     _moment("signed"),
-    Column("anchor", LargeBinary),  # the transaction that put the root on the ledger
+    Index(None, "size", "anchored", unique=True),
+)
+
+# Public keys of holdings, by their id: what a stranger needs to check proofs again.
+public_keys = Table(
+    "public_keys",
+    metadata,
+    Column("id", LargeBinary, primary_key=True),
+    Column("points", LargeBinary, nullable=False),
 )
 
 alerts = Table(

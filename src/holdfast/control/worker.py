@@ -71,7 +71,7 @@ class Worker:
             self._schedule.decide(token, self._first_decisions(new, now))
         known = [claim for claim in claims if claim.decided]
         going = self._departed(token, known, now)
-        results = self._auditor.carry_out(going, now)
+        results = self._auditor.carry_out(going)
         return replace(
             self._concluded(token, [claim for claim, _ in going], results),
             claimed=len(claims),
@@ -86,7 +86,7 @@ class Worker:
         due = self._affordable(token, due, now)
         departing = []
         for claim in due:
-            prepared = self._auditor.prepare(claim, now)
+            prepared = self._auditor.prepare(claim)
             overrides = claim.overrides | (Override.SAMPLE_CAP if prepared.capped else 0)
             departing.append((replace(claim, overrides=overrides), prepared.flight))
         if departing:
@@ -112,8 +112,9 @@ class Worker:
         self, token: int, claims: Sequence[Claim], results: Sequence[Result | Later]
     ) -> Tick:
         both = list(zip(claims, results, strict=True))
-        waiting = [(claim.id, each.at, 0) for claim, each in both if isinstance(each, Later)]
-        self._schedule.postpone(token, waiting)
+        waiting = [(claim.id, each) for claim, each in both if isinstance(each, Later)]
+        if waiting:
+            self._schedule.suspend(token, [(id_, each.at, each.flight) for id_, each in waiting])
         ended = [(claim, each) for claim, each in both if isinstance(each, Result)]
         if not ended:
             return Tick(waiting=len(waiting))

@@ -1,4 +1,8 @@
-"""Frozen dataclasses as fields of a document: a field's declared type says what is accepted."""
+"""Frozen dataclasses as fields of a document: a field's declared type says what is accepted.
+
+A reader that refuses a value says what it is not; the records around it say which field it was, so
+that nothing but a refusal costs a name.
+"""
 
 import math
 from collections.abc import Callable
@@ -17,41 +21,46 @@ LONGEST_TEXT = 500
 
 @dataclass(frozen=True)
 class Form:
-    """How a value is written as JSON, and how it is read and checked; `read` is told its name."""
+    """How a value is written as JSON, and how it is read and checked."""
 
     write: Callable[[Any], Any]
-    read: Callable[[Any, str], Any]
+    read: Callable[[Any], Any]
 
 
 def hexadecimal(length: int) -> Form:
-    return Form(bytes.hex, lambda value, name: unhex(value, length, name))
+    return Form(bytes.hex, lambda value: unhex(value, length, "it"))
 
 
 def wide(length: int) -> Form:
     """Return the form of a number too large for JSON."""
     return Form(
         lambda value: value.to_bytes(length, "big").hex(),
-        lambda value, name: int.from_bytes(unhex(value, length, name), "big"),
+        lambda value: int.from_bytes(unhex(value, length, "it"), "big"),
     )
 
 
-def _whole(value: Any, name: str) -> int:
+def _whole(value: Any) -> int:
     if type(value) is not int or not 0 <= value <= MOST:
-        raise MalformedError(f"{name} is not a number from 0 to {MOST}")
+        raise MalformedError(f"it is not a number from 0 to {MOST}")
     return value
 
 
-def _share(value: Any, name: str) -> float:
+def _share(value: Any) -> float:
     # -0.0 would be a second text of the same number.
     if type(value) is not float or not 0 <= value <= 1 or math.copysign(1, value) < 0:
-        raise MalformedError(f"{name} is not a share from 0.0 to 1.0")
+        raise MalformedError("it is not a share from 0.0 to 1.0")
     return value
 
 
-def _text(value: Any, name: str) -> str:
+def _text(value: Any) -> str:
     if not isinstance(value, str) or len(value) > LONGEST_TEXT or not value.isprintable():
-        raise MalformedError(f"{name} is not a text of one line and {LONGEST_TEXT} characters")
+        raise MalformedError(f"it is not a text of one line and {LONGEST_TEXT} characters")
     return value
+
+
+def plain(text: str) -> str:
+    """Return a text as a leaf may hold it: of one line, and not too long."""
+    return "".join(c if c.isprintable() else " " for c in text[:LONGEST_TEXT])
 
 
 _PLAIN = {
@@ -84,25 +93,25 @@ def form_of(kind: Any) -> Form:
 def _optional(form: Form) -> Form:
     return Form(
         lambda value: None if value is None else form.write(value),
-        lambda value, name: None if value is None else form.read(value, name),
+        lambda value: None if value is None else form.read(value),
     )
 
 
 def _list(form: Form) -> Form:
-    def read(value: Any, name: str) -> tuple[Any, ...]:
+    def read(value: Any) -> tuple[Any, ...]:
         if not isinstance(value, list) or len(value) > MOST_ITEMS:
-            raise MalformedError(f"{name} is not a list of at most {MOST_ITEMS} items")
-        return tuple(form.read(item, f"an item of {name}") for item in value)
+            raise MalformedError(f"it is not a list of at most {MOST_ITEMS} items")
+        return tuple(map(form.read, value))
 
     return Form(lambda values: [form.write(value) for value in values], read)
 
 
 def _choice(kind: type[StrEnum]) -> Form:
-    def read(value: Any, name: str) -> StrEnum:
+    def read(value: Any) -> StrEnum:
         try:
             return kind(value)
         except ValueError as error:
-            raise MalformedError(f"{name} is not one of {', '.join(kind)}") from error
+            raise MalformedError(f"it is not one of {', '.join(kind)}") from error
 
     return Form(str, read)
 
@@ -114,19 +123,21 @@ def _record(kind: Any) -> Form:
     def write(value: Any) -> dict[str, Any]:
         return {name: form.write(getattr(value, name)) for name, form in forms.items()}
 
-    def read(value: Any, name: str) -> Any:
+    def read(value: Any) -> Any:
         if not isinstance(value, dict):
-            raise MalformedError(f"{name} is not an object")
+            raise MalformedError("it is not an object")
         if value.keys() != forms.keys():
             odd = min(value.keys() ^ forms.keys())
-            reason = "is missing" if odd in forms else "is unknown"
-            raise MalformedError(f"{name}: the field {odd!r} {reason}")
-        found = {each: form.read(value[each], f"{name}: {each!r}") for each, form in forms.items()}
+            raise MalformedError(f"the field {odd!r} is {'missing' if odd in forms else 'unknown'}")
+        found = {}
+        for name, form in forms.items():
+            try:
+                found[name] = form.read(value[name])
+            except MalformedError as error:
+                raise MalformedError(f"{name!r}: {error}") from error
         try:
             return kind(**found)
-        except MalformedError:
-            raise
         except InputError as error:
-            raise MalformedError(f"{name}: {error}") from error
+            raise MalformedError(str(error)) from error
 
     return Form(write, read)

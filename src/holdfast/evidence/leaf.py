@@ -10,12 +10,14 @@ from typing import Annotated
 
 from holdfast.errors import InputError, MalformedError
 from holdfast.evidence.form import form_of, hexadecimal, wide
+from holdfast.ledger import interface
 from holdfast.ledger.check import target_address
-from holdfast.ledger.interface import NUMBER_BITS, Domain, Entry, owner_of
-from holdfast.ledger.keccak import keccak
+from holdfast.ledger.interface import Domain
 from holdfast.model.action import Action
 from holdfast.model.observation import Observation
 from holdfast.pdp import Challenge, Target, encoding
+
+MAX_LEAF_BYTES = 2**20
 
 Address = Annotated[bytes, hexadecimal(20)]
 Signature = Annotated[bytes, hexadecimal(65)]
@@ -160,19 +162,10 @@ class Audit:
 
     @property
     def name_on_ledger(self) -> bytes:
-        """The name that this challenge must have on the ledger."""
-        opening, holding = self.opening, self.holding.id
-        if opening.batch_seed is None:
-            return self.challenge.id
-        deadline = (opening.deadline // 1000).to_bytes(32, "big")
-        head = keccak(bytes(12) + owner_of(holding) + opening.batch_seed + deadline)
-        entry = Entry(
-            target_address(self.public_target),
-            holding % 2**NUMBER_BITS,
-            self.challenge.samples,
-            self.challenge.inventory_hash[:4],
-        )
-        return keccak(head + entry.encode())
+        """The name that this challenge must have on the ledger; raises if there is none."""
+        target, seconds = target_address(self.public_target), self.opening.deadline // 1000
+        opening = interface.Opening(target, seconds, self.opening.batch_seed)
+        return opening.name(self.holding.id, self.challenge)
 
 
 class Step(StrEnum):
@@ -193,7 +186,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Response:
-    """One step in response to a failed audit, with the blocks that it concerns."""
+    """One step in response to a failed audit, with the blocks it concerns, in up to 4,096 spans."""
 
     at: int
     holding: Holding
@@ -257,6 +250,7 @@ KINDS: dict[str, type[Leaf]] = {
 }
 _NAMES = {kind: name for name, kind in KINDS.items()}
 _FORMS = {name: form_of(kind) for name, kind in KINDS.items()}
+_FORMS = {name: form_of(kind) for name, kind in KINDS.items()}
 
 
 def encode(leaf: Leaf) -> bytes:
@@ -268,8 +262,13 @@ def encode(leaf: Leaf) -> bytes:
 
 
 def decode(content: bytes, name: str = "leaf") -> Leaf:
+    if len(content) > MAX_LEAF_BYTES:
+        raise MalformedError(f"{name} is larger than {MAX_LEAF_BYTES} bytes")
     kind, fields = encoding.load_line(content, name)
     if kind not in _FORMS:
         raise MalformedError(f"{name} is of a kind this Holdfast does not know")
-    leaf: Leaf = _FORMS[kind].read(fields, name)
+    try:
+        leaf: Leaf = _FORMS[kind].read(fields)
+    except MalformedError as error:
+        raise MalformedError(f"{name}: {error}") from error
     return leaf

@@ -53,6 +53,9 @@ class EvmLedger:
         if not self._web3.eth.get_code(self._contract.address):
             raise InputError(f"there is no contract at {self._contract.address} on this chain")
 
+    def gas_price(self) -> int:
+        return int(self._web3.eth.gas_price)
+
     def register(self, public: PublicKey, node: bytes) -> Receipt:
         if public.sectors != self.sectors:
             raise LedgerRefusedError(Reason.MALFORMED)

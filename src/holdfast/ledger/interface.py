@@ -319,6 +319,8 @@ class Opening:
             return challenge_name(challenge, self.target, self.deadline)
         if challenge.seed != batch_seed(self.batch, holding):
             raise InputError("the challenge was not drawn from the seed of its batch")
+        if challenge.samples >= 2**32:
+            raise InputError("no batch has a challenge of so many samples")
         number = holding % 2**NUMBER_BITS
         entry = Entry(self.target, number, challenge.samples, challenge.inventory_hash[:4])
         alone = Batch(owner_of(holding), self.batch, self.deadline, (entry.encode(),))
@@ -334,6 +336,9 @@ class Ledger(Protocol):
     def sectors(self) -> int: ...
     @property
     def domain(self) -> Domain: ...
+
+    def gas_price(self) -> int:
+        """Return what a unit of gas costs now, in wei; 0 where there is none."""
 
     def register(self, public: PublicKey, node: bytes) -> Receipt: ...
     def key(self, holding: int) -> PublicKey:

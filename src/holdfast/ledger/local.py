@@ -111,6 +111,9 @@ class LocalLedger:
     def close(self) -> None:
         self._db.close()
 
+    def gas_price(self) -> int:
+        return 0
+
     def register(self, public: PublicKey, node: bytes) -> Receipt:
         with self._call() as call:
             _require(len(public.abscissas) == self.sectors and any(node), Reason.MALFORMED)

@@ -18,7 +18,7 @@ from typing import Any, Self, TypeVar
 import httpx
 from pydantic import ValidationError
 
-from holdfast.errors import InputError, NodeError
+from holdfast.errors import InputError, NodeError, UnreachableError
 from holdfast.ledger import signing
 from holdfast.ledger.interface import Answer
 from holdfast.node.identity import RequestKey
@@ -340,7 +340,7 @@ def _reachable(url: str) -> Iterator[None]:
         yield
     except (httpx.HTTPError, RuntimeError) as error:  # the latter by httpx, once we have hung up
         what = str(error) or type(error).__name__
-        raise NodeError(f"can't reach the node at {url}: {what}") from error
+        raise UnreachableError(f"can't reach the node at {url}: {what}") from error
 
 
 @contextmanager

@@ -4,15 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from holdfast.ledger import signing
-from holdfast.ledger.interface import Domain
+from holdfast.node.answers import ProofAnswer, ProofRequest, signed_part
 from holdfast.node.holding import Holding
 from holdfast.node.identity import NodeKey
 from holdfast.node.signature import Gate
 from holdfast.node.store import Store
-from holdfast.node.wire import AnswerTo, Code, NodeRefusedError, ProofAnswer, ProofRequest
+from holdfast.node.wire import Code, NodeRefusedError
 from holdfast.pdp import Challenge, PublicKey
-
-NOWHERE = Domain(0, bytes(20))  # of answers that no ledger has asked for
 
 Register = Callable[[int], PublicKey]  # the key under which a ledger knows a holding
 
@@ -46,15 +44,3 @@ class Node:
         proof = holding.prove(challenge)
         signature = signing.sign(self.key.private, *signed, proof)
         return ProofAnswer(proof=proof.encode().decode(), signature=signature.hex())
-
-
-def signed_part(
-    key_id: bytes, challenge: Challenge, to: AnswerTo | None
-) -> tuple[Domain, int, bytes]:
-    """Return what a node signs its proof for: ledger, holding and challenge.
-
-    Where no ledger has asked, the key stands for the holding and the challenge has its own id.
-    """
-    if to is None:
-        return NOWHERE, int.from_bytes(key_id, "big"), challenge.id
-    return to.domain, to.holding_id, to.name_of(challenge)

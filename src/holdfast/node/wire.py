@@ -2,16 +2,13 @@
 
 import hashlib
 from enum import StrEnum
-from typing import Annotated, Self
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from holdfast.errors import RefusedError
-from holdfast.ledger.interface import NUMBER_BITS, Domain, Opening
-from holdfast.pdp import Challenge
 from holdfast.pdp.keys import MAX_VERSION
 
-HOLDING_DIGITS = 40 + NUMBER_BITS // 4  # of an owner's address and a number
 MAX_LENGTH = 2**50  # bytes of a file
 MAX_PATH = 1024
 NODE_HEADER = "holdfast-node"  # which node a request is meant for, so that no other takes it
@@ -170,52 +167,3 @@ class CommitRequest(Message):
 
 class Committed(Message):
     inventory_hash: Hex32
-
-
-class AnswerTo(Message):
-    """Which open challenge of which ledger a proof answers. Numbers of 256 bits are hexadecimal."""
-
-    chain: Annotated[int, Field(ge=0, lt=2**63)]
-    contract: Hex20
-    holding: Annotated[str, StringConstraints(pattern=rf"^0{{16}}[0-9a-f]{{{HOLDING_DIGITS}}}$")]
-    target: Hex20
-    deadline: Annotated[int, Field(ge=0, lt=2**63)]
-    batch: Hex32 | None = None
-
-    @classmethod
-    def of(cls, domain: Domain, holding: int, opening: Opening) -> Self:
-        return cls(
-            chain=domain.chain,
-            contract=domain.contract.hex(),
-            holding=f"{holding:064x}",
-            target=opening.target.hex(),
-            deadline=opening.deadline,
-            batch=None if opening.batch is None else opening.batch.hex(),
-        )
-
-    @property
-    def domain(self) -> Domain:
-        return Domain(self.chain, bytes.fromhex(self.contract))
-
-    @property
-    def holding_id(self) -> int:
-        return int(self.holding, 16)
-
-    def name_of(self, challenge: Challenge) -> bytes:
-        """Return the name under which this very challenge is open on the ledger.
-
-        The node works it out: one that signed a proof for another could be shown to fail.
-        """
-        batch = None if self.batch is None else bytes.fromhex(self.batch)
-        opening = Opening(bytes.fromhex(self.target), self.deadline, batch)
-        return opening.name(self.holding_id, challenge)
-
-
-class ProofRequest(Message):
-    challenge: Annotated[str, StringConstraints(max_length=4096)]  # a document of `pdp.Challenge`
-    answer_to: AnswerTo | None = None
-
-
-class ProofAnswer(Message):
-    proof: str  # a document of `pdp.Proof`
-    signature: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{130}$")]

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Protocol
 
-from holdfast.errors import NodeError
+from holdfast.errors import NodeError, UnreachableError
 from holdfast.ledger import check
 from holdfast.ledger.interface import (
     Answer,
@@ -24,11 +25,20 @@ from holdfast.ledger.interface import (
     Receipt,
     TimedOut,
     challenge_name,
+    holding_id,
 )
-from holdfast.node.wire import AnswerTo, Code, NodeRefusedError
+from holdfast.node.answers import AnswerTo
+from holdfast.node.wire import Code, NodeRefusedError
 from holdfast.owner.catalogue import OpenAudit
 from holdfast.owner.holding import Holding
-from holdfast.pdp import Challenge, draw_challenge, target_of, verify_with_key
+from holdfast.pdp import (
+    Challenge,
+    Inventory,
+    SecretKey,
+    draw_challenge,
+    target_of,
+    verify_with_key,
+)
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 4.0  # seconds between two attempts
 
@@ -42,6 +52,27 @@ class Watch:
 
 
 REAL_TIME = Watch(time.time, time.sleep)
+
+
+class Prover(Protocol):
+    def prove(self, key_id: bytes, challenge: Challenge, to: AnswerTo | None = None) -> Answer: ...
+
+
+class Subject(Protocol):
+    """What an audit needs to know of a holding."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def key(self) -> SecretKey: ...
+    @property
+    def address(self) -> bytes: ...
+    @property
+    def number(self) -> int: ...
+    @property
+    def inventory(self) -> Inventory: ...
+    @property
+    def node(self) -> Prover: ...
 
 
 class Outcome(StrEnum):
@@ -88,6 +119,7 @@ class Silence:
     """No answer that counts, and why: of a failing proof it tells nothing."""
 
     reason: str
+    reached: bool = True
 
 
 @dataclass(frozen=True)
@@ -99,6 +131,7 @@ class Finding:
     challenge: Challenge
     transaction: bytes
     block: int
+    gas: int
     reason: str | None = None
 
 
@@ -110,7 +143,11 @@ def sample_cap(holding: Holding) -> int | None:
         return None
 
 
-def draw(holding: Holding, samples: int, deadline: int) -> Question:
+def id_on(ledger: Ledger, holding: Subject) -> int:
+    return holding_id(ledger.sender, holding.number)
+
+
+def draw(holding: Subject, samples: int, deadline: int) -> Question:
     """Draw a fresh challenge and compute its target, which only the owner can."""
     inventory = holding.inventory
     challenge = draw_challenge(inventory, samples)
@@ -118,7 +155,7 @@ def draw(holding: Holding, samples: int, deadline: int) -> Question:
     return Question(challenge, target, deadline)
 
 
-def open_on(ledger: Ledger, holding: Holding, question: Question) -> None:
+def open_on(ledger: Ledger, holding: Subject, question: Question) -> None:
     """Open the challenge on the ledger, unless it is open already."""
     try:
         ledger.open(holding.number, question.challenge, question.target, question.deadline)
@@ -127,27 +164,28 @@ def open_on(ledger: Ledger, holding: Holding, question: Question) -> None:
             raise
 
 
-def ask(ledger: Ledger, holding: Holding, question: Question) -> Answer | Silence:
+def ask(ledger: Ledger, holding: Subject, question: Question) -> Answer | Silence:
     """Ask the node once for its proof, signed for this challenge on this ledger."""
-    to = AnswerTo.of(ledger.domain, holding.id_on(ledger), question.opening)
+    to = AnswerTo.of(ledger.domain, id_on(ledger, holding), question.opening)
     try:
-        return holding.node.prove(holding.key_id, question.challenge, to)
+        return holding.node.prove(holding.key.public.id, question.challenge, to)
     except NodeRefusedError as error:
         if error.code is Code.INVENTORY:
             raise
         return Silence(f"the node refuses to prove it: {error}")
     except NodeError as error:
-        return Silence(f"{error}; that is not a failed proof")
+        reached = not isinstance(error, UnreachableError)
+        return Silence(f"{error}; that is not a failed proof", reached)
 
 
 def settle(
-    ledger: Ledger, holding: Holding, question: Question, answer: Answer, mode: Mode = Mode.CHECK
+    ledger: Ledger, holding: Subject, question: Question, answer: Answer, mode: Mode = Mode.CHECK
 ) -> Finding | Silence:
     """Bring the answer to the ledger, where it may come too late to count."""
     name = question.name
     try:
         if mode is Mode.CHECK:
-            receipt = ledger.submit(holding.id_on(ledger), name, answer)
+            receipt = ledger.submit(id_on(ledger, holding), name, answer)
         else:
             inventory, proof = holding.inventory, answer.proof
             passed = verify_with_key(holding.key, inventory, question.challenge, proof)
@@ -159,9 +197,9 @@ def settle(
     return _verdict(holding, question, receipt)
 
 
-def expire(ledger: Ledger, holding: Holding, question: Question, silence: Silence) -> Finding:
+def expire(ledger: Ledger, holding: Subject, question: Question, silence: Silence) -> Finding:
     """Have the ledger say that the deadline has passed."""
-    receipt = ledger.expire(holding.id_on(ledger), question.name)
+    receipt = ledger.expire(id_on(ledger, holding), question.name)
     return replace(_verdict(holding, question, receipt), reason=silence.reason)
 
 
@@ -197,12 +235,21 @@ def resume(ledger: Ledger, holding: Holding, watch: Watch = REAL_TIME) -> list[F
     return findings
 
 
-def _resumed(ledger: Ledger, holding: Holding, question: Question, watch: Watch) -> Finding | None:
-    for receipt in ledger.receipts(holding.record.block):
+def verdict_on(
+    ledger: Ledger, holding: Subject, question: Question, since: int = 0
+) -> Finding | None:
+    """Return what the ledger has said of a challenge since that block, if it has."""
+    for receipt in ledger.receipts(since):
         try:
             return _verdict(holding, question, receipt)
         except LookupError:
             continue
+    return None
+
+
+def _resumed(ledger: Ledger, holding: Holding, question: Question, watch: Watch) -> Finding | None:
+    if found := verdict_on(ledger, holding, question, holding.record.block):
+        return found
     interrupted = Silence("the audit was interrupted on the owner's side")
     try:
         if watch.now() <= question.deadline:
@@ -239,7 +286,7 @@ def _awaited(
             watch.pause(FIRST_PAUSE)
 
 
-def _verdict(holding: Holding, question: Question, receipt: Receipt) -> Finding:
+def _verdict(holding: Subject, question: Question, receipt: Receipt) -> Finding:
     """Return what the ledger says of this challenge, LookupError if it says nothing."""
     for event in receipt.events:
         if isinstance(event, (Passed, Failed, TimedOut, Posted)):
@@ -251,6 +298,11 @@ def _verdict(holding: Holding, question: Question, receipt: Receipt) -> Finding:
                 passed = event.passed if isinstance(event, Posted) else isinstance(event, Passed)
                 outcome = Outcome.PASSED if passed else Outcome.FAILED
             return Finding(
-                holding.name, outcome, question.challenge, receipt.transaction, receipt.block
+                holding.name,
+                outcome,
+                question.challenge,
+                receipt.transaction,
+                receipt.block,
+                receipt.gas,
             )
     raise LookupError("the receipt has no verdict on this challenge")

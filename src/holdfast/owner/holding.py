@@ -28,6 +28,11 @@ class Holding:
         return self.record.name
 
     @property
+    def address(self) -> bytes:
+        """The address by which its node signs."""
+        return self.record.node
+
+    @property
     def key_id(self) -> bytes:
         return self.key.public.id
 

@@ -58,6 +58,11 @@ class Keyring:
     def cipher_secret(self, salt: bytes) -> bytes:
         return self._expand(b"cipher", salt)
 
+    @property
+    def evidence_seed(self) -> bytes:
+        """The Ed25519 key that signs the heads of the evidence."""
+        return self._expand(b"evidence")
+
     def _expand(self, purpose: bytes, salt: bytes = b"") -> bytes:
         info = b"holdfast/v1/owner/%b\0%b" % (purpose, salt)
         return HKDFExpand(SHA256(), SECRET_BYTES, info).derive(self.root)

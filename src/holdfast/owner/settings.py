@@ -37,6 +37,7 @@ def read_settings(home: Path) -> Settings:
         document = tomllib.loads(atomic.read(path, at_most=MAX_SETTINGS_BYTES).decode())
     except ValueError as error:
         raise InputError(f"{path} is not TOML: {error}") from error
+    document.pop("control", None)  # which `holdfast.control.settings` reads
     table = document.pop("ledger", {})
     if document:
         raise InputError(f"{path}: unknown table or key {min(document)!r}")

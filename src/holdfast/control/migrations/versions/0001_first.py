@@ -41,11 +41,15 @@ def upgrade() -> None:
     op.create_index(("audits_by_holding_number"), "audits", ["holding", "number"], unique=True)
     op.create_table(
         "checkpoints",
-        sa.Column("size", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("size", sa.BigInteger(), nullable=False),
+        sa.Column("anchored", sa.Boolean(), nullable=False),
         sa.Column("note", sa.LargeBinary(), nullable=False),
         sa.Column("signed", sa.BigInteger(), server_default="0", nullable=False),
-        sa.Column("anchor", sa.LargeBinary(), nullable=True),
-        sa.PrimaryKeyConstraint("size"),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_index(
+        ("checkpoints_by_size_anchored"), "checkpoints", ["size", "anchored"], unique=True
     )
     op.create_table(
         "holdings",
@@ -91,6 +95,12 @@ def upgrade() -> None:
         unique=False,
         sqlite_where=sa.text("place IS NULL"),
         postgresql_where=sa.text("place IS NULL"),
+    )
+    op.create_table(
+        "public_keys",
+        sa.Column("id", sa.LargeBinary(), nullable=False),
+        sa.Column("points", sa.LargeBinary(), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
     )
     op.create_table(
         "trees",

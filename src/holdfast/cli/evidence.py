@@ -1,0 +1,198 @@
+"""`holdfast evidence`: check a log offline, tell what is in it, hand it on."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from holdfast import atomic
+from holdfast.cli import terminal
+from holdfast.cli.terminal import Json, say
+from holdfast.errors import InputError
+
+if TYPE_CHECKING:
+    from holdfast.evidence.heads import Known
+    from holdfast.evidence.log import Log
+    from holdfast.evidence.note import Verifier
+    from holdfast.evidence.verification import Report
+
+app = typer.Typer(no_args_is_help=True, help="The record of all audits: check it, read it.")
+
+Source = Annotated[Path, typer.Argument(metavar="BUNDLE", help="A bundle that export wrote.")]
+Time = Annotated[
+    datetime | None,
+    typer.Option(
+        formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S"],
+        help="A time, in UTC.",
+        show_default=False,
+    ),
+]
+EVERY = 256  # leaves between two movements of the bar, which takes as long as checking one
+
+
+@app.command()
+def verify(
+    source: Source,
+    key: Annotated[
+        str,
+        typer.Option(metavar="NAME+HASH+KEY", help="The log's verifier key, as you were given it."),
+    ],
+    kept: Annotated[
+        list[Path] | None,
+        typer.Option(help="A checkpoint or bundle from earlier, which the log must extend."),
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Check a whole log offline: exit 0 if it is fine, 1 if anything is found.
+
+    Every leaf, every signed head and anchor, every proof again, from public values alone.
+
+    Example: holdfast evidence verify audits.bundle --key example.org/evidence+c6dd3a46+AYqI...
+    """
+    from holdfast.evidence import verification  # noqa: PLC0415 - NumPy takes a tenth of a second
+    from holdfast.evidence.note import Verifier  # noqa: PLC0415
+
+    pinned = Verifier.decode(key)
+    known = [_known(path, pinned) for path in kept or []]
+    log = _open(source)
+    with terminal.progress_bar("verifying", log.size, of_bytes=False) as bar:
+
+        def reach(leaves: int) -> None:
+            if leaves % EVERY == 0:
+                bar.reach(leaves)
+
+        report = verification.verify(log, pinned, known=known, progress=reach)
+    if as_json:
+        terminal.print_json(_facts(report))
+    else:
+        _tell(report)
+    return 0 if report.fine else 1
+
+
+@app.command()
+def show(
+    source: Source,
+    leaf: Annotated[
+        int | None, typer.Option(min=0, help="Only the leaf with this index.", show_default=False)
+    ] = None,
+    holding: Annotated[
+        str | None, typer.Option(metavar="HEX", help="Only this holding.", show_default=False)
+    ] = None,
+    since: Time = None,
+    until: Time = None,
+    as_json: Json = False,
+) -> None:
+    """Tell what the log says: why an audit was late, or intense, and what came of it.
+
+    This believes the log; run verify first.
+
+    Example: holdfast evidence show audits.bundle --since 2026-03-01
+    """
+    from holdfast.evidence import story  # noqa: PLC0415 - as above
+    from holdfast.evidence.leaf import encode  # noqa: PLC0415
+
+    selection = story.Selection(_holding(holding), _milliseconds(since) or 0, _milliseconds(until))
+    log = _open(source)
+    start, stop = (0, None) if leaf is None else (leaf, leaf + 1)
+    if stop is not None and stop > log.size:
+        raise InputError(f"{source} has {log.size} leaves: there is no leaf {leaf}")
+    told = story.chosen(log, selection, start, stop)
+    if as_json:
+        terminal.print_json(
+            {
+                "leaves": [
+                    {"index": index, "story": story.story(each), "leaf": json.loads(encode(each))}
+                    for index, each in told
+                ]
+            }
+        )
+        return
+    for index, each in told:
+        first, *rest = story.story(each)
+        say("\n  ".join([f"leaf {index}, {story.when(each.at)}: {first}", *rest]))
+
+
+@app.command()
+def export(
+    source: Source,
+    out: Annotated[Path, typer.Option(help="Where the bundle goes.")],
+    without_proofs: Annotated[
+        bool,
+        typer.Option(
+            "--without-proofs",
+            help="Leave the proofs out: each is an equation over the data. The tree still holds.",
+        ),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Write a log into one file that anyone can check.
+
+    Example: holdfast evidence export audits.bundle --without-proofs --out public.bundle
+    """
+    from holdfast.evidence.bundle import write_bundle  # noqa: PLC0415 - as above
+    from holdfast.evidence.log import WithoutProofs  # noqa: PLC0415
+
+    atomic.check_output(out, overwrite=False)
+    log = _open(source)
+    with terminal.progress_bar("exporting", log.size, of_bytes=False) as bar:
+        write_bundle(WithoutProofs(log) if without_proofs else log, out, bar.reach)
+    facts = {"bundle": str(out), "leaves": log.size, "key": str(log.verifier)}
+    if as_json:
+        terminal.print_json(facts)
+    else:
+        say(f"wrote {out}: {log.size} leaves, to be verified with --key {log.verifier}")
+
+
+def _open(source: Path) -> "Log":
+    """Open a log wherever it is kept."""
+    from holdfast.evidence.bundle import Bundle  # noqa: PLC0415 - as above
+
+    return Bundle.open(source)
+
+
+def _known(path: Path, pinned: "Verifier") -> "Known":
+    """Return the head that a file from earlier tells: a bundle's last one, or a checkpoint."""
+    from holdfast.evidence.bundle import Bundle, is_bundle  # noqa: PLC0415 - as above
+    from holdfast.evidence.checkpoint import MAX_NOTE_BYTES  # noqa: PLC0415
+    from holdfast.evidence.heads import kept  # noqa: PLC0415
+
+    if not is_bundle(path):
+        return kept(atomic.read(path, at_most=MAX_NOTE_BYTES), pinned, str(path))
+    heads = list(Bundle.open(path).checkpoints())
+    if not heads:
+        raise InputError(f"{path} has no checkpoint in it")
+    return kept(heads[-1], pinned, str(path))
+
+
+def _holding(text: str | None) -> int | None:
+    try:
+        return None if text is None else int(text, 16)
+    except ValueError as error:
+        raise InputError(f"{text} is not a holding: give its number in hexadecimal") from error
+
+
+def _milliseconds(time: datetime | None) -> int | None:
+    return None if time is None else int(time.replace(tzinfo=UTC).timestamp() * 1000)
+
+
+def _facts(report: "Report") -> dict[str, Any]:
+    findings = [
+        {"fault": str(each.fault), "where": each.where, "what": each.what}
+        for each in report.findings
+    ]
+    return {"fine": report.fine, **vars(report), "findings": findings}
+
+
+def _tell(report: "Report") -> None:
+    for finding in report.findings:
+        say(str(finding))
+    if report.finding_count > len(report.findings):
+        say(f"and {report.finding_count - len(report.findings)} findings more")
+    gone = f", {report.proofs_gone} not re-checkable" if report.proofs_gone else ""
+    say(
+        f"{'fine' if report.fine else 'NOT FINE'}: {report.leaves} leaves with {report.audits} "
+        f"audits, {report.proofs} proofs checked again{gone}; {report.checkpoints} signed heads, "
+        f"{report.anchors} of them anchored"
+    )

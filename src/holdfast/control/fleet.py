@@ -1,0 +1,66 @@
+"""The owner's holdings, ready to be audited: opened once and kept open."""
+
+from collections import OrderedDict
+from contextlib import AbstractContextManager, ExitStack
+from typing import Self
+
+from holdfast.ledger.interface import Ledger
+from holdfast.owner import Holding, Home
+from holdfast.pdp import PublicKey
+
+MOST_OPEN = 512
+
+
+class HomeFleet:
+    """Holdings of one home. What is kept open closes with the fleet."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._open: OrderedDict[str, tuple[ExitStack, Holding]] = OrderedDict()
+        self._ledgers: dict[int, tuple[AbstractContextManager[Ledger], Ledger]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        while self._open:
+            self._open.popitem()[1][0].close()
+        while self._ledgers:
+            self._ledgers.popitem()[1][0].__exit__(None, None, None)
+
+    def subject(self, name: str) -> Holding:
+        if name in self._open:
+            self._open.move_to_end(name)
+            return self._open[name][1]
+        stack = ExitStack()
+        holding = stack.enter_context(self._home.holding(name))
+        self._open[name] = (stack, holding)
+        if len(self._open) > MOST_OPEN:
+            self._open.popitem(last=False)[1][0].close()
+        return holding
+
+    def ledger(self, name: str) -> Ledger:
+        sectors = self.subject(name).key.sectors
+        if sectors not in self._ledgers:
+            opened = self._home.ledger(sectors)
+            self._ledgers[sectors] = (opened, opened.__enter__())
+        return self._ledgers[sectors][1]
+
+    def any_ledger(self) -> Ledger | None:
+        """Return a ledger that roots of evidence can be anchored on, if any holding has one."""
+        return next((ledger for _, ledger in self._ledgers.values()), None)
+
+    def gas_price(self) -> int:
+        ledger = self.any_ledger()
+        return 0 if ledger is None else ledger.gas_price()
+
+    def registered(self) -> list[tuple[str, int, PublicKey]]:
+        """Return every holding with files in it: its name, its blocks and its public key."""
+        with self._home.catalogue() as catalogue:
+            records = [each for each in catalogue.holdings() if each.number is not None]
+        found = []
+        for record in records:
+            holding = self.subject(record.name)
+            if blocks := holding.inventory.blocks:
+                found.append((record.name, blocks, holding.key.public))
+        return found

@@ -1,0 +1,50 @@
+"""The evidence as it lies in the control plane's database, for export, verification and stories."""
+
+from collections.abc import Iterator
+
+from sqlalchemy import Engine, func, select
+
+from holdfast.control.database import transaction
+from holdfast.control.schema import checkpoints, leaves, public_keys
+from holdfast.evidence.log import Entry
+from holdfast.evidence.note import Verifier
+from holdfast.pdp import PublicKey
+from holdfast.pdp.field import SCALAR_BYTES
+
+PAGE = 1000
+
+
+class DatabaseLog:
+    """The log up to its last checkpoint when it was opened; it may grow meanwhile."""
+
+    def __init__(self, engine: Engine, verifier: Verifier) -> None:
+        self._engine, self.verifier = engine, verifier
+        with transaction(engine) as connection:
+            self.size = connection.execute(select(func.max(checkpoints.c.size))).scalar() or 0
+
+    def public_keys(self) -> Iterator[PublicKey]:
+        query = select(public_keys.c.points).order_by(public_keys.c.id)
+        with transaction(self._engine) as connection:
+            rows = connection.execute(query).scalars().all()
+        for points in rows:
+            starts = range(0, len(points), SCALAR_BYTES)
+            yield PublicKey(tuple(points[at : at + SCALAR_BYTES] for at in starts))
+
+    def checkpoints(self) -> Iterator[bytes]:
+        query = (
+            select(checkpoints.c.note)
+            .where(checkpoints.c.size <= self.size)
+            .order_by(checkpoints.c.size, checkpoints.c.anchored)
+        )
+        with transaction(self._engine) as connection:
+            yield from connection.execute(query).scalars().all()
+
+    def entries(self, start: int = 0, stop: int | None = None) -> Iterator[Entry]:
+        end = self.size if stop is None else min(stop, self.size)
+        for first in range(start, end, PAGE):
+            page = (leaves.c.place >= first) & (leaves.c.place < min(first + PAGE, end))
+            query = select(leaves.c.body, leaves.c.proof).where(page).order_by(leaves.c.place)
+            with transaction(self._engine) as connection:
+                rows = connection.execute(query).all()
+            for body, proof in rows:
+                yield Entry(bytes(body), None if proof is None else bytes(proof))

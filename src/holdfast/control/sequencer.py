@@ -1,0 +1,81 @@
+"""The sequencer: gives leaves their places in the tree, signs its heads and anchors its roots.
+
+Leaves wait where the audit's own transaction put them, so none is lost whoever dies. Any worker may
+call: the tree's row keeps one at a time at it.
+"""
+
+from collections.abc import Callable
+
+from sqlalchemy import Connection, Engine, bindparam, insert, select, update
+
+from holdfast.control.database import transaction
+from holdfast.control.schema import checkpoints, leaves, trees
+from holdfast.evidence.checkpoint import Anchor, Checkpoint, anchored, open_checkpoint
+from holdfast.evidence.note import Signer
+from holdfast.evidence.tree import Frontier, leaf_hash
+from holdfast.ledger.interface import Ledger
+
+BATCH = 5000
+_PLACE = update(leaves).where(leaves.c.id == bindparam("b_id")).values(place=bindparam("b_place"))
+
+
+class Sequencer:
+    def __init__(self, engine: Engine, signer: Signer, clock: Callable[[], int]) -> None:
+        self._engine, self._signer, self._clock = engine, signer, clock
+
+    def sequence(self) -> int:
+        """Put waiting leaves into the tree and sign its new head; return how many there were."""
+        with transaction(self._engine) as connection:
+            frontier = _tree(connection)
+            waiting = select(leaves.c.id, leaves.c.body).where(leaves.c.place.is_(None))
+            rows = connection.execute(waiting.order_by(leaves.c.id).limit(BATCH)).all()
+            if not rows:
+                return 0
+            places = []
+            for id_, body in rows:
+                places.append({"b_id": id_, "b_place": frontier.size})
+                frontier = frontier.append(leaf_hash(body))
+            connection.execute(_PLACE, places)
+            connection.execute(update(trees).values(size=frontier.size, frontier=frontier.encode()))
+            head = Checkpoint(self._signer.name, frontier.size, frontier.root)
+            self._publish(connection, head)
+        return len(rows)
+
+    def anchor(self, ledger: Ledger) -> Checkpoint | None:
+        """Put the newest root on the ledger, unless it is there; return the head that says so."""
+        with transaction(self._engine) as connection:
+            newest = select(checkpoints).order_by(
+                checkpoints.c.size.desc(), checkpoints.c.id.desc()
+            )
+            row = connection.execute(newest.limit(1)).first()
+        if row is None or row.anchored:
+            return None
+        head = open_checkpoint(row.note, self._signer.verifier)
+        receipt = ledger.anchor(head.root, head.size)
+        where = Anchor(ledger.domain, receipt.transaction, receipt.block)
+        told = anchored(head, where)
+        with transaction(self._engine) as connection:
+            _tree(connection)
+            same = (checkpoints.c.size == head.size) & checkpoints.c.anchored
+            if not connection.execute(select(checkpoints.c.id).where(same)).first():
+                self._publish(connection, told)
+        return told
+
+    def _publish(self, connection: Connection, head: Checkpoint) -> None:
+        row = {
+            "size": head.size,
+            "anchored": head.anchor is not None,
+            "note": head.sign(self._signer),
+            "signed": self._clock(),
+        }
+        connection.execute(insert(checkpoints), [row])
+
+
+def _tree(connection: Connection) -> Frontier:
+    """Return the tree, which nobody else changes until the transaction ends."""
+    row = connection.execute(select(trees.c.frontier).with_for_update()).first()
+    if row is not None:
+        return Frontier.decode(row.frontier)
+    empty = Frontier()
+    connection.execute(insert(trees), [{"id": 1, "size": 0, "frontier": empty.encode()}])
+    return empty

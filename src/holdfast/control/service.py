@@ -1,0 +1,152 @@
+"""The composition root: the one place that knows which database, clock, ledger and nodes are real.
+
+A service is one worker with its upkeep. Any number of them, here and on other hosts, work on one
+database.
+"""
+
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import structlog
+
+from holdfast.control.challenger import Challenger
+from holdfast.control.database import connect, migrate
+from holdfast.control.fleet import HomeFleet
+from holdfast.control.schedule import LeaseLostError, Schedule
+from holdfast.control.sequencer import Sequencer
+from holdfast.control.settings import ControlSettings, Upkeep
+from holdfast.control.worker import Tick, Worker
+from holdfast.errors import HoldfastError, InputError
+from holdfast.evidence.note import Signer
+from holdfast.owner import Home
+from holdfast.owner.keyring import Keyring
+from holdfast.policy.serving import serving
+
+SEED_BYTES = 32
+log = structlog.get_logger()
+
+
+def milliseconds() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def evidence_signer(keyring: Keyring) -> Signer:
+    return Signer(f"holdfast/{keyring.owner.hex()[:16]}", keyring.evidence_seed)
+
+
+@dataclass
+class Service:
+    schedule: Schedule
+    worker: Worker
+    sequencer: Sequencer
+    fleet: HomeFleet
+    upkeep: Upkeep
+    clock: Callable[[], int]
+    pause: Callable[[float], None]
+    _enrolled: int = 0
+    _anchored: int = 0
+
+    def run(self, stopping: Callable[[], bool]) -> None:
+        """Do what is due, again and again; what goes wrong is told, and tried again."""
+        wait = self.upkeep.idle
+        while not stopping():
+            try:
+                busy = self.step()
+                wait = 0 if busy else self.upkeep.idle
+            except LeaseLostError:
+                log.warning("another worker has taken over what this one was slow at")
+            except (HoldfastError, OSError) as error:
+                log.warning("the work stands still", reason=str(error))
+                wait = min(max(2 * wait, self.upkeep.idle), 60 * self.upkeep.idle)
+            if wait and not stopping():
+                self.pause(wait / 1000)
+
+    def step(self) -> bool:
+        """Do what is due now; return whether there may be more of it."""
+        now = self.clock()
+        if now - self._enrolled >= self.upkeep.enrol or now < self._enrolled:
+            self.enrol(now)
+        tick = self.worker.tick()
+        _tell(tick)
+        sequenced = self.sequencer.sequence()
+        if now - self._anchored >= self.upkeep.anchor or now < self._anchored:
+            self.anchor(now)
+        return bool(tick.claimed or sequenced)
+
+    def enrol(self, now: int) -> None:
+        """Put holdings on the schedule that are not on it yet."""
+        known = self.schedule.names()
+        fresh = [row for row in self.fleet.registered() if row[0] not in known]
+        if fresh:
+            self.schedule.add(fresh, now)
+            log.info("holdings are scheduled from now on", count=len(fresh))
+        self._enrolled = now
+
+    def anchor(self, now: int) -> None:
+        ledger = self.fleet.any_ledger()
+        if ledger is not None:
+            head = self.sequencer.anchor(ledger)
+            if head is not None:
+                log.info("anchored the evidence", size=head.size, root=head.root.hex())
+            self._anchored = now
+
+
+@contextmanager
+def opened_service(
+    home: Home,
+    settings: ControlSettings,
+    *,
+    clock: Callable[[], int] = milliseconds,
+    pause: Callable[[float], None] = time.sleep,
+) -> Iterator[Service]:
+    """Put a service together from a home and its settings."""
+    policy = serving(settings.policy, settings.scenario)
+    engine = connect(settings.address(home.folder))
+    try:
+        migrate(engine)
+        with HomeFleet(home) as fleet:
+            schedule = Schedule(engine)
+            challenger = Challenger(
+                fleet,
+                sample_cap=settings.rails.sample_cap,
+                patience=settings.patience,
+                clock=clock,
+                seed=lambda: secrets.token_bytes(SEED_BYTES),
+            )
+            worker = Worker(
+                schedule,
+                challenger,
+                policy,
+                rails=settings.rails,
+                constants=settings.scenario.constants,
+                clock=clock,
+                luck=np.random.default_rng().random,  # seeded by the system: nobody can predict it
+                pace=settings.pace,
+            )
+            sequencer = Sequencer(engine, evidence_signer(home.keyring), clock)
+            yield Service(schedule, worker, sequencer, fleet, settings.upkeep, clock, pause)
+    finally:
+        engine.dispose()
+
+
+def _tell(tick: Tick) -> None:
+    for result in tick.concluded:
+        say = log.info if result.outcome == "passed" else log.warning
+        say(
+            "audited",
+            holding=str(result.holding.id),
+            outcome=str(result.outcome),
+            samples=result.challenge.samples,
+            reason=result.reason or None,
+        )
+
+
+def check_settings(settings: ControlSettings) -> None:
+    """Raise if these settings can't work, before anything is started."""
+    serving(settings.policy, settings.scenario)
+    if settings.rails.longest * settings.rails.unit <= settings.patience.deadline:
+        raise InputError("the deadline of an audit must be below the longest interval")

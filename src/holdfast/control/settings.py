@@ -1,0 +1,164 @@
+"""The table `[control]` of the home's `holdfast.toml`: everything an operator can set, checked.
+
+[control]
+database = "control.db"            # a file in the home, or postgresql://host/name
+policy = "drqn-cmdp-plus"
+scenario = "field"
+[control.rails]
+unit = "1 day"
+quiet = ["22:00-06:00"]
+[control.patience]
+deadline = "1 hour"
+"""
+
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from holdfast import atomic
+from holdfast.control.challenger import Patience
+from holdfast.control.rails import DAY, HOUR, MINUTE, SECOND, Rails, Window
+from holdfast.control.worker import Pace
+from holdfast.errors import InputError
+from holdfast.model.action import Action
+from holdfast.model.scenario import SCENARIOS, Scenario
+
+MAX_SETTINGS_BYTES = 1 << 16
+_UNITS = {"second": SECOND, "minute": MINUTE, "hour": HOUR, "day": DAY}
+_DURATION = re.compile(r"(\d{1,9}) (second|minute|hour|day)s?")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Upkeep:
+    """What is done beside audits, and how often."""
+
+    enrol: int = 30 * SECOND  # looking for new holdings
+    anchor: int = 6 * HOUR  # putting the evidence's root on the ledger
+    idle: int = SECOND  # looking for due holdings, at least so often
+
+
+@dataclass(frozen=True)
+class ControlSettings:
+    database: str = "control.db"
+    policy: str = "drqn-cmdp-plus"
+    scenario: Scenario = SCENARIOS["field"]
+    rails: Rails = field(default_factory=Rails)
+    patience: Patience = field(default_factory=Patience)
+    pace: Pace = field(default_factory=Pace)
+    upkeep: Upkeep = field(default_factory=Upkeep)
+
+    def address(self, home: Path) -> str:
+        return self.database if "://" in self.database else str(home / self.database)
+
+
+def read_control(home: Path) -> ControlSettings:
+    """Return what `holdfast.toml` says of the control plane, the defaults where it is silent."""
+    path = home / "holdfast.toml"
+    if not path.exists():
+        return ControlSettings()
+    try:
+        document = tomllib.loads(atomic.read(path, at_most=MAX_SETTINGS_BYTES).decode())
+    except ValueError as error:
+        raise InputError(f"{path} is not TOML: {error}") from error
+    try:
+        return _settings(document.get("control", {}))
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def _settings(table: Any) -> ControlSettings:
+    readers: dict[str, Callable[[Any], Any]] = {
+        "database": _text,
+        "policy": _text,
+        "scenario": _scenario,
+        "rails": lambda rows: _table(Rails, rows, "rails", _RAILS),
+        "patience": lambda rows: _table(Patience, rows, "patience", _PATIENCE),
+        "pace": lambda rows: _table(Pace, rows, "pace", {"batch": _count, "lease": _duration}),
+        "upkeep": lambda rows: _table(
+            Upkeep, rows, "upkeep", dict.fromkeys(("enrol", "anchor", "idle"), _duration)
+        ),
+    }
+    return _table(ControlSettings, table, "control", readers)
+
+
+def _table(
+    kind: Callable[..., T], rows: Any, name: str, readers: Mapping[str, Callable[[Any], Any]]
+) -> T:
+    if not isinstance(rows, dict):
+        raise InputError(f"{name} is not a table")
+    found = {}
+    for key, value in rows.items():
+        if key not in readers:
+            raise InputError(f"unknown key {key!r} in {name}: there is {', '.join(readers)}")
+        try:
+            found[key] = readers[key](value)
+        except InputError as error:
+            raise InputError(f"{key} in {name}: {error}") from error
+    return kind(**found)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise InputError(f"must be a text, not {value!r}")
+    return value
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InputError(f"must be a whole number above 0, not {value!r}")
+    return value
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e9:
+        raise InputError(f"must be a number, not {value!r}")
+    return float(value)
+
+
+def _duration(value: Any) -> int:
+    found = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    if found is None or not int(found[1]):
+        raise InputError(f'must be a time such as "90 seconds" or "1 day", not {value!r}')
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def _scenario(value: Any) -> Scenario:
+    if value not in SCENARIOS:
+        raise InputError(f"must be one of {', '.join(SCENARIOS)}, not {value!r}")
+    return SCENARIOS[value]
+
+
+def _windows(value: Any) -> tuple[Window, ...]:
+    if not isinstance(value, list):
+        raise InputError('must be a list such as ["22:00-06:00"]')
+    return tuple(Window.parse(_text(each)) for each in value)
+
+
+def _action(value: Any) -> Action:
+    if not isinstance(value, list) or len(value) != 2:
+        raise InputError("must be an interval and a ratio, as in [1, 0.10]")
+    return Action(_count(value[0]), _number(value[1]))
+
+
+_RAILS: dict[str, Callable[[Any], Any]] = {
+    "unit": _duration,
+    "shortest": _count,
+    "longest": _count,
+    "sample_cap": _count,
+    "fail_safe": _action,
+    "jitter": _number,
+    "quiet": _windows,
+    "gas_price_cap": _count,
+    "gas_retry": _duration,
+    "stale_after": _number,
+}
+_PATIENCE: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("deadline", "first_pause", "longest_pause"), _duration),
+    "at_once": _count,
+}
+assert set(_RAILS) == {each.name for each in fields(Rails)}  # noqa: S101 - none is forgotten

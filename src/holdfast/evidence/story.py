@@ -1,0 +1,185 @@
+"""What a leaf tells, in plain sentences: why an audit was late or intense, and what came of it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import singledispatch
+
+from holdfast.evidence.leaf import (
+    Audit,
+    ConfigurationChange,
+    Decision,
+    Holding,
+    Leaf,
+    Policy,
+    PolicyChange,
+    Registration,
+    Response,
+    Telemetry,
+    Transaction,
+    decode,
+)
+from holdfast.evidence.log import Log
+from holdfast.model.action import Action
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
+_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000), ("ms", 1))
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which leaves to tell: of one holding, recorded from `since` up to `until`."""
+
+    holding: int | None = None
+    since: int = 0
+    until: int | None = None
+
+    def has(self, leaf: Leaf) -> bool:
+        holding = leaf.holding.id if isinstance(leaf, Audit | Response | Registration) else None
+        in_time = self.since <= leaf.at and (self.until is None or leaf.at < self.until)
+        return in_time and self.holding in {None, holding}
+
+
+def chosen(
+    log: Log, selection: Selection, start: int = 0, stop: int | None = None
+) -> Iterator[tuple[int, Leaf]]:
+    """Yield the leaves that are selected, with their indices."""
+    for index, entry in enumerate(log.entries(start, stop), start):
+        leaf = decode(entry.leaf, f"leaf {index}")
+        if selection.has(leaf):
+            yield index, leaf
+
+
+@singledispatch
+def story(leaf: Leaf) -> list[str]:
+    """Return what the leaf tells: first what happened, then how it came about."""
+    raise TypeError(f"there is nothing to tell of {leaf}")
+
+
+@story.register
+def _(audit: Audit) -> list[str]:
+    challenge = audit.challenge
+    because = f": {audit.reason}" if audit.reason else ""
+    return [
+        f"audit {audit.number} of {_holding(audit.holding)}: {audit.outcome}{because}",
+        *_decision(audit.decision),
+        _course(audit),
+        f"It asked for {challenge.samples} of {challenge.stop - challenge.start} blocks.",
+        _cost(audit.verdict),
+    ]
+
+
+@story.register
+def _(response: Response) -> list[str]:
+    what = f"response to audit {response.audit} of {_holding(response.holding)}: {response.step}"
+    told = [f"{what}: {response.detail}" if response.detail else what]
+    if response.blocks:
+        spans = ", ".join(f"{each.start} up to {each.stop}" for each in response.blocks[:10])
+        more = f" and {len(response.blocks) - 10} more spans" if response.blocks[10:] else ""
+        told.append(f"It concerns the blocks from {spans}{more}.")
+    return told
+
+
+@story.register
+def _(change: PolicyChange) -> list[str]:
+    before = f" after {_policy(change.previous)}" if change.previous else ""
+    reason = f": {change.reason}" if change.reason else ""
+    return [f"{_policy(change.policy)} {change.change} by {change.by}{before}{reason}"]
+
+
+@story.register
+def _(change: ConfigurationChange) -> list[str]:
+    settings = [
+        f"{each.name} was {each.before or 'not set'}, is {each.after or 'not set'}."
+        for each in change.settings
+    ]
+    return [f"configuration changed by {change.by}, now {_short(change.hash)}", *settings]
+
+
+@story.register
+def _(registration: Registration) -> list[str]:
+    where = _cost(registration.transaction)
+    what = f"{_holding(registration.holding)} registered"
+    return [f"{what}, with {registration.sectors} sectors a block", where]
+
+
+def _decision(decision: Decision) -> Iterator[str]:
+    yield f"Decided at {when(decision.at)} {_seen(decision.telemetry, decision.at)}."
+    if decision.chosen:
+        yield f"{_policy(decision.chosen.policy)} chose {_action(decision.chosen.action)}."
+    else:
+        yield "No policy could decide."
+    for override in decision.overrides:
+        made = _action(override.action)
+        yield f"The rail {override.rail} made it {made}, because {override.reason}."
+    if decision.shadow:
+        shadow = decision.shadow
+        yield f"In shadow, {_policy(shadow.policy)} would have chosen {_action(shadow.action)}."
+
+
+def _seen(telemetry: Telemetry, at: int) -> str:
+    if telemetry.observation is None or telemetry.at is None:
+        return "without any telemetry"
+    signals = ", ".join(
+        f"{name.replace('_', ' ')} {value:.2f}"
+        for name, value in telemetry.observation._asdict().items()
+    )
+    age = f"{telemetry.freshness}, as of {when(telemetry.at)}, {span(at - telemetry.at)} before"
+    return f"from {signals} ({age})"
+
+
+def _course(audit: Audit) -> str:
+    due = f"Due at {when(audit.due_at)}"
+    if audit.sent_at is None:
+        return f"{due}, never sent."
+    late = audit.sent_at - audit.due_at
+    timing = f"{span(late)} late" if late > 0 else f"{span(-late)} early" if late else "on time"
+    sent = f"{due}, sent at {when(audit.sent_at)}, {timing}"
+    if audit.answered_at is None:
+        return f"{sent}; never answered."
+    return f"{sent}; answered after {span(audit.answered_at - audit.sent_at)}."
+
+
+def _cost(transaction: Transaction | None) -> str:
+    if transaction is None:
+        return "The ledger has no word of it."
+    where = f"transaction {_short(transaction.hash)} in block {transaction.block}"
+    return f"On the ledger: {where}, {transaction.gas:,} gas."
+
+
+def _holding(holding: Holding) -> str:
+    return f"holding {holding.id:048x} on node {holding.node.hex()}"
+
+
+def _policy(policy: Policy) -> str:
+    return f"{policy.name} ({_short(policy.hash)})"
+
+
+def _action(action: Action) -> str:
+    return f"({action.interval}, {action.ratio:.2f})"
+
+
+def _short(hash_: bytes) -> str:
+    return hash_.hex()[:12]
+
+
+def when(milliseconds: int) -> str:
+    if milliseconds > _LAST:
+        return f"{milliseconds} ms after 1970"
+    time = _EPOCH + timedelta(milliseconds=milliseconds)
+    return time.isoformat(" ", "milliseconds").removesuffix("+00:00").removesuffix(".000") + " UTC"
+
+
+def span(milliseconds: int) -> str:
+    """Return a duration by its two largest units."""
+    if milliseconds < 0:
+        return f"-{span(-milliseconds)}"
+    parts = []
+    for unit, length in _UNITS:
+        count, milliseconds = divmod(milliseconds, length)
+        if count:
+            parts.append(f"{count} {unit}")
+        if len(parts) == 2 or (parts and not count):
+            break
+    return " ".join(parts) or "0 ms"

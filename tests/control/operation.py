@@ -1,0 +1,89 @@
+"""An operation on a clock of its own: worker, challenger, sequencer and schedule, put together."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from sqlalchemy import Engine
+from tests.control.world import Clock, World
+
+from holdfast.control.challenger import Challenger, Patience
+from holdfast.control.database import connect, migrate
+from holdfast.control.log import DatabaseLog
+from holdfast.control.rails import Rails
+from holdfast.control.schedule import Schedule
+from holdfast.control.sequencer import Sequencer
+from holdfast.control.worker import Pace, Tick, Worker
+from holdfast.evidence.note import Signer
+from holdfast.model.scenario import Scenario
+from holdfast.policy.serving import serving
+
+SIGNER = Signer("holdfast-test", bytes(range(32)))
+
+
+@dataclass
+class Operation:
+    clock: Clock
+    world: World
+    engine: Engine
+    schedule: Schedule
+    worker: Worker
+    sequencer: Sequencer
+
+    def until(self, end: int) -> list[Tick]:
+        """Let time pass up to `end`, doing what is due when it is due."""
+        ticks = []
+        while True:
+            tick = self.worker.tick()
+            if tick.claimed:
+                ticks.append(tick)
+                continue
+            self.sequencer.sequence()
+            due = self.schedule.next_due()
+            if due is None or due > end:
+                self.clock.now = end
+                return ticks
+            self.clock.now = max(due, self.clock.now + 1)
+
+    def log(self) -> DatabaseLog:
+        return DatabaseLog(self.engine, SIGNER.verifier)
+
+
+def operation(
+    folder: Path,
+    scenario: Scenario,
+    count: int,
+    *,
+    others: int = 0,
+    address: str | None = None,
+    seed: int = 42,
+    rails: Rails | None = None,
+    patience: Patience | None = None,
+    policy: str = "drqn-cmdp-plus",
+) -> Operation:
+    rails = rails or Rails(jitter=0.0)
+    clock = Clock()
+    world = World(scenario, count, seed, clock, others)
+    engine = connect(address or str(folder / "control.db"))
+    migrate(engine)
+    schedule = Schedule(engine)
+    schedule.add(world.rows(), clock.now)
+    draws = np.random.default_rng((seed, 9))
+    challenger = Challenger(
+        world,
+        sample_cap=rails.sample_cap,
+        patience=patience or Patience(at_once=1),
+        clock=clock,
+        seed=lambda: draws.bytes(32),
+    )
+    worker = Worker(
+        schedule,
+        challenger,
+        serving(policy, scenario),
+        rails=rails,
+        constants=scenario.constants,
+        clock=clock,
+        luck=draws.random,
+        pace=Pace(),
+    )
+    return Operation(clock, world, engine, schedule, worker, Sequencer(engine, SIGNER, clock))

@@ -1,0 +1,137 @@
+"""What a log tells those who ask why an audit was late, or intense."""
+
+from dataclasses import replace
+
+import pytest
+from tests.evidence.sample import MINUTE, SIGNER, START, holdings, sample
+
+from holdfast.errors import MalformedError
+from holdfast.evidence.leaf import Audit, Freshness, Leaf, Response, Span, Telemetry, decode
+from holdfast.evidence.log import Entry, WithoutProofs
+from holdfast.evidence.story import Selection, chosen, span, story, when
+from holdfast.evidence.verification import verify
+
+FIRST, SECOND = holdings()
+EVERYTHING = Selection()
+
+
+def indices(selection: Selection, start: int = 0, stop: int | None = None) -> list[int]:
+    return [index for index, _ in chosen(sample(), selection, start, stop)]
+
+
+def leaf(index: int) -> Leaf:
+    return decode(sample().entries_[index].leaf)
+
+
+def audit(index: int) -> Audit:
+    found = leaf(index)
+    assert isinstance(found, Audit)
+    return found
+
+
+def test_an_intense_audit_is_explained_by_the_rail_that_forced_it() -> None:
+    decided = (
+        "Decided at 2030-03-17 18:16:40 UTC from reputation 0.50, previous interval 0.25, "
+        "latency 0.12, consecutive failures 0.00, pass rate 1.00 "
+        "(stale, as of 2030-03-17 16:16:40 UTC, 2 h before)."
+    )
+    sent = "Due at 2030-03-17 18:45:40 UTC, sent at 2030-03-17 18:46:40 UTC, 1 min late"
+    assert story(leaf(4)) == [
+        f"audit 1 of holding {'aa' * 20}00000002 on node {SECOND.name.node.hex()}: passed",
+        decided,
+        "drqn-cmdp-plus (111111111111) chose (7, 0.05).",
+        "The rail stale-telemetry made it (1, 0.10), because the telemetry is stale.",
+        f"{sent}; answered after 40 ms.",
+        "It asked for 3 of 5 blocks.",
+        "On the ledger: transaction 000000000000 in block 1, 31,553 gas.",
+    ]
+
+
+def test_a_shadow_says_what_it_would_have_done() -> None:
+    assert "In shadow, belief (222222222222) would have chosen (14, 0.05)." in story(leaf(3))
+
+
+def test_an_audit_that_never_went_out_or_found_nobody_is_told_so() -> None:
+    silent = replace(audit(8), sent_at=None, verdict=None)
+    assert "Due at 2030-03-17 19:45:40 UTC, never sent." in story(silent)
+    assert "The ledger has no word of it." in story(silent)
+    assert any(line.endswith("never answered.") for line in story(audit(8)))
+
+
+@pytest.mark.parametrize(("shift", "said"), [(0, "on time"), (-MINUTE, "1 min early")])
+def test_an_audit_that_was_not_late_is_told_so(shift: int, said: str) -> None:
+    first = audit(3)
+    punctual = replace(first, sent_at=first.due_at + shift)
+    assert any(said in line for line in story(punctual))
+
+
+def test_a_decision_in_the_dark_is_told_so() -> None:
+    dark = Telemetry(Freshness.MISSING, None, None)
+    blind = replace(audit(4), decision=replace(audit(4).decision, telemetry=dark, chosen=None))
+    told = story(blind)
+    assert "Decided at 2030-03-17 18:16:40 UTC without any telemetry." in told
+    assert "No policy could decide." in told
+
+
+def test_a_failure_gives_its_reason() -> None:
+    assert story(leaf(9))[0].endswith(": failed: the answer was no proof")
+
+
+def test_what_is_no_audit_is_told_too() -> None:
+    assert "registered, with 2 sectors a block" in story(leaf(0))[0]
+    assert story(leaf(2))[0].startswith("drqn-cmdp-plus (111111111111) promoted by operator")
+    assert story(leaf(2))[0].endswith("after belief (222222222222): it misses less")
+    holding = f"holding {'aa' * 20}00000001 on node {FIRST.name.node.hex()}"
+    assert story(leaf(6)) == [
+        f"response to audit 2 of {holding}: localised: 1 block of 5",
+        "It concerns the blocks from 2 up to 3.",
+    ]
+    assert story(leaf(7)) == [
+        "configuration changed by operator, now 333333333333",
+        "rails.max_interval was 14, is 7.",
+    ]
+
+
+def test_a_long_list_of_blocks_is_cut_short() -> None:
+    response = leaf(6)
+    assert isinstance(response, Response)
+    many = replace(response, blocks=tuple(Span(k, k + 1) for k in range(12)))
+    assert story(many)[1].endswith("9 up to 10 and 2 more spans.")
+
+
+def test_leaves_are_chosen_by_holding_time_and_index() -> None:
+    assert indices(EVERYTHING) == list(range(11))
+    assert indices(Selection(holding=FIRST.name.id)) == [0, 3, 5, 6, 10]
+    assert indices(Selection(since=START + 1)) == list(range(3, 11))
+    assert indices(Selection(until=START + 1)) == [0, 1, 2]
+    assert indices(EVERYTHING, 4, 5) == [4]
+
+
+def test_a_leaf_that_can_not_be_read_is_named() -> None:
+    record = sample()
+    record.entries_[2] = Entry(b"noise", None)
+    with pytest.raises(MalformedError, match="leaf 2"):
+        list(chosen(record, EVERYTHING))
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "said"),
+    [
+        *((0, "0 ms"), (999, "999 ms"), (1500, "1 s 500 ms"), (60_000, "1 min")),
+        *((3_600_001, "1 h"), (90 * MINUTE, "1 h 30 min"), (86_400_000 * 3, "3 d"), (-5, "-5 ms")),
+    ],
+)
+def test_durations_are_told_by_their_two_largest_units(milliseconds: int, said: str) -> None:
+    assert span(milliseconds) == said
+
+
+def test_times_are_told_in_utc_as_far_as_the_calendar_goes() -> None:
+    assert when(0) == "1970-01-01 00:00:00 UTC"
+    assert when(1234) == "1970-01-01 00:00:01.234 UTC"
+    assert when(2**53 - 1) == "9007199254740991 ms after 1970"
+
+
+def test_a_log_without_its_proofs_is_as_true() -> None:
+    report = verify(WithoutProofs(sample()), SIGNER.verifier)
+    assert report.fine
+    assert (report.proofs, report.proofs_gone) == (0, 5)
