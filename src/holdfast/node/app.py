@@ -13,6 +13,7 @@ from starlette.requests import ClientDisconnect
 
 import holdfast
 from holdfast.errors import InputError, StorageError
+from holdfast.node.answers import ProofRequest
 from holdfast.node.door import Desk, desk_of, sentence_of
 from holdfast.node.metrics import Measured
 from holdfast.node.node import Node
@@ -23,7 +24,6 @@ from holdfast.node.wire import (
     Code,
     CommitRequest,
     NodeRefusedError,
-    ProofRequest,
     Reason,
     Refusal,
     UploadRequest,

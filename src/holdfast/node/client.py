@@ -21,13 +21,12 @@ from pydantic import ValidationError
 from holdfast.errors import InputError, NodeError, UnreachableError
 from holdfast.ledger import signing
 from holdfast.ledger.interface import Answer
+from holdfast.node.answers import AnswerTo, ProofAnswer, ProofRequest, signed_part
 from holdfast.node.identity import RequestKey
-from holdfast.node.node import signed_part
 from holdfast.node.place import Part
 from holdfast.node.segments import segment_range
 from holdfast.node.signature import Head, Signer
 from holdfast.node.wire import (
-    AnswerTo,
     Code,
     CommitRequest,
     Committed,
@@ -36,8 +35,6 @@ from holdfast.node.wire import (
     Message,
     NodeFacts,
     NodeRefusedError,
-    ProofAnswer,
-    ProofRequest,
     Reason,
     Refusal,
     UploadRequest,

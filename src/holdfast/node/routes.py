@@ -8,6 +8,7 @@ from starlette.concurrency import run_in_threadpool
 
 import holdfast
 from holdfast.node import uploads
+from holdfast.node.answers import ProofAnswer, ProofRequest
 from holdfast.node.door import MAX_MESSAGE_BYTES, Signed, desk_of, signed_or_near
 from holdfast.node.metrics import PROMETHEUS
 from holdfast.node.place import Part
@@ -23,8 +24,6 @@ from holdfast.node.wire import (
     Holdings,
     NodeFacts,
     NodeRefusedError,
-    ProofAnswer,
-    ProofRequest,
     Refusal,
     UploadRequest,
     UploadState,
