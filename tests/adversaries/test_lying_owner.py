@@ -91,7 +91,9 @@ def implied_target(public: PublicKey, proof: Proof) -> bytes:
     return address_of(minus_t)
 
 
-def test_a_wrong_target_is_shown_by_data_and_tags_that_the_owner_signed(any_stage: Stage) -> None:
+def test_a_wrong_target_is_shown_by_the_data_and_tags_that_the_owner_announced(
+    any_stage: Stage,
+) -> None:
     node, holding = audited(any_stage)
     world = any_stage.world
     where, public = holding.id_on(world.owner), holding.key.public
@@ -101,8 +103,8 @@ def test_a_wrong_target_is_shown_by_data_and_tags_that_the_owner_signed(any_stag
     (event,) = world.owner.submit(where, trap.name, answer).events
     assert event == Failed(where, trap.name, check.digest(answer.proof))
 
-    # The event names the target: it is in the challenge's name. The node has the digests of data
-    # and tags under the owner's signature, and whoever proves with these finds another target.
+    # The event names the target: it is in the challenge's name. The upload is named by the digests
+    # that the owner announced, and whoever proves with these data and tags finds another target.
     kept = node.kept(holding)
     (file,) = kept.record.files
     data, tags = _parts(node, holding)
