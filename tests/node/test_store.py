@@ -1,11 +1,13 @@
 """What a node stores, on a folder, in memory and on a real S3 server alike."""
 
 import hashlib
+from pathlib import Path
 
 import pytest
 from tests.node.site import SEGMENT, Site
 from tests.pdp.holding import Holding
 
+from holdfast.errors import StorageError
 from holdfast.node import uploads
 from holdfast.node.client import upload_request
 from holdfast.node.node import Node
@@ -264,3 +266,27 @@ def test_what_an_interrupted_deletion_left_is_removed_at_the_start(anywhere: Sit
     with anywhere.node() as node:
         assert not Bench(anywhere, node, own).kept.record.files
         assert not anywhere.objects.list(upload)
+
+
+def test_a_segment_in_a_folder_is_replaced_whole_or_not_at_all(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = Holding.of(2 * SEGMENT)
+    with site.node() as node:
+        bench = Bench(site, node, own)
+        bench.put(0)
+        write = Path.write_bytes
+
+        def torn(path: Path, content: bytes) -> int:
+            write(path, content[: len(content) // 2])
+            raise OSError(28, "No space left on device")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "write_bytes", torn)
+            with pytest.raises(StorageError, match="No space left"):
+                bench.kept.replace_block(own.ids[0], 0, bytes(own.block_bytes))
+            with pytest.raises(StorageError, match="No space left"):
+                bench.kept.delete_file(own.ids[0], own.inventory.without_file(own.ids[0]).hash)
+        assert bench.passes()
+    with site.node() as node:
+        assert Bench(site, node, own).passes()
