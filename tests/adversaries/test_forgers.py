@@ -7,7 +7,7 @@ from holdfast.ledger.interface import Answer, Opened, Passed, Reason
 from holdfast.node.answers import AnswerTo, ProofAnswer, ProofRequest
 from holdfast.node.holding import Holding as Kept
 from holdfast.owner import Holding, Outcome
-from holdfast.owner.audit import Question
+from holdfast.owner.audit import Question, id_on
 from holdfast.pdp import Challenge, Proof, curve, draw_challenge, verification, verify_with_key
 from holdfast.pdp.blocks import padded
 from holdfast.pdp.field import Q, sectors_of
@@ -104,7 +104,7 @@ def test_a_proof_after_the_deadline_is_a_timeout_however_right(any_stage: Stage)
     answer = any_stage.asked(holding, question)
     world.advance(PATIENCE + 1)
     with refused(Reason.LATE):
-        world.stranger.submit(holding.id_on(world.owner), question.name, answer)
+        world.stranger.submit(id_on(world.owner, holding), question.name, answer)
 
     def delay(node: Turncoat, holding: Kept, request: ProofRequest) -> ProofAnswer:
         world.advance(PATIENCE + 1)
@@ -156,7 +156,7 @@ def observed(stage: Stage, holding: Holding, audits: int) -> list[tuple[Question
         question = stage.question(holding, 20, bytes([seed]) * 32)
         answer = stage.asked(holding, question)
         world = stage.world
-        receipt = world.owner.submit(holding.id_on(world.owner), question.name, answer)
+        receipt = world.owner.submit(id_on(world.owner, holding), question.name, answer)
         assert isinstance(receipt.events[0], Passed)
         seen.append((question, answer.proof))
     return seen
@@ -223,7 +223,7 @@ def test_a_forger_without_data_is_refused_by_the_ledger_itself(any_stage: Stage)
     world, sectors = any_stage.world, holding.key.sectors
     question = any_stage.question(holding, 20, b"f" * 32)
     honest = any_stage.asked(holding, question)
-    name, place = question.name, holding.id_on(world.owner)
+    name, place = question.name, id_on(world.owner, holding)
     hidden = int.from_bytes(question.target, "big")  # the true -T's address
     for sigma, mu in (
         (0, (0,) * sectors),

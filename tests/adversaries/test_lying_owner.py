@@ -22,7 +22,7 @@ from holdfast.ledger.keccak import Tree, address_of
 from holdfast.node.client import upload_request
 from holdfast.node.place import Part
 from holdfast.owner import Holding, Outcome
-from holdfast.owner.audit import Question
+from holdfast.owner.audit import Question, id_on
 from holdfast.pdp import Proof, PublicKey, curve
 from holdfast.pdp.field import Q
 from holdfast.pdp.readers import Memory
@@ -39,7 +39,7 @@ def audited(stage: Stage) -> tuple[Turncoat, Holding]:
 def verdict_on(
     ledger: Ledger, holding: Holding, question: Question, proof: Proof, *, passed: bool
 ) -> Verdict:
-    where = holding.id_on(ledger)
+    where = id_on(ledger, holding)
     return Verdict(where, question.name, question.target, check.digest(proof), passed)
 
 
@@ -48,7 +48,7 @@ def test_a_wrong_proof_in_the_nodes_name_fails_nobody(any_stage: Stage) -> None:
     world = any_stage.world
     question = any_stage.question(holding, 20, b"1" * 32)
     answer = any_stage.asked(holding, question)
-    where = holding.id_on(world.owner)
+    where = id_on(world.owner, holding)
     forged = wrong(answer.proof)
     for framed in (Answer(forged), Answer(forged, answer.signature), Answer(forged, bytes(65))):
         with refused(Reason.WRONG):
@@ -62,7 +62,7 @@ def test_an_old_challenge_opened_again_uses_nothing_that_the_node_once_signed(
 ) -> None:
     node, holding = audited(any_stage)
     world = any_stage.world
-    where = holding.id_on(world.owner)
+    where = id_on(world.owner, holding)
     kept = node.kept(holding)
     file = kept.record.files[0]
     (sound,) = kept.blocks(file.file_id, [0])
@@ -91,18 +91,20 @@ def implied_target(public: PublicKey, proof: Proof) -> bytes:
     return address_of(minus_t)
 
 
-def test_a_wrong_target_is_shown_by_data_and_tags_that_the_owner_signed(any_stage: Stage) -> None:
+def test_a_wrong_target_is_shown_by_the_data_and_tags_that_the_owner_announced(
+    any_stage: Stage,
+) -> None:
     node, holding = audited(any_stage)
     world = any_stage.world
-    where, public = holding.id_on(world.owner), holding.key.public
+    where, public = id_on(world.owner, holding), holding.key.public
     true = any_stage.question(holding, 20, b"3" * 32)
     trap = replace(true, target=any_stage.question(holding, 20, b"4" * 32).target)
     answer = any_stage.asked(holding, trap)
     (event,) = world.owner.submit(where, trap.name, answer).events
     assert event == Failed(where, trap.name, check.digest(answer.proof))
 
-    # The event names the target: it is in the challenge's name. The node has the digests of data
-    # and tags under the owner's signature, and whoever proves with these finds another target.
+    # The event names the target: it is in the challenge's name. The upload is named by the digests
+    # that the owner announced, and whoever proves with these data and tags finds another target.
     kept = node.kept(holding)
     (file,) = kept.record.files
     data, tags = _parts(node, holding)
@@ -170,7 +172,7 @@ def test_a_node_signs_for_the_challenge_that_it_was_sent_and_no_other(stage: Sta
     ledger = stage.world.owner
     one, other = (stage.question(holding, 20, seed) for seed in (b"7" * 32, b"8" * 32))
     answer = stage.asked(holding, one)
-    where = holding.id_on(ledger)
+    where = id_on(ledger, holding)
     for question, signed in ((one, True), (other, False)):
         whose = (ledger.domain, where, question.name, answer.proof)
         assert (signing.signer(answer.signature, *whose) == node.key.address) == signed

@@ -19,10 +19,10 @@ from tests.ledger.world import (
 )
 
 from holdfast.cli.app import run
-from holdfast.cli.ledger import KEYSTORE_VARIABLE
 from holdfast.ledger.evm import EvmLedger
 from holdfast.ledger.interface import Answer
 from holdfast.ledger.transactions import Sender, connect
+from holdfast.owner.ledgers import KEYSTORE_VARIABLE
 
 PASSPHRASE = "correct horse"
 

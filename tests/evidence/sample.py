@@ -168,8 +168,8 @@ class Record:
         return Checkpoint(self.signer.name, len(self.entries_), root)
 
     def sign(self, anchor: Anchor | None = None) -> None:
-        head = self.head()
-        self.notes.append((anchored(head, anchor) if anchor else head).sign(self.signer))
+        head = anchored(self.head(), anchor) if anchor else self.head()
+        self.notes.append(head.following(self.notes[-1] if self.notes else None).sign(self.signer))
 
     def copy(self) -> "Record":
         return replace(self, entries_=[*self.entries_], notes=[*self.notes], keys={**self.keys})

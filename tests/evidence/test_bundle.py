@@ -129,15 +129,11 @@ def test_any_line_removed_doubled_or_swapped_is_found(tmp_path: Path) -> None:
             assert not fine(b"".join([*before, after[0], line, *after[1:]]), tmp_path)
 
 
-def test_lines_edited_on_purpose_are_found_but_for_deleted_proofs_and_superseded_heads(
-    tmp_path: Path,
-) -> None:
+def test_lines_edited_on_purpose_are_found_but_for_deleted_proofs(tmp_path: Path) -> None:
     lines = written(sample(), tmp_path).splitlines(keepends=True)
-    last_head = max(at for at, line in enumerate(lines) if line.startswith(b"checkpoint "))
     for at, line in enumerate(lines[:-1]):
         removed = resealed(b"".join([*lines[:at], *lines[at + 1 :]]))
-        superseded = line.startswith(b"checkpoint ") and at < last_head
-        assert fine(removed, tmp_path) == (superseded or line.startswith(b"proof ")), line
+        assert fine(removed, tmp_path) == line.startswith(b"proof "), line
         doubled = resealed(b"".join([*lines[:at], line, *lines[at:]]))
         # A head that is told twice is still the same head.
         assert fine(doubled, tmp_path) == line.startswith(b"checkpoint "), line

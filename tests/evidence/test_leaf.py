@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.evidence.leaves import leaves
+from tests.evidence.sample import sample
 
 from holdfast.errors import InputError, MalformedError
 from holdfast.evidence.leaf import (
@@ -117,6 +118,14 @@ def test_a_second_text_of_the_same_leaf_is_refused() -> None:
     doubled = content[:-1] + b',"version":1}'
     with pytest.raises(MalformedError):
         decode(doubled)
+
+
+@pytest.mark.parametrize("share", [b"-0.0", b"1.5", b"0", b"NaN", b"1e400", b"true"])
+def test_a_signal_is_a_share_with_one_text(share: bytes) -> None:
+    content = sample().entries_[3].leaf
+    assert content.count(b'"consecutive_failures":0.0,') == 1
+    with pytest.raises(MalformedError):
+        decode(content.replace(b'"consecutive_failures":0.0', b'"consecutive_failures":' + share))
 
 
 def test_what_a_reader_would_refuse_is_never_written() -> None:

@@ -30,7 +30,7 @@ from holdfast.evidence.note import Signer
 from holdfast.evidence.verification import Report, verify
 from holdfast.ledger import check, signing
 from holdfast.ledger.interface import Domain
-from holdfast.pdp import Proof
+from holdfast.pdp import Proof, curve
 from holdfast.pdp.field import Q
 
 SIZE = len(sample().entries_)
@@ -102,6 +102,14 @@ def test_leaves_after_the_last_checkpoint_are_found() -> None:
     assert found(checked(record), "the log", "no signed checkpoint")
 
 
+@pytest.mark.parametrize("size", [0, SIZE - 1, SIZE + 1])
+def test_a_log_that_is_not_as_long_as_it_says_is_found(size: int) -> None:
+    report = checked(replace(sample(), claimed=size))
+    assert [finding.what for finding in report.findings] == [
+        f"it says it has {size} leaves, but has {SIZE}"
+    ]
+
+
 def test_an_empty_log_needs_a_checkpoint_too() -> None:
     record = Record()
     assert not checked(record).fine
@@ -119,6 +127,19 @@ def test_a_checkpoint_of_another_key_is_found() -> None:
 def test_a_log_under_another_key_than_the_pinned_is_found() -> None:
     report = verify(sample(), Signer(SIGNER.name, b"\x02" * 32).verifier)
     assert {Fault.KEY, Fault.MALFORMED, Fault.MISSING} == faults(report)
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_a_head_left_out_is_found(number: int) -> None:
+    record = sample()
+    del record.notes[number]
+    assert found(checked(record), f"checkpoint {number + 1}", "left out")
+
+
+def test_two_histories_that_begin_anew_are_found() -> None:
+    record = sample()
+    record.notes.append(record.head().sign(SIGNER))
+    assert found(checked(record), "the log", "more than one head")
 
 
 def test_two_signed_heads_of_one_size_are_a_finding_of_their_own() -> None:
@@ -150,7 +171,9 @@ def test_an_altered_anchor_is_found() -> None:
 def test_an_anchor_of_another_root_is_found() -> None:
     record = sample()
     line = Anchor(LEDGER, b"\x44" * 32, 17).encode()
-    record.notes[2] = Checkpoint(SIGNER.name, 8, bytes(32), (line,)).sign(SIGNER)
+    wrong = Checkpoint(SIGNER.name, 8, bytes(32), (line,)).following(record.notes[1])
+    record.notes[2:] = [wrong.sign(SIGNER)]
+    record.sign()
     assert faults(checked(record)) == {Fault.FORK, Fault.ROOT}
 
 
@@ -226,16 +249,20 @@ def test_a_pass_with_a_wrong_proof_is_found_among_right_ones(index: int) -> None
     ]
 
 
-@pytest.mark.parametrize("change", [(Q, 0, 0), (0, Q, 0), (0, 0, Q)])
-def test_a_pass_with_a_second_text_of_the_same_values_is_found(change: tuple[int, ...]) -> None:
-    _, proof = proofs_of(PASSED)
-    sigma, *mu = (
-        (value + more) % 2**256
-        for value, more in zip((proof.sigma, *proof.mu), change, strict=True)
-    )
-    forged = Proof(proof.challenge_id, sigma, tuple(mu))
-    report = lied(PASSED, audit_with(proof=check.digest(forged)), forged)
-    assert faults(report) == {Fault.PROOF}
+def test_a_pass_with_a_second_text_of_the_same_values_is_found() -> None:
+    audit, _ = proofs_of(PASSED)
+    sigma, mu = 5, (7, 9)
+    terms = zip(FIRST.store.key.public.points, mu, strict=True)
+    made = curve.total([curve.times_base(sigma), *(curve.times(A, Q - m) for A, m in terms)])
+    target = curve.encode(made)  # as an owner can, for a proof of its choice
+    for more in ((0, 0, 0), (Q, 0, 0), (0, Q, 0), (0, 0, Q)):
+        values = [value + extra for value, extra in zip((sigma, *mu), more, strict=True)]
+        proof = Proof(audit.challenge.id, values[0], tuple(values[1:]))
+        lie = replace(audit, proof=check.digest(proof), target=target)
+        opening = replace(lie.opening, name=lie.name_on_ledger)
+        changes = audit_with(proof=lie.proof, target=target, opening=opening)
+        report = lied(PASSED, changes, proof)
+        assert report.fine == (not any(more)), more
 
 
 def test_a_pass_with_a_proof_of_other_sectors_is_found() -> None:
@@ -244,6 +271,21 @@ def test_a_pass_with_a_proof_of_other_sectors_is_found() -> None:
         other = replace(proof, mu=mu)
         report = lied(PASSED, audit_with(proof=check.digest(other)), other)
         assert found(report, f"leaf {PASSED}", "can't pass")
+
+
+def test_each_wrong_audit_of_a_key_is_told_once() -> None:
+    audit, proof = proofs_of(PASSED)
+    record = sample()
+    wrong = replace(proof, sigma=proof.sigma ^ 1)
+    lie = replace(audit, proof=check.digest(wrong))
+    record.entries_[PASSED] = Entry(text_of(lie), check.encode(wrong))
+    record.entries_[-1] = replace(record.entries_[-1], proof=bytes(96))
+    record.notes.clear()
+    record.sign()
+    assert [finding.where for finding in checked(record).findings] == [
+        f"leaf {SIZE - 1}",
+        f"leaf {PASSED}",
+    ]
 
 
 def test_errors_of_two_audits_do_not_cancel_out() -> None:

@@ -10,10 +10,10 @@ from holdfast.cli.terminal import Json, say
 from holdfast.errors import InputError
 from holdfast.ledger import artefact, local, record
 from holdfast.ledger.interface import Receipt, owner_of
+from holdfast.owner.ledgers import KEYSTORE_VARIABLE
 from holdfast.pdp import encoding
 from holdfast.pdp.field import DEFAULT_SECTORS
 
-KEYSTORE_VARIABLE = "HOLDFAST_KEYSTORE_PASSPHRASE"
 ADDRESS_BYTES = 20
 GWEI = 10**9
 

@@ -62,6 +62,8 @@ class Sequencer:
         return told
 
     def _publish(self, connection: Connection, head: Checkpoint) -> None:
+        last = select(checkpoints.c.note).order_by(checkpoints.c.id.desc()).limit(1)
+        head = head.following(connection.execute(last).scalar())
         row = {
             "size": head.size,
             "anchored": head.anchor is not None,

@@ -1,10 +1,12 @@
 """Checkpoints as C2SP defines them (c2sp.org/tlog-checkpoint): a log's size and root, signed.
 
 Once a root is anchored on a ledger, it is signed again with an extension line that says where, so
-that nothing about an anchor goes unsigned.
+that nothing about an anchor goes unsigned. Another line names the head that was signed before, by
+the SHA-256 of its note, so that none can be left out.
 """
 
-from dataclasses import dataclass
+import hashlib
+from dataclasses import dataclass, replace
 from typing import Self
 
 from holdfast.errors import MalformedError
@@ -15,7 +17,7 @@ from holdfast.pdp.encoding import unhex
 
 MOST_LEAVES = 2**53 - 1
 MAX_NOTE_BYTES = 64 * 1024
-_ANCHORED = "anchored"
+_ANCHORED, _AFTER = "anchored", "after"
 
 
 @dataclass(frozen=True)
@@ -55,8 +57,25 @@ class Checkpoint:
 
     @property
     def anchor(self) -> Anchor | None:
-        lines = [line for line in self.extensions if line.split(" ")[0] == _ANCHORED]
-        return Anchor.decode(lines[0]) if lines else None
+        line = self._extension(_ANCHORED)
+        return Anchor.decode(line) if line else None
+
+    @property
+    def after(self) -> bytes | None:
+        """The name of the head that was signed before this one; the first has none."""
+        line = self._extension(_AFTER)
+        return unhex(line.removeprefix(f"{_AFTER} "), 32, "the head before it") if line else None
+
+    def following(self, note: bytes | None) -> Self:
+        """Return the checkpoint as the one that is signed after that note."""
+        if note is None:
+            return self
+        line = f"{_AFTER} {head_name(note).hex()}"
+        return replace(self, extensions=(*self.extensions, line))
+
+    def _extension(self, word: str) -> str | None:
+        lines = [line for line in self.extensions if line.split(" ")[0] == word]
+        return lines[0] if lines else None
 
     def encode(self) -> str:
         return "\n".join((self.origin, str(self.size), to_base64(self.root), *self.extensions, ""))
@@ -76,10 +95,13 @@ class Checkpoint:
         return signer.sign(self.encode())
 
 
+def head_name(note: bytes) -> bytes:
+    return hashlib.sha256(note).digest()
+
+
 def anchored(checkpoint: Checkpoint, anchor: Anchor) -> Checkpoint:
-    """Return the checkpoint that says where its root is anchored."""
-    extensions = (*checkpoint.extensions, anchor.encode())
-    return Checkpoint(checkpoint.origin, checkpoint.size, checkpoint.root, extensions)
+    """Return the same head anew, saying where its root is anchored."""
+    return Checkpoint(checkpoint.origin, checkpoint.size, checkpoint.root, (anchor.encode(),))
 
 
 def open_checkpoint(content: bytes, verifier: Verifier, name: str = "checkpoint") -> Checkpoint:

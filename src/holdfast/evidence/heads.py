@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from holdfast.errors import MalformedError
-from holdfast.evidence.checkpoint import Anchor, Checkpoint, open_checkpoint
+from holdfast.evidence.checkpoint import Anchor, Checkpoint, head_name, open_checkpoint
 from holdfast.evidence.finding import Fault, Findings
 from holdfast.evidence.note import Verifier
 from holdfast.evidence.tree import Frontier
@@ -81,6 +81,9 @@ class Heads:
             self._known[each.size].append(each)
         self._coming = self._opened(checkpoints, pinned, chain)
         self._next: Claim | None = None
+        self._names: set[bytes] = set()
+        self._first: set[bytes] = set()  # those that say that none was before
+        self._before: list[tuple[str, bytes]] = []  # which head each says was before it
         self._last: Checkpoint | None = None
 
     def start(self) -> None:
@@ -106,6 +109,13 @@ class Heads:
         for each in (known for group in self._known.values() for known in group):
             what = f"it is of {each.size} leaves, but the log has only {size}"
             self._findings.add(Fault.MISSING, each.where, what)
+        for where, name in self._before:
+            if name not in self._names:
+                what = "the head that was signed before it has been left out"
+                self._findings.add(Fault.MISSING, where, what)
+        if len(self._first) > 1:
+            what = "more than one head says that none was before it"
+            self._findings.add(Fault.FORK, "the log", what)
         if self._last is None:
             self._findings.add(Fault.MISSING, "the log", "it has no signed checkpoint")
         elif self._last.size < size:
@@ -128,7 +138,7 @@ class Heads:
             where = f"checkpoint {number}"
             try:
                 checkpoint = open_checkpoint(content, pinned, "it")
-                anchor = checkpoint.anchor
+                anchor, before = checkpoint.anchor, checkpoint.after
             except MalformedError as error:
                 self._findings.add(Fault.MALFORMED, where, str(error))
                 continue
@@ -141,6 +151,11 @@ class Heads:
                 self._findings.add(Fault.FORK, where, what)
             if anchor and chain and chain.lacks(checkpoint, anchor):
                 self._findings.add(Fault.MISSING, where, "its anchor is not on the ledger")
+            self._names.add(head_name(content))
+            if before is None:
+                self._first.add(head_name(content))
+            else:
+                self._before.append((where, before))
             self.signed += 1
             self.anchors += anchor is not None
             self._last = checkpoint

@@ -67,22 +67,21 @@ def _key(ledger: Ledger, number: int) -> PublicKey | None:
 def _evm(home: Path, settings: EvmSettings, sectors: int) -> Iterator[Ledger]:
     try:
         # An extra, and a second of imports that a local ledger does without.
-        from web3 import Web3  # noqa: PLC0415
-
-        from holdfast.ledger.evm import EvmLedger  # noqa: PLC0415
+        from holdfast.ledger import evm, transactions  # noqa: PLC0415
         from holdfast.ledger.journal import Journal  # noqa: PLC0415
-        from holdfast.ledger.transactions import Node, Sender, Terms, read_account  # noqa: PLC0415
     except ImportError as error:
         raise InputError(
             "an EVM ledger needs more libraries: pip install 'holdfast[evm]'"
         ) from error
-    account = read_account(settings.keystore, _keystore_passphrase(settings))
-    web3 = Web3(Node(settings.url))
+    web3 = transactions.connect(settings.url)
+    account = transactions.read_account(settings.keystore, _keystore_passphrase(settings))
+    if (found := evm.recognise(web3, settings.contract)) != sectors:
+        raise InputError(f"the contract is for {found} sectors a block, not for {sectors}")
     address = bytes.fromhex(account.address[2:])
     journal = Journal(home / "transactions.db", web3.eth.chain_id, address)
     try:
-        sender = Sender(web3, account, journal, Terms())
-        chain = EvmLedger(sender, settings.contract, sectors=sectors)
+        sender = transactions.Sender(web3, account, journal, transactions.Terms())
+        chain = evm.EvmLedger(sender, settings.contract, sectors=sectors)
         chain.reconcile()
         yield chain
     finally:

@@ -1,0 +1,125 @@
+"""`holdfast serve` as its operator runs it: a real node, real files, two workers, one killed."""
+
+import json
+import os
+import signal
+import sqlite3
+import time
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Shell
+from tests.owner.test_story import served
+
+from holdfast.control.database import connect
+from holdfast.control.log import DatabaseLog
+from holdfast.evidence.bundle import Bundle, write_bundle
+from holdfast.evidence.leaf import Audit, decode
+from holdfast.evidence.note import Verifier
+from holdfast.evidence.verification import verify
+
+SETTINGS = """
+[control]
+policy = "drqn-cmdp-plus"
+scenario = "paper"
+[control.rails]
+unit = "1 second"
+longest = 3
+[control.patience]
+deadline = "2 seconds"
+first_pause = "1 second"
+[control.pace]
+lease = "5 seconds"
+[control.upkeep]
+anchor = "2 seconds"
+"""
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path / "home"))
+    return Shell(tmp_path)
+
+
+def count(home: Path, query: str = "SELECT count(*) FROM audits") -> int:
+    path = home / "control.db"
+    if not path.exists():
+        return 0
+    database = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    try:
+        return int(database.execute(query).fetchone()[0])
+    except sqlite3.OperationalError:  # before its first migration
+        return 0
+    finally:
+        database.close()
+
+
+def wait_for(condition: str, home: Path, query: str, least: int) -> None:
+    for _ in range(600):
+        if count(home, query) >= least:
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"{condition} did not happen: {count(home, query)} of {least}")
+
+
+def children(process: int) -> list[int]:
+    listed = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    return [int(each) for each in listed]
+
+
+@pytest.mark.slow
+def test_audits_run_by_themselves_and_go_on_when_a_worker_is_killed(shell: Shell) -> None:
+    home = shell.directory / "home"
+    owner = shell.run("init", "--json").data["owner"]
+    (home / "holdfast.toml").write_text(SETTINGS)
+    (shell.directory / "file").write_bytes(os.urandom(200_000))
+    with served(shell, "one", owner) as url:
+        for name in ("alpha", "beta", "gamma"):
+            assert shell.run("holding", "add", name, url, "--sectors", "2").code == 0
+        assert shell.run("put", "file").code == 0
+        process = shell.start("serve", "--workers", "2")
+        wait_for("work", home, "SELECT count(*) FROM audits WHERE outcome = 'passed'", 6)
+        os.kill(children(process.pid)[-1], signal.SIGKILL)
+        wait_for("more work", home, "SELECT count(*) FROM audits", count(home) + 6)
+        wait_for("an anchor", home, "SELECT count(*) FROM checkpoints WHERE anchored", 1)
+        process.terminate()
+        _, said = process.communicate(timeout=60)
+        assert process.returncode in {0, 130}, said
+    assert "Traceback" not in said
+
+    engine = connect(str(home / "control.db"))
+    with engine.connect() as connection:
+        row = connection.exec_driver_sql("SELECT note FROM checkpoints").first()
+    assert row is not None
+    key = shell.run("evidence", "key", "--json").data["key"]
+    log = DatabaseLog(engine, Verifier.decode(key))
+    write_bundle(log, shell.directory / "bundle")
+    report = verify(Bundle.open(shell.directory / "bundle"), Verifier.decode(key))
+    assert report.findings == ()
+    assert report.anchors >= 1
+    audits = [decode(entry.leaf) for entry in log.entries()]
+    told = [(each.holding.id, each.number) for each in audits if isinstance(each, Audit)]
+    assert len(told) == len(set(told)) == count(home, "SELECT count(*) FROM audits")
+    assert {each.outcome for each in audits if isinstance(each, Audit)} == {"passed"}
+    engine.dispose()
+
+
+def test_settings_that_make_no_sense_are_told_in_one_sentence(shell: Shell) -> None:
+    home = shell.directory / "home"
+    assert shell.run("init").code == 0
+    for text, told in (
+        ("[control]\npolicy = 'nobody'", "there is no policy"),
+        ("[control.rails]\nunit = 5", "such as"),
+        ("[control.rails]\nshortest = 9\nlongest = 3", "shortest interval"),
+        ("[control]\ndatabase = 'mysql://u:secret@h/n'", "no database"),
+        ("[control.patience]\ndeadline = '20 days'", "below the longest"),
+        ("[control]\nworkers = 3", "unknown key 'workers'"),
+        ("[control", "not TOML"),
+    ):
+        (home / "holdfast.toml").write_text(text)
+        ended = shell.run("serve")
+        assert ended.code == 2, text
+        assert told in ended.stderr
+        assert "secret" not in ended.stderr
+        assert ended.stderr.count("\n") == 1
+    assert json.loads(shell.run("init", "--json", "--home", "other").stdout)
