@@ -16,9 +16,10 @@ def site(tmp_path: Path) -> Site:
     return Site(open_objects(str(tmp_path / "store")))
 
 
-@pytest.fixture
-def wire(site: Site) -> Iterator[Wire]:
-    with wire_to(site) as wire:
+@pytest.fixture(scope="module")
+def wire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
+    """Return a wire to one node for all tests of a file, to start and stop it once."""
+    with wire_to(Site(open_objects(str(tmp_path_factory.mktemp("wire") / "store")))) as wire:
         yield wire
 
 

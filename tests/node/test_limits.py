@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 from tests.node.site import Site, put, put_file
-from tests.node.wire import Wire
+from tests.node.wire import Wire, wire_to
 from tests.pdp.holding import Holding
 
 from holdfast.node.answers import ProofRequest
@@ -188,10 +188,11 @@ def test_a_segment_of_another_length_is_refused(site: Site) -> None:
         assert client.begin(key_id, request).missing.data == [0]
 
 
-def test_metrics_count_requests_by_route(wire: Wire) -> None:
-    assert wire.send(wire.signed()) == 200
-    assert wire.http.get(f"{wire.running.url}/nowhere/{'0' * 64}").status_code == 404
-    text = wire.http.get(f"{wire.running.url}/v1/metrics").text
+def test_metrics_count_requests_by_route(site: Site) -> None:
+    with wire_to(site) as wire:
+        assert wire.send(wire.signed()) == 200
+        assert wire.http.get(f"{wire.running.url}/nowhere/{'0' * 64}").status_code == 404
+        text = wire.http.get(f"{wire.running.url}/v1/metrics").text
     counted = 'method="PUT",route="/v1/holdings/{key_id}",status="200"} 1.0'
     assert f"holdfast_node_requests_total{{{counted}" in text
     assert "holdfast_node_holdings 1.0" in text

@@ -137,6 +137,7 @@ def drafts(home: Home) -> list[Path]:
     return list((home.shell.directory / "store" / ".drafts").iterdir())
 
 
+@pytest.mark.slow
 def test_an_upload_survives_every_kill(home: Home, own: Own) -> None:
     left = list(range(count_segments(len(own.content))))
     while left:
@@ -169,6 +170,7 @@ def test_an_upload_survives_every_kill(home: Home, own: Own) -> None:
         assert b"".join(client.pieces(own.key_id, FILE_ID, Part.DATA)) == own.content
 
 
+@pytest.mark.slow
 def test_a_kill_while_blocks_are_replaced_leaves_whole_segments(home: Home, own: Own) -> None:
     size = own.key.layout.block_bytes
     with home.running() as process, process.client() as client:
@@ -193,6 +195,7 @@ def test_a_kill_while_blocks_are_replaced_leaves_whole_segments(home: Home, own:
         )
 
 
+@pytest.mark.slow
 def test_an_upload_takes_bounded_memory(home: Home) -> None:
     large = Own(12)
     with home.running() as process, process.client() as client:

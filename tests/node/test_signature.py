@@ -9,7 +9,7 @@ import httpx
 import pytest
 from http_message_signatures import HTTPMessageSigner, MappingKeyResolver
 from http_message_signatures.algorithms import ED25519
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.node.site import Clock, Site
 from tests.node.wire import PUBLIC, Wire, wire_to
@@ -103,7 +103,7 @@ def test_an_altered_request_is_refused(wire: Wire, alteration: str) -> None:
 
 PARAMETERS: dict[str, dict[str, Any]] = {
     "no expiry": {"expires": None},
-    "a long life": {"expires": datetime.fromtimestamp(1_000_001 + WINDOW + 1, UTC)},
+    "a long life": {"life": WINDOW + 1},
     "no nonce": {"nonce": None},
     "a giant nonce": {"nonce": "0" * 65},
     "another tag": {"tag": "other"},
@@ -201,6 +201,22 @@ def test_a_gate_takes_what_was_created_since_it_opened_and_has_not_expired(
     except NodeRefusedError:
         taken = False
     assert taken == fresh
+
+
+@given(fields=st.lists(st.text(max_size=60), min_size=3, max_size=3), has_body=st.booleans())
+@example(fields=["holdfast=()", "holdfast=::", ""], has_body=False)
+@example(fields=['holdfast=("@x");tag="holdfast"', "holdfast=:AA==:", ""], has_body=False)
+@example(
+    fields=['a=();tag="holdfast", a=();tag="holdfast"', "a=:AA==:, a=:AA==:", ""], has_body=True
+)
+@example(fields=['a=();tag="holdfast";keyid=1', "a=:AA==:", "sha-256=:AA==:"], has_body=True)
+def test_no_nonsense_gets_past_the_gate_or_breaks_it(fields: list[str], has_body: bool) -> None:
+    node, key = NodeKey(b"\1" * 32), RequestKey(b"\2" * 32)
+    gate = Gate(node.address, {key.owner.hex(): key.owner}, Clock())
+    names = ("signature-input", "signature", "content-digest")
+    headers = {NODE_HEADER: node.address.hex(), **dict(zip(names, fields, strict=True))}
+    with pytest.raises(NodeRefusedError):
+        gate.check(Head("GET", "http://node/v1/holdings", headers), has_body=has_body)
 
 
 def test_nonces_take_bounded_memory_and_none_counts_twice_while_it_is_valid() -> None:

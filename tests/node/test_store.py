@@ -1,11 +1,14 @@
 """What a node stores, on a folder, in memory and on a real S3 server alike."""
 
 import hashlib
+from functools import partial
+from pathlib import Path
 
 import pytest
 from tests.node.site import SEGMENT, Site
 from tests.pdp.holding import Holding
 
+from holdfast.errors import StorageError
 from holdfast.node import uploads
 from holdfast.node.client import upload_request
 from holdfast.node.node import Node
@@ -13,7 +16,7 @@ from holdfast.node.place import Part
 from holdfast.node.segments import segment_range
 from holdfast.node.wire import Code, Missing, NodeRefusedError, UploadRequest
 from holdfast.pdp import FileEntry, draw_challenge
-from holdfast.pdp.readers import Memory
+from holdfast.pdp.readers import Memory, Reader
 
 
 class Bench:
@@ -165,6 +168,32 @@ def test_a_commit_needs_every_segment_and_the_expected_hash(anywhere: Site) -> N
         assert uploads.commit(bench.kept, upload, expected) == expected
 
 
+def test_nothing_of_an_upload_changes_while_it_is_being_checked(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = Holding.of(SEGMENT + 5)
+    found: list[Code] = []
+    with site.node() as node:
+        bench = Bench(site, node, own)
+        upload, expected = bench.send_all(0), bench.hash_with(0)
+        hashed = uploads._sha256
+
+        def meddled(reader: Reader) -> str:
+            for meddle in (
+                partial(bench.send, 0, upload, Part.DATA, 0),
+                partial(uploads.abort, bench.kept, upload),
+                partial(uploads.commit, bench.kept, upload, expected),
+            ):
+                with pytest.raises(NodeRefusedError) as refused:
+                    meddle()
+                found.append(refused.value.code)
+            return hashed(reader)
+
+        monkeypatch.setattr(uploads, "_sha256", meddled)
+        assert uploads.commit(bench.kept, upload, expected) == expected
+    assert found == [Code.CONFLICT] * 6
+
+
 def test_damage_fails_the_proof_until_the_blocks_are_replaced(anywhere: Site) -> None:
     own = Holding.of(3 * SEGMENT + 500)
     with anywhere.node() as node:
@@ -264,3 +293,27 @@ def test_what_an_interrupted_deletion_left_is_removed_at_the_start(anywhere: Sit
     with anywhere.node() as node:
         assert not Bench(anywhere, node, own).kept.record.files
         assert not anywhere.objects.list(upload)
+
+
+def test_a_segment_in_a_folder_is_replaced_whole_or_not_at_all(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = Holding.of(2 * SEGMENT)
+    with site.node() as node:
+        bench = Bench(site, node, own)
+        bench.put(0)
+        write = Path.write_bytes
+
+        def torn(path: Path, content: bytes) -> int:
+            write(path, content[: len(content) // 2])
+            raise OSError(28, "No space left on device")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "write_bytes", torn)
+            with pytest.raises(StorageError, match="No space left"):
+                bench.kept.replace_block(own.ids[0], 0, bytes(own.block_bytes))
+            with pytest.raises(StorageError, match="No space left"):
+                bench.kept.delete_file(own.ids[0], own.inventory.without_file(own.ids[0]).hash)
+        assert bench.passes()
+    with site.node() as node:
+        assert Bench(site, node, own).passes()

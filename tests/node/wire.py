@@ -1,5 +1,6 @@
 """The wire between owner and node, where requests can be seen, kept and changed."""
 
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -48,7 +49,7 @@ class Wire:
         signer.sign(head, request.content, self.site.clock() if at is None else at)
         return request
 
-    def signed_by_hand(self, **parameters: Any) -> httpx.Request:
+    def signed_by_hand(self, life: int = WINDOW, **parameters: Any) -> httpx.Request:
         """Sign as the library lets one, with other parameters than ours."""
         request, now = self.request(), int(self.site.clock())
         request.headers[NODE_HEADER] = self.site.node_key.address.hex()
@@ -59,8 +60,8 @@ class Wire:
             **{
                 "key_id": name,
                 "created": datetime.fromtimestamp(now, UTC),
-                "expires": datetime.fromtimestamp(now + WINDOW, UTC),
-                "nonce": str(parameters),
+                "expires": datetime.fromtimestamp(now + life, UTC),
+                "nonce": secrets.token_hex(8),
                 "tag": TAG,
                 "covered_component_ids": COVERED,
                 "body": request.content,

@@ -63,7 +63,7 @@ def serve(
     sample_cap: Annotated[int, typer.Option(min=1, help="Blocks of one proof.")] = 1_000_000,
     proofs_at_once: Annotated[int, typer.Option(min=1, help="One more is told to wait.")] = 2,
     segments_at_once: Annotated[
-        int, typer.Option(min=1, help="Received at the same time, 8 MiB of memory each.")
+        int, typer.Option(min=1, help="Received at the same time, 16 MiB of memory each.")
     ] = 8,
     passphrase_file: PassphraseFile = None,
     as_json: Json = False,

@@ -14,6 +14,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from http_message_signatures import (
     ContentDigest,
+    HTTPMessageSignaturesException,
     HTTPMessageSigner,
     HTTPMessageVerifier,
     HTTPSignatureKeyResolver,
@@ -91,7 +92,7 @@ class Gate:
             )
         except _UnknownOwnerError as error:
             raise NodeRefusedError(Code.UNKNOWN_OWNER, str(error)) from error
-        except (InvalidSignature, ValueError) as error:
+        except (HTTPMessageSignaturesException, ValueError) as error:
             raise NodeRefusedError(
                 Code.SIGNATURE, f"the request's signature does not hold: {error}"
             ) from error

@@ -84,7 +84,9 @@ class Account:
             known = holding.record.uploads | holding.uploads.keys()
             if request.id(self.owner, key_id) not in known:
                 self._check_room(holding, request, limits)
-            return uploads.begin(holding, request, self._store.clock())
+            upload = uploads.begin(holding, request, self._store.clock())
+        missing = uploads.missing(holding.place, upload)
+        return UploadState(upload=upload.id.hex(), missing=missing)
 
     def _check_room(self, holding: Holding, request: UploadRequest, limits: Limits) -> None:
         if sum(len(other.uploads) for other in self.holdings.values()) >= limits.uploads:

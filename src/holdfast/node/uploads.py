@@ -13,7 +13,7 @@ from holdfast.node.holding import Holding, Upload, check_inventory
 from holdfast.node.place import Part, Place
 from holdfast.node.record import FileRecord, HoldingRecord
 from holdfast.node.segments import count_segments, segment_range
-from holdfast.node.wire import Code, Missing, NodeRefusedError, UploadRequest, UploadState
+from holdfast.node.wire import Code, Missing, NodeRefusedError, UploadRequest
 from holdfast.pdp import FileEntry, TagHeader
 from holdfast.pdp.readers import Reader
 from holdfast.pdp.tagfile import HEADER_BYTES
@@ -21,12 +21,12 @@ from holdfast.pdp.tagfile import HEADER_BYTES
 STRIDE = 4 << 20  # bytes hashed at once
 
 
-def begin(holding: Holding, request: UploadRequest, now: float) -> UploadState:
-    """Announce a file; the same announcement finds what has come so far."""
+def begin(holding: Holding, request: UploadRequest, now: float) -> Upload:
+    """Announce a file; the same announcement finds the same upload, even a committed one."""
     upload = request.id(holding.record.owner, holding.record.public.id)
     with holding.lock:
         if upload in holding.record.uploads:
-            return UploadState(upload=upload.hex(), missing=Missing(data=[], tags=[]))
+            return Upload(upload, request, now)
         known = holding.uploads.get(upload)
         if known is None:
             _check(holding, request)
@@ -34,7 +34,7 @@ def begin(holding: Holding, request: UploadRequest, now: float) -> UploadState:
             holding.place.objects.write(holding.place.request(upload), content)
             known = holding.uploads[upload] = Upload(upload, request, now)
         known.touched = now
-    return UploadState(upload=upload.hex(), missing=missing(holding.place, known))
+        return known
 
 
 def missing(place: Place, upload: Upload) -> Missing:

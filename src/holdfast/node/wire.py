@@ -9,14 +9,13 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from holdfast.errors import RefusedError
 from holdfast.pdp.keys import MAX_VERSION
 
-MAX_LENGTH = 2**50  # bytes of a file
+MAX_LENGTH = 2**42  # bytes of a file: half a million segments
 MAX_PATH = 1024
 NODE_HEADER = "holdfast-node"  # which node a request is meant for, so that no other takes it
 
 Hex16 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
 Hex20 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
 Hex32 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-Count = Annotated[int, Field(ge=0, le=MAX_LENGTH)]
 
 
 class Code(StrEnum):
@@ -109,7 +108,7 @@ class Limits(Message):
     segments_at_once: int = 8  # received at the same time, each in memory
     proofs_at_once: int = 2
     upload_seconds: int = 7 * 24 * 3600  # until an upload that nobody continues is swept
-    body_seconds: int = 60  # until the whole body of a request must be there
+    body_seconds: int = 300  # until the whole body of a request must be there
 
 
 class NodeFacts(Message):
@@ -135,9 +134,9 @@ class Holdings(Message):
 class UploadRequest(Message):
     file_id: Hex16
     version: Annotated[int, Field(ge=1, le=MAX_VERSION)]
-    length: Count
+    length: Annotated[int, Field(ge=0, le=MAX_LENGTH)]
     data_sha256: Hex32
-    tags_bytes: Count
+    tags_bytes: Annotated[int, Field(ge=0, le=2 * MAX_LENGTH)]
     tags_sha256: Hex32
     in_place: Annotated[str, StringConstraints(min_length=1, max_length=MAX_PATH)] | None = None
 
