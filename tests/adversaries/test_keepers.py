@@ -14,6 +14,7 @@ from holdfast.node.holding import Holding as Kept
 from holdfast.node.identity import NodeKey
 from holdfast.node.wire import Code, NodeRefusedError
 from holdfast.owner import Holding, Mode, Outcome
+from holdfast.owner.audit import id_on
 
 NEVER = 1e-9
 
