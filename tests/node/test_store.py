@@ -1,6 +1,7 @@
 """What a node stores, on a folder, in memory and on a real S3 server alike."""
 
 import hashlib
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from holdfast.node.place import Part
 from holdfast.node.segments import segment_range
 from holdfast.node.wire import Code, Missing, NodeRefusedError, UploadRequest
 from holdfast.pdp import FileEntry, draw_challenge
-from holdfast.pdp.readers import Memory
+from holdfast.pdp.readers import Memory, Reader
 
 
 class Bench:
@@ -165,6 +166,32 @@ def test_a_commit_needs_every_segment_and_the_expected_hash(anywhere: Site) -> N
             uploads.commit(bench.kept, upload, bytes(32))
         assert refused.value.code == Code.INVENTORY
         assert uploads.commit(bench.kept, upload, expected) == expected
+
+
+def test_nothing_of_an_upload_changes_while_it_is_being_checked(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = Holding.of(SEGMENT + 5)
+    found: list[Code] = []
+    with site.node() as node:
+        bench = Bench(site, node, own)
+        upload, expected = bench.send_all(0), bench.hash_with(0)
+        hashed = uploads._sha256
+
+        def meddled(reader: Reader) -> str:
+            for meddle in (
+                partial(bench.send, 0, upload, Part.DATA, 0),
+                partial(uploads.abort, bench.kept, upload),
+                partial(uploads.commit, bench.kept, upload, expected),
+            ):
+                with pytest.raises(NodeRefusedError) as refused:
+                    meddle()
+                found.append(refused.value.code)
+            return hashed(reader)
+
+        monkeypatch.setattr(uploads, "_sha256", meddled)
+        assert uploads.commit(bench.kept, upload, expected) == expected
+    assert found == [Code.CONFLICT] * 6
 
 
 def test_damage_fails_the_proof_until_the_blocks_are_replaced(anywhere: Site) -> None:

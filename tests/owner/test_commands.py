@@ -3,6 +3,7 @@
 import random
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -137,7 +138,7 @@ def test_an_existing_file_is_not_overwritten(world: World, desk: Workplace) -> N
 
 
 def test_an_empty_holding_is_neither_audited_nor_repaired(desk: Workplace) -> None:
-    assert "is empty: put a file on it first" in desk.run("audit", "now", "plain").sentence()
+    assert "there is nothing to audit yet" in desk.run("audit", "now", "plain").sentence()
     assert "is empty: there is nothing to repair" in desk.run("repair", "plain").sentence()
 
 
@@ -155,7 +156,7 @@ def test_an_empty_holding_is_neither_audited_nor_repaired(desk: Workplace) -> No
         ("audit now attic", "there is no holding 'attic'"),
         ("repair attic", "there is no holding 'attic'"),
         ("repair plain --source nothing", "can't read nothing: No such file"),
-        ("audit now --samples 5 --ratio 0.1", "is empty"),
+        ("audit now", "there is nothing to audit yet"),
         ("holding add plain http://127.0.0.1:1", "there is a holding 'plain' already"),
         ("holding add .hidden http://127.0.0.1:1", "can't be the name of a holding"),
         ("holding add new ftp://127.0.0.1", "begins with http:// or https://"),
@@ -169,6 +170,26 @@ def test_what_cannot_be_done_is_said_in_one_sentence(
     desk: Workplace, words: str, reason: str
 ) -> None:
     assert reason in desk.run(*words.split()).sentence()
+
+
+def test_an_empty_holding_keeps_no_other_from_being_audited(world: World, desk: Workplace) -> None:
+    world.file(CONTENT, "photos")
+    must(desk, "put", "photos", "--to", "secret")
+    audits = must(desk, "audit", "now", "--json").data["audits"]
+    assert [audit["holding"] for audit in audits] == ["secret"]
+    sentence = desk.run("audit", "now", "--samples", "5", "--ratio", "0.1").sentence()
+    assert sentence == "give --samples or --ratio, not both"
+
+
+def test_a_holding_that_is_half_made_says_how_to_go_on(world: World, desk: Workplace) -> None:
+    with world.home.catalogue() as catalogue:
+        half = replace(catalogue.holding("plain"), name="half", salt=b"?" * 16, number=None)
+        catalogue.add_holding(half)
+    world.file(CONTENT, "photos")
+    sentence = desk.run("put", "photos", "--to", "half").sentence()
+    assert f"`holdfast holding add half {world.one.url}` goes on where it stopped" in sentence
+    must(desk, "holding", "add", "half", world.one.url)
+    must(desk, "put", "photos", "--to", "half")
 
 
 def test_a_wrong_passphrase_opens_nothing(desk: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:

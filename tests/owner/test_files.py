@@ -157,6 +157,30 @@ def test_a_file_that_changes_meanwhile_goes_out_under_no_version(world: World) -
     assert had_back(world, "secret") == CONTENT[::-1]
 
 
+def test_tags_of_a_file_that_changed_meanwhile_are_never_taken_up_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = world.file(CONTENT)
+    original = Original.of(Location(str(path)), SEGMENT_BYTES)
+    path.write_bytes(CONTENT[::-1])
+    with monkeypatch.context() as patch, world.home.changing("plain") as place:
+        patch.setattr("holdfast.owner.upload.abandon", interrupted)  # as by a kill just then
+        with pytest.raises(KeyboardInterrupt):
+            put(place, "file", original, processes=1)
+        (intent,) = place.catalogue.intents("plain")
+        assert not place.tags_path(intent.file).exists()
+    path.write_bytes(CONTENT)
+    with pytest.raises(StorageError, match="changed while it was being put"):
+        world.put("plain", path)
+    world.put("plain", path)
+    with world.home.holding("plain") as place:
+        assert Replica(place, place.file("file")).run(0, 100).bad == []
+
+
+def interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
 def test_a_segment_that_changes_after_tagging_is_never_sent(world: World) -> None:
     path = world.file(CONTENT)
     status = path.stat()
@@ -177,8 +201,11 @@ def test_a_home_that_disagrees_with_its_node_changes_nothing(world: World) -> No
     kept = world.put("plain", world.file(CONTENT)).file
     with world.home.catalogue() as catalogue:
         catalogue.conclude("plain", Intent(kept, removes=True))
-    with pytest.raises(RefusedError, match="disagree on what is stored"):
-        world.put("plain", world.file(b"another", "other"))
+    with world.home.holding("plain") as place:
+        tagged = place.journal.path.read_bytes()
+        with pytest.raises(RefusedError, match="disagree on what is stored"):
+            world.put("plain", world.file(b"another", "other"))
+        assert place.journal.path.read_bytes() == tagged
 
 
 def test_an_unfinished_put_is_given_up_for_other_content(world: World) -> None:

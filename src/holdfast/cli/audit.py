@@ -67,7 +67,7 @@ def now(
                 terminal.complain(f"an audit of {record.name} was left open: {finding.outcome}")
             blocks = place.inventory.blocks
             if not blocks:
-                raise InputError(f"holding {record.name!r} is empty: put a file on it first")
+                continue
             damaged = damaged_blocks(damage, blocks)
             count = sample_count(blocks, samples, ratio, confidence, damaged)
             count = min(count, sample_cap(place) or count)
@@ -75,6 +75,8 @@ def now(
             found = run_audit(ledger, place, count, patience=deadline, mode=mode)
             chance = float(detection_probability(damaged, count, blocks))
             facts.append({**_facts(found), "detection_probability": chance})
+    if not facts:
+        raise InputError("there is nothing to audit yet: `holdfast put` a file first")
     if as_json:
         terminal.print_json({"audits": facts})
     else:

@@ -63,10 +63,7 @@ class Holding:
     def number(self) -> int:
         """Its number among the owner's on the ledger."""
         if self.record.number is None:
-            raise InputError(
-                f"holding {self.name!r} is not registered yet: `holdfast holding add {self.name} "
-                f"{self.record.url}` goes on where it stopped"
-            )
+            raise self._unregistered()
         return self.record.number
 
     def tags_path(self, file: FileRecord) -> Path:
@@ -99,4 +96,12 @@ class Holding:
         for facts in self.node.holdings():
             if facts.key_id == self.key_id.hex():
                 return bytes.fromhex(facts.inventory_hash)
+        if self.record.number is None:
+            raise self._unregistered()
         raise RefusedError(f"the node of holding {self.name!r} does not know it any more")
+
+    def _unregistered(self) -> InputError:
+        return InputError(
+            f"holding {self.name!r} is not registered yet: `holdfast holding add {self.name} "
+            f"{self.record.url}` goes on where it stopped"
+        )
