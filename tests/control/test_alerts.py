@@ -87,17 +87,6 @@ def test_what_ended_can_be_raised_again(alerts: Alerts, clock: Clock) -> None:
     assert [each.ended for each in alerts.listing(ended=True)] == [clock.now] * 2
 
 
-def test_an_alert_lapses_with_its_age_alone(alerts: Alerts, clock: Clock) -> None:
-    alerts.begin(Kind.CLOCK, "host", "an hour")
-    alerts.begin(Kind.NODE, "one", "it does not answer")
-    clock.now += HOUR - 1
-    alerts.lapse({Kind.CLOCK}, HOUR)
-    assert len(alerts.listing()) == 2
-    clock.now += 1
-    alerts.lapse({Kind.CLOCK}, HOUR)
-    assert [each.kind for each in alerts.listing()] == [Kind.NODE]
-
-
 def test_an_alert_does_not_end_before_it_was_raised(alerts: Alerts, clock: Clock) -> None:
     alerts.begin(Kind.NODE, "one", "it does not answer")
     clock.now -= HOUR

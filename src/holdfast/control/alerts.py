@@ -4,7 +4,7 @@ Any number of workers may find the same thing wrong; the table has one open aler
 subject at most.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
@@ -108,11 +108,12 @@ class Alerts:
 
     def end(self, kind: str, subject: str) -> bool:
         """End the open alert of that kind and subject; return whether there was one."""
-        return self._end(alerts.c.kind == kind, alerts.c.subject == subject)
-
-    def lapse(self, kinds: Collection[str], age: int) -> None:
-        """End alerts of these kinds that were raised so long ago."""
-        self._end(alerts.c.kind.in_(kinds), alerts.c.raised <= self._clock() - age)
+        now = self._clock()
+        which = (alerts.c.kind == kind, alerts.c.subject == subject, alerts.c.ended == NEVER)
+        ended = case((alerts.c.raised > now, alerts.c.raised), else_=now)  # it may be set back
+        with transaction(self._engine) as connection:
+            query = update(alerts).where(*which).values(ended=ended)
+            return connection.execute(query).rowcount > 0
 
     def listing(self, *, ended: bool = False, limit: int = 1000) -> list[Alert]:
         """Return the open alerts, or all of them, the newest first."""
@@ -148,13 +149,6 @@ class Alerts:
         with transaction(self._engine) as connection:
             rows = connection.execute(taken.values(telling=now + TELLING).returning(alerts)).all()
         return sorted(rows, key=lambda row: row.id)
-
-    def _end(self, *which: Any) -> bool:
-        now = self._clock()
-        ended = case((alerts.c.raised > now, alerts.c.raised), else_=now)
-        query = update(alerts).where(alerts.c.ended == NEVER, *which).values(ended=ended)
-        with transaction(self._engine) as connection:
-            return connection.execute(query).rowcount > 0
 
 
 def _alert(row: Any) -> Alert:
