@@ -49,6 +49,7 @@ class Later:
 
     at: int
     flight: bytes
+    trouble: str | None = None  # with the ledger, if that is what it waits for
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,12 @@ class Challenger:
         challenge = draw_challenge(inventory, min(wanted, self._cap), seed=self._seed())
         target = target_of(subject.key, inventory, challenge)
         deadline = (self._clock() + self._patience.deadline) // SECOND
-        return Prepared(Flight(claim.due, challenge, target, deadline).encode(), wanted > self._cap)
+        try:
+            since = self._fleet.ledger(claim.name).height()
+        except LedgerError:
+            since = 0
+        flight = Flight(claim.due, challenge, target, deadline, since)
+        return Prepared(flight.encode(), wanted > self._cap)
 
     def carry_out(self, audits: Sequence[tuple[Claim, bytes]]) -> list[Result | Later]:
         """Carry out audits side by side; the ledger hears of one after the other."""
@@ -95,17 +100,29 @@ class _Going:
     def __init__(self, fleet: Fleet, claim: Claim, flight: Flight) -> None:
         self._subject, self._ledger = fleet.subject(claim.name), fleet.ledger(claim.name)
         self._flight, self._question = flight, flight.question
+        self._taken_up = claim.flight is not None
         self._answered: int | None = None
-        self.told: Answer | Silence | Finding | LedgerError | None = None
+        self._ended: Finding | None = None
+        self.told: Answer | Silence | LedgerError | LedgerRefusedError | None = None
 
     def open(self, now: int) -> None:
-        """Open the challenge, or find what became of it if it is not open any more."""
+        """Open the challenge, or find what became of it if it is not open any more.
+
+        A ledger forgets a challenge with its verdict, and would take it a second time: what a
+        crash has interrupted may have its verdict already.
+        """
+        flight = self._flight
         try:
-            if now > self._flight.deadline * SECOND:
-                self.told = Silence("the deadline passed", self._flight.reached)
-            else:
+            if self._taken_up and not flight.opened:
+                self._ended = self._found()
+            if self._ended is not None:
+                return
+            if now > flight.deadline * SECOND:
+                self.told = Silence("the deadline passed", flight.reached)
+            elif not flight.opened:
                 audit.open_on(self._ledger, self._subject, self._question)
-        except LedgerError as error:
+                self._flight = replace(flight, opened=True)
+        except (LedgerError, LedgerRefusedError) as error:
             self.told = error
 
     def ask(self, clock: Callable[[], int]) -> None:
@@ -126,17 +143,23 @@ class _Going:
                 self.told = told
             if isinstance(self.told, Silence):
                 return self._without_answer(self.told, patience, now)
-        except LedgerError as error:
+        except (LedgerError, LedgerRefusedError) as error:
             self.told = error
         return self._again(str(self.told), patience, now)
 
     def _settled(self, answer: Answer) -> Finding | Silence:
+        if self._ended is not None:
+            return self._ended
         try:
             return audit.settle(self._ledger, self._subject, self._question, answer)
         except LedgerRefusedError as error:
             if error.reason is not Reason.UNKNOWN:
                 raise
-            return self._found() or Silence(str(error))  # a crash kept us from hearing of it
+            found = self._found()  # a crash kept us from hearing of it
+            if found is not None:
+                return found
+            self._flight = replace(self._flight, opened=False)  # a reorganisation undid it
+            return Silence(str(error))
 
     def _without_answer(self, silence: Silence, patience: Patience, now: int) -> Result | Later:
         flight = replace(self._flight, reached=self._flight.reached or silence.reached)
@@ -144,7 +167,9 @@ class _Going:
         if now <= flight.deadline * SECOND:
             return self._again(silence.reason, patience, now)
         try:
-            ended = audit.expire(self._ledger, self._subject, self._question, silence)
+            ended = self._ended or audit.expire(
+                self._ledger, self._subject, self._question, silence
+            )
         except LedgerRefusedError as error:
             if error.reason is Reason.EARLY:  # a chain's clock stands still between blocks
                 return self._again(silence.reason, patience, now)
@@ -154,19 +179,24 @@ class _Going:
             if found is None:
                 return self._result(None, None, Outcome.UNKNOWN, "it was never opened in time")
             ended = found
+        if ended.outcome is audit.Outcome.PASSED:
+            lost = "it passed on the ledger, but an interruption lost its proof"
+            return self._result(ended, None, Outcome.UNKNOWN, lost)
         if ended.outcome is audit.Outcome.TIMEOUT and not flight.reached:
             return self._result(ended, None, Outcome.OFFLINE, flight.reason or silence.reason)
         return self._result(ended, None, reason=flight.reason or silence.reason)
 
     def _found(self) -> Finding | None:
         """Return the verdict that the ledger has already."""
-        return audit.verdict_on(self._ledger, self._subject, self._question)
+        return audit.verdict_on(self._ledger, self._subject, self._question, self._flight.since)
 
     def _again(self, reason: str, patience: Patience, now: int) -> Later:
         flight = replace(self._flight, reason=plain(reason))
         pause = min(patience.first_pause << min(flight.tries, 20), patience.longest_pause)
         last = flight.deadline * SECOND + SECOND
-        return Later(min(now + pause, last) if now < last else now + pause, flight.encode())
+        at = min(now + pause, last) if now < last else now + pause
+        trouble = str(self.told) if isinstance(self.told, LedgerError) else None
+        return Later(at, flight.encode(), trouble)
 
     def _result(
         self,

@@ -10,13 +10,14 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError
-from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy import Connection, Engine, create_engine, event, func, make_url, select
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
 
 from holdfast.errors import InputError, StorageError
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 PATIENCE = 60  # seconds to wait for another writer
+MIGRATING = 0x486F6C6466617374  # the lock that PostgreSQL keeps for whoever makes the tables
 
 
 def connect(address: str) -> Engine:
@@ -36,6 +37,8 @@ def migrate(engine: Engine) -> None:
     """Bring the schema to this version's; refuse one that a newer version made."""
     script = ScriptDirectory(str(MIGRATIONS))
     with transaction(engine) as connection:
+        if engine.dialect.name == "postgresql":
+            connection.execute(select(func.pg_advisory_xact_lock(MIGRATING)))
         found = MigrationContext.configure(connection).get_current_revision()
         if found == script.get_current_head():
             return

@@ -14,6 +14,8 @@ class Flight:
     challenge: Challenge
     target: Target
     deadline: int  # seconds since 1970, as ledgers count
+    since: int = 0  # the ledger's height when it was prepared: it knew nothing of it before
+    opened: bool = False  # as far as we have heard
     tries: int = 0
     reached: bool = False  # whether the node was, by any try
     sent: int | None = None  # when it was first asked, in milliseconds
@@ -30,6 +32,8 @@ class Flight:
                 "challenge": self.challenge.encode().decode(),
                 "target": self.target.encode().decode(),
                 "deadline": self.deadline,
+                "since": self.since,
+                "opened": self.opened,
                 "tries": self.tries,
                 "reached": self.reached,
                 "sent": self.sent,

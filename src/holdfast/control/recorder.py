@@ -12,25 +12,31 @@ from holdfast.model.action import GRID, Action
 from holdfast.model.observation import Observation
 
 
-def audit_leaf(claim: Claim, result: Result, policy: leaf.Policy, limits: Rails, now: int) -> bytes:
-    """Return the leaf of an audit, from the observation that led to it to its verdict.
+def moment(claim: Claim, result: Result, now: int) -> int:
+    """Return when an audit counts as ended.
 
     A clock that was set back does not undo the order of events: none is recorded before the last.
     """
+    return max(now, claim.decided, result.sent or 0, result.answered or 0)
+
+
+def audit_leaf(claim: Claim, result: Result, policy: leaf.Policy, limits: Rails, at: int) -> bytes:
+    """Return the leaf of an audit, from the observation that led to it to its verdict."""
     proof = result.proof
-    at = max(now, claim.decided, result.sent or 0, result.answered or 0)
+    sent = None if result.sent is None else max(result.sent, claim.decided)
+    answered = None if result.answered is None else max(result.answered, sent or 0)
     return leaf.encode(
         leaf.Audit(
             at=at,
             holding=result.holding,
             number=claim.number + 1,
             decision=_decision(claim, policy, limits),
-            due_at=result.due,
+            due_at=max(result.due, claim.decided),
             challenge=result.challenge,
             target=result.target,
             opening=result.opening,
-            sent_at=result.sent,
-            answered_at=result.answered,
+            sent_at=sent,
+            answered_at=answered,
             outcome=leaf.Outcome(result.outcome),
             reason=result.reason,
             proof=None if proof is None else check.digest(proof),

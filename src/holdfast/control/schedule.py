@@ -11,7 +11,18 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, Engine, Update, bindparam, case, func, insert, select, update
+from sqlalchemy import (
+    Connection,
+    Engine,
+    Update,
+    bindparam,
+    case,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.exc import IntegrityError
 
 from holdfast.control.database import transaction
@@ -124,9 +135,11 @@ class Schedule:
     def claim(self, now: int, lease: int, limit: int) -> tuple[int, list[Claim]]:
         """Take up to `limit` due holdings for `lease` milliseconds; return them and their token."""
         token = secrets.randbits(63)
+        # A lease that lies too far ahead is from a clock that was set back since.
+        free = or_(holdings.c.lease <= now, holdings.c.lease > now + 2 * lease)
         due = (
             select(holdings.c.id)
-            .where(holdings.c.due <= now, holdings.c.lease <= now)
+            .where(holdings.c.due <= now, free)
             .order_by(holdings.c.due, holdings.c.id)
             .limit(limit)
             .with_for_update(skip_locked=True)

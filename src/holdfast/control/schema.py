@@ -135,5 +135,15 @@ alerts = Table(
     Column("detail", Text, nullable=False),
     _moment("raised"),
     _moment("ended", NEVER),
-    Index(None, "kind", "subject", "ended", unique=True),
+    # How many of its two messages were delivered, and until when a worker is at that.
+    Column("told", SmallInteger, nullable=False, server_default="0"),
+    _moment("telling"),
+    Index(
+        "alerts_open",
+        "kind",
+        "subject",
+        unique=True,
+        sqlite_where=Column("ended") == NEVER,
+        postgresql_where=Column("ended") == NEVER,
+    ),
 )

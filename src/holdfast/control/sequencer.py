@@ -5,8 +5,10 @@ call: the tree's row keeps one at a time at it.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from sqlalchemy import Connection, Engine, bindparam, insert, select, update
+from sqlalchemy.exc import IntegrityError
 
 from holdfast.control.database import transaction
 from holdfast.control.schema import checkpoints, leaves, trees
@@ -75,9 +77,10 @@ class Sequencer:
 
 def _tree(connection: Connection) -> Frontier:
     """Return the tree, which nobody else changes until the transaction ends."""
-    row = connection.execute(select(trees.c.frontier).with_for_update()).first()
-    if row is not None:
-        return Frontier.decode(row.frontier)
-    empty = Frontier()
-    connection.execute(insert(trees), [{"id": 1, "size": 0, "frontier": empty.encode()}])
-    return empty
+    found = connection.execute(select(trees.c.frontier).with_for_update()).first()
+    if found is not None:
+        return Frontier.decode(found.frontier)
+    with suppress(IntegrityError), connection.begin_nested():  # another worker may be quicker
+        row = {"id": 1, "size": 0, "frontier": Frontier().encode()}
+        connection.execute(insert(trees), [row])
+    return _tree(connection)

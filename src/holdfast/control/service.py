@@ -5,6 +5,7 @@ database.
 """
 
 import secrets
+import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,18 +15,20 @@ from pathlib import Path
 import numpy as np
 import structlog
 
+from holdfast.control.alerts import Alerts, Webhook
 from holdfast.control.challenger import Challenger
 from holdfast.control.database import connect, migrate
 from holdfast.control.fleet import HomeFleet
 from holdfast.control.schedule import LeaseLostError, Schedule
 from holdfast.control.sequencer import Sequencer
-from holdfast.control.settings import ControlSettings, Upkeep
+from holdfast.control.settings import ControlSettings, Upkeep, read_control
+from holdfast.control.watch import Clocks, Watch
 from holdfast.control.worker import Tick, Worker
 from holdfast.errors import HoldfastError, InputError
 from holdfast.evidence.note import Signer
 from holdfast.owner import Home
 from holdfast.owner.keyring import Keyring
-from holdfast.policy.serving import serving
+from holdfast.policy.serving import Serving, serving
 
 SEED_BYTES = 32
 log = structlog.get_logger()
@@ -33,6 +36,10 @@ log = structlog.get_logger()
 
 def milliseconds() -> int:
     return time.time_ns() // 1_000_000
+
+
+def uptime() -> int:
+    return time.monotonic_ns() // 1_000_000
 
 
 def evidence_signer(keyring: Keyring) -> Signer:
@@ -45,7 +52,9 @@ class Service:
     worker: Worker
     sequencer: Sequencer
     fleet: HomeFleet
+    watch: Watch
     upkeep: Upkeep
+    check: Callable[[], None]  # raises if the settings can't be used any more
     clock: Callable[[], int]
     pause: Callable[[float], object]
     _enrolled: int = 0
@@ -62,6 +71,7 @@ class Service:
                 log.warning("another worker has taken over what this one was slow at")
             except (HoldfastError, OSError) as error:
                 log.warning("the work stands still", reason=str(error))
+                self.watch.failed(error)
                 wait = min(max(2 * wait, self.upkeep.idle), 60 * self.upkeep.idle)
             if wait and not stopping():
                 self.pause(wait / 1000)
@@ -69,13 +79,18 @@ class Service:
     def step(self) -> bool:
         """Do what is due now; return whether there may be more of it."""
         now = self.clock()
-        if now - self._enrolled >= self.upkeep.enrol or now < self._enrolled:
+        looking = now - self._enrolled >= self.upkeep.enrol or now < self._enrolled
+        if looking:
             self.enrol(now)
         tick = self.worker.tick()
+        self.watch.saw(tick)
         _tell(tick)
         sequenced = self.sequencer.sequence()
+        if looking:
+            self.look(now)
         if now - self._anchored >= self.upkeep.anchor or now < self._anchored:
             self.anchor(now)
+        self.watch.went_well()
         return bool(tick.claimed or sequenced)
 
     def enrol(self, now: int) -> None:
@@ -83,9 +98,21 @@ class Service:
         known = self.schedule.names()
         fresh = [row for row in self.fleet.registered() if row[0] not in known]
         if fresh:
-            self.schedule.add(fresh, now)
+            try:
+                self.schedule.add(fresh, now)
+            except InputError:
+                return  # another worker was quicker: the next look finds what is left
             log.info("holdings are scheduled from now on", count=len(fresh))
         self._enrolled = now
+
+    def look(self, now: int) -> None:
+        """Look after what no audit tells of: lateness, settings, a chain that changed its mind."""
+        self.watch.lagging(self.schedule.lag(now))
+        self.watch.settings(self.check)
+        ledger = self.fleet.any_ledger()
+        if ledger is not None:
+            ledger.reconcile()
+            self.watch.reorganisations(ledger.reorganisations())
 
     def anchor(self, now: int) -> None:
         ledger = self.fleet.any_ledger()
@@ -93,6 +120,7 @@ class Service:
             head = self.sequencer.anchor(ledger)
             if head is not None:
                 log.info("anchored the evidence", size=head.size, root=head.root.hex())
+                self.watch.anchored()
             self._anchored = now
 
 
@@ -102,13 +130,18 @@ def opened_service(
     settings: ControlSettings,
     *,
     clock: Callable[[], int] = milliseconds,
+    steady: Callable[[], int] = uptime,
     pause: Callable[[float], object] = time.sleep,
 ) -> Iterator[Service]:
     """Put a service together from a home and its settings."""
-    policy = serving(settings.policy, settings.scenario)
     engine = connect(settings.address(home.folder))
+    hook, late = settings.alerts.webhook, settings.alerts.overdue
     try:
         migrate(engine)
+        sink = None if hook is None else Webhook(hook)
+        clocks, host = Clocks(clock, steady), socket.gethostname()
+        watch = Watch(Alerts(engine, clock), sink, clocks, host, late)
+        policy = _served(settings, watch)
         with HomeFleet(home) as fleet:
             schedule = Schedule(engine)
             challenger = Challenger(
@@ -129,9 +162,28 @@ def opened_service(
                 pace=settings.pace,
             )
             sequencer = Sequencer(engine, evidence_signer(home.keyring), clock)
-            yield Service(schedule, worker, sequencer, fleet, settings.upkeep, clock, pause)
+            yield Service(
+                schedule,
+                worker,
+                sequencer,
+                fleet,
+                watch,
+                settings.upkeep,
+                lambda: check_settings(read_control(home.folder)),
+                clock,
+                pause,
+            )
     finally:
         engine.dispose()
+
+
+def _served(settings: ControlSettings, watch: Watch) -> Serving:
+    """Return the policy; one that can't be served is told before it is raised."""
+    try:
+        return serving(settings.policy, settings.scenario)
+    except HoldfastError as error:
+        watch.unusable(str(error))
+        raise
 
 
 def _tell(tick: Tick) -> None:

@@ -9,6 +9,9 @@ unit = "1 day"
 quiet = ["22:00-06:00"]
 [control.patience]
 deadline = "1 hour"
+[control.alerts]
+webhook = "https://host/path"      # where alerts are posted as JSON
+overdue = "1 hour"                 # how late an audit may be before there is one
 """
 
 import re
@@ -17,6 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from holdfast import atomic
 from holdfast.control.challenger import Patience
@@ -43,6 +47,12 @@ class Upkeep:
 
 
 @dataclass(frozen=True)
+class AlertSettings:
+    webhook: str | None = None
+    overdue: int = HOUR
+
+
+@dataclass(frozen=True)
 class ControlSettings:
     database: str = "control.db"
     policy: str = "drqn-cmdp-plus"
@@ -51,6 +61,7 @@ class ControlSettings:
     patience: Patience = field(default_factory=Patience)
     pace: Pace = field(default_factory=Pace)
     upkeep: Upkeep = field(default_factory=Upkeep)
+    alerts: AlertSettings = field(default_factory=AlertSettings)
 
     def address(self, home: Path) -> str:
         return self.database if "://" in self.database else str(home / self.database)
@@ -82,6 +93,9 @@ def _settings(table: Any) -> ControlSettings:
         "upkeep": lambda rows: _table(
             Upkeep, rows, "upkeep", dict.fromkeys(("enrol", "anchor", "idle"), _duration)
         ),
+        "alerts": lambda rows: _table(
+            AlertSettings, rows, "alerts", {"webhook": _webhook, "overdue": _duration}
+        ),
     }
     return _table(ControlSettings, table, "control", readers)
 
@@ -106,6 +120,13 @@ def _text(value: Any) -> str:
     if not isinstance(value, str) or not value:
         raise InputError(f"must be a text, not {value!r}")
     return value
+
+
+def _webhook(value: Any) -> str:
+    parts = urlsplit(_text(value))
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise InputError("must be an address of HTTP")  # which may be secret, so it is not told
+    return parts.geturl()
 
 
 def _count(value: Any) -> int:

@@ -39,6 +39,7 @@ class Tick:
     decided: int = 0
     held: int = 0
     waiting: int = 0
+    trouble: tuple[str, ...] = ()  # with the ledger
     concluded: tuple[Result, ...] = ()
 
 
@@ -115,13 +116,14 @@ class Worker:
         waiting = [(claim.id, each) for claim, each in both if isinstance(each, Later)]
         if waiting:
             self._schedule.suspend(token, [(id_, each.at, each.flight) for id_, each in waiting])
+        trouble = tuple(each.trouble for _, each in waiting if each.trouble is not None)
         ended = [(claim, each) for claim, each in both if isinstance(each, Result)]
         if not ended:
-            return Tick(waiting=len(waiting))
+            return Tick(waiting=len(waiting), trouble=trouble)
         now = self._clock()
         ours = set(self._schedule.conclude(token, self._conclusions(ended, now)))
         done = tuple(result for claim, result in ended if claim.id in ours)
-        return Tick(waiting=len(waiting), concluded=done)
+        return Tick(waiting=len(waiting), trouble=trouble, concluded=done)
 
     def _conclusions(self, ended: Sequence[tuple[Claim, Result]], now: int) -> list[Conclusion]:
         claims = [claim for claim, _ in ended]
@@ -138,8 +140,10 @@ class Worker:
         for (claim, result), row in zip(
             ended, _rows(claims, telemetry, decisions, self._policy, now), strict=True
         ):
+            at = recorder.moment(claim, result, now)
             row |= {"number": claim.number + 1, "audited": now, "blocks": result.challenge.blocks}
-            body = recorder.audit_leaf(claim, result, self._named, self._rails, now)
+            row["decided"] = at
+            body = recorder.audit_leaf(claim, result, self._named, self._rails, at)
             proof = None if result.proof is None else check.encode(result.proof)
             conclusions.append(
                 Conclusion(

@@ -136,8 +136,14 @@ class EvmLedger:
         return history(self._contract, since, self._sender.terms.confirmations)
 
     def reconcile(self) -> list[Receipt]:
-        """Conclude what a crash left under way."""
+        """Conclude what a crash left under way, and what a reorganisation has undone."""
         return [self._read(receipt) for receipt in self._sender.reconcile()]
+
+    def height(self) -> int:
+        return self._web3.eth.block_number
+
+    def reorganisations(self) -> int:
+        return self._sender.journal.reorganisations()
 
     def _target(self, holding: int, challenge: bytes) -> bytes:
         """Return the target of an open challenge, of which the contract keeps the state."""

@@ -372,3 +372,12 @@ class Ledger(Protocol):
 
     def receipts(self, since: int = 0) -> list[Receipt]:
         """Return what happened from that block on, as far as it is final."""
+
+    def height(self) -> int:
+        """Return the number of the newest block."""
+
+    def reorganisations(self) -> int:
+        """Return how many transactions of ours a reorganisation has moved or dropped so far."""
+
+    def reconcile(self) -> list[Receipt]:
+        """Conclude what a crash left under way, and what a reorganisation has undone."""

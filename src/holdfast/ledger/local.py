@@ -268,7 +268,23 @@ class LocalLedger:
         return call.receipt
 
     def receipts(self, since: int = 0) -> list[Receipt]:
-        return [_receipt(*row) for row in self._db.execute(_HISTORY, (since,))]
+        try:
+            return [_receipt(*row) for row in self._db.execute(_HISTORY, (since,))]
+        except sqlite3.Error as error:
+            raise StorageError(f"the local ledger can't be read: {error}") from error
+
+    def height(self) -> int:
+        try:
+            (newest,) = self._db.execute("SELECT max(block) FROM calls").fetchone()
+        except sqlite3.Error as error:
+            raise StorageError(f"the local ledger can't be read: {error}") from error
+        return newest or 0
+
+    def reorganisations(self) -> int:
+        return 0
+
+    def reconcile(self) -> list[Receipt]:
+        return []
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

@@ -16,10 +16,17 @@ def upgrade() -> None:
         sa.Column("detail", sa.Text(), nullable=False),
         sa.Column("raised", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("ended", sa.BigInteger(), server_default="4611686018427387904", nullable=False),
+        sa.Column("told", sa.SmallInteger(), server_default="0", nullable=False),
+        sa.Column("telling", sa.BigInteger(), server_default="0", nullable=False),
         sa.PrimaryKeyConstraint("id"),
     )
     op.create_index(
-        ("alerts_by_kind_subject_ended"), "alerts", ["kind", "subject", "ended"], unique=True
+        "alerts_open",
+        "alerts",
+        ["kind", "subject"],
+        unique=True,
+        sqlite_where=sa.text("ended = 4611686018427387904"),
+        postgresql_where=sa.text("ended = 4611686018427387904"),
     )
     op.create_table(
         "audits",

@@ -1,0 +1,156 @@
+"""Alerts: what an operator must hear of, opened once, ended once, and each told once.
+
+Any number of workers may find the same thing wrong; the table has one open alert of a kind and a
+subject at most.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol
+
+import httpx
+from sqlalchemy import Engine, case, insert, or_, select, update
+from sqlalchemy.exc import IntegrityError
+
+from holdfast.control.database import transaction
+from holdfast.control.rails import SECOND
+from holdfast.control.schema import NEVER, alerts
+
+MOST_AT_ONCE = 8
+TELLING = 60 * SECOND  # for which a worker has an alert to itself, and until it is tried again
+TIMEOUT = 5.0  # seconds for a message: eight of them must fit into TELLING
+
+
+class Kind(StrEnum):
+    LEDGER = "ledger-unreachable"
+    NODE = "node-offline"
+    DATABASE = "database-trouble"
+    DISK = "disk-full"
+    CLOCK = "clock-stepped"
+    CHAIN = "chain-reorganised"
+    SETTINGS = "settings-unusable"
+    OVERDUE = "audits-overdue"
+    STANDSTILL = "work-stands-still"
+
+
+@dataclass(frozen=True)
+class Alert:
+    id: int
+    kind: str
+    subject: str
+    detail: str
+    raised: int
+    ended: int | None
+
+
+@dataclass(frozen=True)
+class Message:
+    """What a receiver is sent: `text` is for people and chat rooms, the rest for programs.
+
+    The id and the state name a message: one that comes again, because a worker died between
+    sending and writing that down, has the same.
+    """
+
+    alert: Alert
+    state: str  # raised or ended
+
+    def fields(self) -> dict[str, Any]:
+        alert = self.alert
+        words = f"{self.state}: {alert.kind.replace('-', ' ')}: {alert.subject}: {alert.detail}"
+        return {
+            "text": f"Holdfast: {words}",
+            "id": alert.id,
+            "state": self.state,
+            "kind": alert.kind,
+            "subject": alert.subject,
+            "detail": alert.detail,
+            "raised": alert.raised,
+            "ended": alert.ended,
+        }
+
+
+class Sink(Protocol):
+    def tell(self, message: Message) -> bool:
+        """Deliver a message in bounded time; return whether it arrived."""
+
+
+class Webhook:
+    """Posts each message as JSON. The address may be a secret, so it is told nowhere."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def tell(self, message: Message) -> bool:
+        try:
+            # The answer's body is of no interest, and might never end.
+            with httpx.stream("POST", self._url, json=message.fields(), timeout=TIMEOUT) as answer:
+                return answer.is_success
+        except (httpx.HTTPError, httpx.InvalidURL):
+            return False
+
+
+class Alerts:
+    def __init__(self, engine: Engine, clock: Callable[[], int]) -> None:
+        self._engine, self._clock = engine, clock
+
+    def begin(self, kind: str, subject: str, detail: str) -> bool:
+        """Raise an alert, unless there is an open one; return whether it is new."""
+        if any((each.kind, each.subject) == (kind, subject) for each in self.listing()):
+            return False
+        row = {"kind": kind, "subject": subject, "detail": detail, "raised": self._clock()}
+        try:
+            with transaction(self._engine) as connection:
+                connection.execute(insert(alerts), [row])
+        except IntegrityError:  # another worker was quicker
+            return False
+        return True
+
+    def end(self, kind: str, subject: str) -> bool:
+        """End the open alert of that kind and subject; return whether there was one."""
+        now = self._clock()
+        which = (alerts.c.kind == kind, alerts.c.subject == subject, alerts.c.ended == NEVER)
+        ended = case((alerts.c.raised > now, alerts.c.raised), else_=now)  # it may be set back
+        with transaction(self._engine) as connection:
+            query = update(alerts).where(*which).values(ended=ended)
+            return connection.execute(query).rowcount > 0
+
+    def listing(self, *, ended: bool = False, limit: int = 1000) -> list[Alert]:
+        """Return the open alerts, or all of them, the newest first."""
+        query = select(*(alerts.c[name] for name in Alert.__dataclass_fields__))
+        if not ended:
+            query = query.where(alerts.c.ended == NEVER)
+        with transaction(self._engine) as connection:
+            rows = connection.execute(query.order_by(alerts.c.id.desc()).limit(limit)).all()
+        return [_alert(row) for row in rows]
+
+    def deliver(self, sink: Sink) -> int:
+        """Tell what was not told yet, and stop where that fails; return how many were told."""
+        told = 0
+        for row in self._claimed():
+            message = Message(_alert(row), "ended" if row.told else "raised")
+            if not sink.tell(message):
+                break
+            done = update(alerts).where(alerts.c.id == row.id, alerts.c.told == row.told)
+            with transaction(self._engine) as connection:
+                connection.execute(done.values(told=row.told + 1, telling=0))
+            told += 1
+        return told
+
+    def _claimed(self) -> list[Any]:
+        """Take the next messages for this worker alone; return their alerts, the oldest first."""
+        now = self._clock()
+        wanted = case((alerts.c.ended == NEVER, 1), else_=2)
+        # A claim that lies too far ahead is from a clock that was set back since.
+        free = or_(alerts.c.telling <= now, alerts.c.telling > now + TELLING)
+        untold = select(alerts.c.id).where(alerts.c.told < wanted, free)
+        some = untold.order_by(alerts.c.id).limit(MOST_AT_ONCE).with_for_update(skip_locked=True)
+        taken = update(alerts).where(alerts.c.id.in_(some.scalar_subquery()))
+        with transaction(self._engine) as connection:
+            rows = connection.execute(taken.values(telling=now + TELLING).returning(alerts)).all()
+        return sorted(rows, key=lambda row: row.id)
+
+
+def _alert(row: Any) -> Alert:
+    values = {name: getattr(row, name) for name in Alert.__dataclass_fields__}
+    return Alert(**values | {"ended": None if row.ended == NEVER else row.ended})

@@ -1,0 +1,165 @@
+"""Alerts are raised once, ended once and told once, to a real receiver, on both databases."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine
+from tests.control.world import Clock
+
+from holdfast.control.alerts import TELLING, Alerts, Kind, Webhook
+from holdfast.control.rails import HOUR
+
+
+class Receiver(HTTPServer):
+    """Keeps what was posted to it; refuses it while `status` says so."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Post)
+        self.status, self.bodies = 200, list[dict[str, Any]]()
+
+    @property
+    def sink(self) -> Webhook:
+        return Webhook(f"http://127.0.0.1:{self.server_port}/secret")
+
+
+class _Post(BaseHTTPRequestHandler):
+    server: Receiver
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.server.status == 200:
+            self.server.bodies.append(json.loads(body))
+        self.send_response(self.server.status)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - named by the base
+        pass
+
+
+@contextmanager
+def listening() -> Iterator[Receiver]:
+    with Receiver() as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with listening() as server:
+        yield server
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def alerts(engine: Engine, clock: Clock) -> Alerts:
+    return Alerts(engine, clock)
+
+
+def test_an_alert_is_raised_once_while_it_is_open(alerts: Alerts, clock: Clock) -> None:
+    assert alerts.begin(Kind.NODE, "one", "it does not answer")
+    clock.now += HOUR
+    assert not alerts.begin(Kind.NODE, "one", "it still does not answer")
+    assert alerts.begin(Kind.NODE, "two", "it does not answer")
+    assert [(a.subject, a.detail) for a in alerts.listing()] == [
+        ("two", "it does not answer"),
+        ("one", "it does not answer"),
+    ]
+
+
+def test_what_ended_can_be_raised_again(alerts: Alerts, clock: Clock) -> None:
+    for _ in range(2):  # at the same moment of a slow clock, too
+        assert alerts.begin(Kind.LEDGER, "chain", "down")
+        assert alerts.end(Kind.LEDGER, "chain")
+        assert not alerts.end(Kind.LEDGER, "chain")
+    assert alerts.listing() == []
+    assert [each.ended for each in alerts.listing(ended=True)] == [clock.now] * 2
+
+
+def test_an_alert_does_not_end_before_it_was_raised(alerts: Alerts, clock: Clock) -> None:
+    alerts.begin(Kind.NODE, "one", "it does not answer")
+    clock.now -= HOUR
+    alerts.end(Kind.NODE, "one")
+    (alert,) = alerts.listing(ended=True)
+    assert alert.ended == alert.raised
+
+
+def test_an_opening_and_a_closing_are_told_once_each(
+    alerts: Alerts, clock: Clock, receiver: Receiver
+) -> None:
+    alerts.begin(Kind.NODE, "one", "it does not answer")
+    assert [alerts.deliver(receiver.sink) for _ in range(3)] == [1, 0, 0]
+    clock.now += HOUR
+    alerts.end(Kind.NODE, "one")
+    assert [alerts.deliver(receiver.sink) for _ in range(3)] == [1, 0, 0]
+    raised, ended = receiver.bodies
+    assert raised == {
+        "text": "Holdfast: raised: node offline: one: it does not answer",
+        "id": 1,
+        "state": "raised",
+        "kind": "node-offline",
+        "subject": "one",
+        "detail": "it does not answer",
+        "raised": clock.now - HOUR,
+        "ended": None,
+    }
+    assert (ended["state"], ended["ended"]) == ("ended", clock.now)
+
+
+def test_what_was_not_delivered_is_told_later_and_in_order(
+    alerts: Alerts, clock: Clock, receiver: Receiver
+) -> None:
+    alerts.begin(Kind.NODE, "one", "it does not answer")
+    receiver.status = 503
+    assert alerts.deliver(receiver.sink) == 0
+    alerts.end(Kind.NODE, "one")
+    receiver.status = 200
+    for _ in range(3):
+        clock.now += TELLING
+        alerts.deliver(receiver.sink)
+    assert [each["state"] for each in receiver.bodies] == ["raised", "ended"]
+
+
+def test_two_workers_do_not_tell_the_same(
+    alerts: Alerts, clock: Clock, engine: Engine, receiver: Receiver
+) -> None:
+    alerts.begin(Kind.NODE, "one", "it does not answer")
+
+    class Slow:
+        """Is still at it when another worker looks for what to tell."""
+
+        def tell(self, message: Any) -> bool:
+            assert Alerts(engine, clock).deliver(receiver.sink) == 0
+            return receiver.sink.tell(message)
+
+    assert alerts.deliver(Slow()) == 1
+    assert len(receiver.bodies) == 1
+
+
+def test_a_claim_from_a_clock_since_set_back_binds_nobody(
+    alerts: Alerts, clock: Clock, receiver: Receiver
+) -> None:
+    alerts.begin(Kind.NODE, "one", "it does not answer")
+    receiver.status = 503
+    alerts.deliver(receiver.sink)
+    receiver.status = 200
+    clock.now -= HOUR
+    assert alerts.deliver(receiver.sink) == 1
+
+
+def test_nobody_listening_is_a_message_that_did_not_arrive(alerts: Alerts) -> None:
+    alerts.begin(Kind.NODE, "one", "it does not answer")
+    with listening() as gone:
+        sink = gone.sink
+    assert alerts.deliver(sink) == 0
