@@ -220,6 +220,8 @@ def test_a_stopped_node_ends_what_it_has_begun(
     with home.running(subprocess.PIPE) as process, process.client() as client:
         client.create(own.key.public)
         upload = client.begin(own.key_id, own.request).upload
+        with process.half_sent(own, upload, 1):
+            pass  # whoever hangs up is no reason for a traceback either
         with process.half_sent(own, upload, 0) as line:
             process.popen.send_signal(reason)
             with suppress(ConnectionError):

@@ -194,6 +194,26 @@ def test_nothing_of_an_upload_changes_while_it_is_being_checked(
     assert found == [Code.CONFLICT] * 6
 
 
+def test_nothing_is_committed_while_a_segment_is_being_written(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = Holding.of(SEGMENT + 5)
+    with site.node() as node:
+        bench = Bench(site, node, own)
+        upload, expected = bench.send_all(0), bench.hash_with(0)
+        write = site.objects.write
+
+        def hurried(name: str, content: bytes | bytearray) -> None:
+            with pytest.raises(NodeRefusedError, match="still being written"):
+                uploads.commit(bench.kept, upload, expected)
+            write(name, content)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(site.objects, "write", hurried)
+            bench.send(0, upload, Part.DATA, 0)
+        assert uploads.commit(bench.kept, upload, expected) == expected
+
+
 def test_damage_fails_the_proof_until_the_blocks_are_replaced(anywhere: Site) -> None:
     own = Holding.of(3 * SEGMENT + 500)
     with anywhere.node() as node:
@@ -315,5 +335,8 @@ def test_a_segment_in_a_folder_is_replaced_whole_or_not_at_all(
             with pytest.raises(StorageError, match="No space left"):
                 bench.kept.delete_file(own.ids[0], own.inventory.without_file(own.ids[0]).hash)
         assert bench.passes()
+    left = Path(site.objects.address) / ".drafts" / ".segment.part"
+    left.write_bytes(b"what a killed process had begun")
     with site.node() as node:
         assert Bench(site, node, own).passes()
+        assert not left.exists()

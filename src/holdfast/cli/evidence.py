@@ -9,7 +9,8 @@ import typer
 
 from holdfast import atomic
 from holdfast.cli import terminal
-from holdfast.cli.terminal import Json, say
+from holdfast.cli.owner import DEFAULT_HOME, HomeFolder, open_home
+from holdfast.cli.terminal import Json, PassphraseFile, say
 from holdfast.errors import InputError
 
 if TYPE_CHECKING:
@@ -196,3 +197,20 @@ def _tell(report: "Report") -> None:
         f"audits, {report.proofs} proofs checked again{gone}; {report.checkpoints} signed heads, "
         f"{report.anchors} of them anchored"
     )
+
+
+@app.command(name="key")
+def key_command(
+    home: HomeFolder = DEFAULT_HOME, passphrase_file: PassphraseFile = None, as_json: Json = False
+) -> None:
+    """Print the verifier key of your log: give it to whoever is to check your evidence.
+
+    Example: holdfast evidence key
+    """
+    from holdfast.control.service import evidence_signer  # noqa: PLC0415 - as the others
+
+    verifier = str(evidence_signer(open_home(home, passphrase_file).keyring).verifier)
+    if as_json:
+        terminal.print_json({"key": verifier})
+    else:
+        say(verifier)

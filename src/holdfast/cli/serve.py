@@ -2,19 +2,21 @@
 
 import signal
 import sys
-from functools import partial
+from multiprocessing import get_context
+from multiprocessing.connection import wait
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from threading import Event
+from typing import Annotated, Any
 
 import typer
 
 from holdfast.cli.owner import DEFAULT_HOME, HomeFolder, open_home
 from holdfast.cli.terminal import PassphraseFile, say
 
-if TYPE_CHECKING:
-    from holdfast.owner.keyring import Keyring
-
 MOST_WORKERS = 64
+LOOK = 1.0  # seconds between two looks at the workers
+PATIENCE = 60.0  # seconds that a stopped worker has to finish what it is at
 
 
 def serve(
@@ -31,44 +33,74 @@ def serve(
 
     Example: holdfast serve --workers 2
     """
-    from holdfast import workers as crew  # noqa: PLC0415 - not needed by other commands
-    from holdfast.control.service import check_settings  # noqa: PLC0415
+    from holdfast.control.service import check_settings  # noqa: PLC0415 - as in other commands
     from holdfast.control.settings import read_control  # noqa: PLC0415
 
     opened = open_home(home, passphrase_file)
     settings = read_control(opened.folder)
-    check_settings(settings)
+    check_settings(settings, opened.folder)
     say(f"auditing the holdings of {opened.folder} by {settings.policy}; Ctrl-C stops it")
     if workers == 1:
-        work(opened.folder, opened.keyring)
-        return 0
-    pieces = [(k, partial(_work_of, opened.folder, opened.keyring)) for k in range(workers)]
-    for number, failed in crew.side_by_side(pieces, workers, lambda _name, _news: None):
-        say(f"worker {number} ended: {failed or 'it was stopped'}")
+        work(opened.folder, opened.keyring.root)
+    else:
+        _watch_over(workers, opened.folder, opened.keyring.root)
     return 0
 
 
-def work(folder: Path, keyring: "Keyring") -> None:
+def _watch_over(count: int, folder: Path, root: bytes) -> None:
+    """Keep so many workers at work; one that dies is replaced, for its leases will end."""
+    context = get_context("spawn")
+
+    def start() -> SpawnProcess:
+        process = context.Process(target=work, args=(folder, root))
+        process.start()
+        return process
+
+    stopped = _stop_signals()
+    team: list[SpawnProcess] = []
+    try:
+        while not stopped.is_set():
+            for process in team:
+                if process.exitcode is not None:
+                    say(f"a worker ended with {process.exitcode}: another takes its place")
+            team = [process for process in team if process.exitcode is None]
+            while len(team) < count:
+                team.append(start())
+            wait([process.sentinel for process in team], timeout=LOOK)
+            if any(process.exitcode is not None for process in team):
+                stopped.wait(LOOK)  # so that what dies at once is not started in a circle
+    finally:
+        for process in team:
+            process.terminate()
+        for process in team:
+            process.join(PATIENCE)
+            process.kill()
+            process.join()
+
+
+def _stop_signals() -> Event:
+    """Return what is set once SIGINT or SIGTERM came; a second one ends the process at once."""
+    stopped = Event()
+
+    def stop(_signal: int, _frame: Any) -> None:
+        if stopped.is_set():
+            sys.exit(1)  # what is lost will be taken up again
+        stopped.set()
+
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, stop)
+    return stopped
+
+
+def work(folder: Path, root: bytes) -> None:
     """Be one worker until SIGTERM or SIGINT; the tick under way is finished first."""
     from holdfast.control.service import opened_service  # noqa: PLC0415
     from holdfast.control.settings import read_control  # noqa: PLC0415
     from holdfast.owner import Home  # noqa: PLC0415
+    from holdfast.owner.keyring import Keyring  # noqa: PLC0415
     from holdfast.owner.settings import read_settings  # noqa: PLC0415
 
-    stopped = False
-
-    def stop(_signal: int, _frame: Any) -> None:
-        nonlocal stopped
-        if stopped:
-            sys.exit(1)  # a second time: at once, for whatever is lost will be taken up again
-        stopped = True
-
-    for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, stop)
-    home = Home(folder, keyring, read_settings(folder))
-    with opened_service(home, read_control(folder)) as service:
-        service.run(lambda: stopped)
-
-
-def _work_of(folder: Path, keyring: "Keyring", _tell: Any) -> None:
-    work(folder, keyring)
+    stopped = _stop_signals()
+    home = Home(folder, Keyring(root), read_settings(folder))
+    with opened_service(home, read_control(folder), pause=stopped.wait) as service:
+        service.run(stopped.is_set)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import structlog
@@ -46,7 +47,7 @@ class Service:
     fleet: HomeFleet
     upkeep: Upkeep
     clock: Callable[[], int]
-    pause: Callable[[float], None]
+    pause: Callable[[float], object]
     _enrolled: int = 0
     _anchored: int = 0
 
@@ -101,7 +102,7 @@ def opened_service(
     settings: ControlSettings,
     *,
     clock: Callable[[], int] = milliseconds,
-    pause: Callable[[float], None] = time.sleep,
+    pause: Callable[[float], object] = time.sleep,
 ) -> Iterator[Service]:
     """Put a service together from a home and its settings."""
     policy = serving(settings.policy, settings.scenario)
@@ -145,8 +146,9 @@ def _tell(tick: Tick) -> None:
         )
 
 
-def check_settings(settings: ControlSettings) -> None:
+def check_settings(settings: ControlSettings, home: Path) -> None:
     """Raise if these settings can't work, before anything is started."""
     serving(settings.policy, settings.scenario)
+    connect(settings.address(home)).dispose()
     if settings.rails.longest * settings.rails.unit <= settings.patience.deadline:
         raise InputError("the deadline of an audit must be below the longest interval")
