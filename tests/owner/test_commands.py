@@ -264,7 +264,7 @@ def test_an_audit_of_a_node_that_is_away_times_out(
 def test_a_put_that_is_stopped_between_two_nodes_goes_on(
     world: World, desk: Workplace, stop: signal.Signals
 ) -> None:
-    world.file(random.Random(2).randbytes(1 << 20), "large")
+    world.file(random.Random(2).randbytes(1 << 18), "large")
     process = Shell(world.folder).start("put", "large", passphrase=PASSPHRASE.decode())
     deadline = time.monotonic() + 60
     with world.home.holding("plain") as place:
@@ -280,7 +280,7 @@ def test_a_put_that_is_stopped_between_two_nodes_goes_on(
     unfinished = must(desk, "holding", "list").stdout
     assert "large: on its way, put it again to go on" in unfinished
     sent = [file["sent"] for file in must(desk, "put", "large", "--json").data["files"]]
-    assert min(sent) < 1 << 20, "it went on where it stopped"
+    assert min(sent) < 1 << 18, "it went on where it stopped"
     must(desk, "audit", "now", "--samples", "100")
     must(desk, "get", "large", "--out", "back")
     assert (world.folder / "back").read_bytes() == (world.folder / "large").read_bytes()

@@ -38,7 +38,7 @@ def audit() -> None:
 @app.command()
 def now(
     holding: Annotated[
-        str | None, typer.Argument(metavar="[HOLDING]", help="Which one; else all of them.")
+        str | None, typer.Argument(metavar="HOLDING", help="Which one; else all of them.")
     ] = None,
     samples: SampleCount = None,
     ratio: Ratio = None,

@@ -57,7 +57,7 @@ def init(
     if as_json:
         terminal.print_json({"home": str(folder), "owner": owner})
         return
-    say(f"made {folder}: back up owner.key in it, and keep its passphrase")
+    say(f"made {folder}: back it up whole, and keep its passphrase")
     say(f"nodes know you as {owner}: `holdfast node serve --owner {owner}` lets you in")
 
 
