@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine
-from tests.control.postgres import Server
 
+from holdfast.bench.postgres import Server, installed
 from holdfast.control.database import connect, migrate
 
 _numbers = itertools.count()
@@ -15,6 +15,8 @@ _numbers = itertools.count()
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Server]:
+    if not installed():
+        pytest.skip("PostgreSQL's server is not installed")
     server = Server()
     yield server
     server.remove()

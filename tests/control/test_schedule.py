@@ -7,8 +7,8 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Engine, insert, select, text
-from tests.control.postgres import Server
 
+from holdfast.bench.postgres import Server
 from holdfast.control.database import connect, migrate, transaction
 from holdfast.control.schedule import Claim, Conclusion, LeaseLostError, Schedule
 from holdfast.control.schema import audits, holdings, leaves, metadata

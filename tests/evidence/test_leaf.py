@@ -13,14 +13,17 @@ from tests.evidence.sample import sample
 
 from holdfast.errors import InputError, MalformedError
 from holdfast.evidence.leaf import (
+    Audit,
     Change,
     Choice,
+    ConfigurationChange,
     Decision,
     Freshness,
     Leaf,
     Override,
     Policy,
     PolicyChange,
+    Setting,
     Telemetry,
     decode,
     encode,
@@ -128,9 +131,47 @@ def test_a_signal_is_a_share_with_one_text(share: bytes) -> None:
         decode(content.replace(b'"consecutive_failures":0.0', b'"consecutive_failures":' + share))
 
 
-def test_what_a_reader_would_refuse_is_never_written() -> None:
-    with pytest.raises(MalformedError, match="'by'"):
-        encode(replace(CHANGE, by="two\nlines"))
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"by": "two\nlines"}, "'by': it is not a text"),
+        ({"by": "x" * 501}, "'by': it is not a text"),
+        ({"at": -1}, "'at': it is not a number"),
+        ({"at": 2**53}, "'at': it is not a number"),
+        ({"change": "demoted"}, "'change': it is not one of"),
+        ({"policy": Policy("belief", bytes(31))}, "'policy': 'hash': it has 31 bytes, not 32"),
+        ({"policy": CHANGE}, "'policy': it is not a Policy"),
+    ],
+)
+def test_what_a_reader_would_refuse_is_never_written(fields: dict[str, Any], said: str) -> None:
+    with pytest.raises(MalformedError, match=said):
+        encode(replace(CHANGE, **fields))
+
+
+@given(st.integers(), st.text(), st.binary(max_size=40), st.lists(st.floats(), min_size=5))
+def test_whatever_is_written_can_be_read(
+    number: int, text: str, octets: bytes, signals: list[float]
+) -> None:
+    audit = decode(sample().entries_[3].leaf)
+    assert isinstance(audit, Audit)
+    seen = Telemetry(Freshness.FRESH, Observation(*signals[:5]), number)
+    for leaf in (
+        replace(CHANGE, at=number),
+        replace(CHANGE, reason=text),
+        replace(CHANGE, previous=Policy(text, bytes(32))),
+        replace(CHANGE, policy=Policy("", octets)),
+        replace(audit, decision=replace(audit.decision, telemetry=seen)),
+        replace(audit, holding=replace(audit.holding, id=number)),
+        replace(audit, target=octets),
+    ):
+        with suppress(MalformedError):
+            assert decode(encode(leaf)) == leaf
+
+
+def test_a_leaf_too_large_to_be_read_is_never_written() -> None:
+    setting = Setting("n", "\N{GRINNING FACE}" * 500, None)
+    with pytest.raises(MalformedError, match="larger than"):
+        encode(ConfigurationChange(5, bytes(32), (setting,) * 4000, "operator"))
 
 
 def test_the_last_rail_has_the_last_word() -> None:

@@ -1,11 +1,12 @@
 """Frozen dataclasses as fields of a document: a field's declared type says what is accepted.
 
-A reader that refuses a value says what it is not; the records around it say which field it was, so
-that nothing but a refusal costs a name.
+Who writes checks as who reads. One that refuses a value says what it is not; the records around it
+say which field it was, so that nothing but a refusal costs a name.
 """
 
+import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, is_dataclass
 from enum import StrEnum
 from types import NoneType
@@ -21,22 +22,31 @@ LONGEST_TEXT = 500
 
 @dataclass(frozen=True)
 class Form:
-    """How a value is written as JSON, and how it is read and checked."""
+    """How a value is written as canonical JSON, and how it is read from it; both check it."""
 
-    write: Callable[[Any], Any]
+    write: Callable[[Any], str]
     read: Callable[[Any], Any]
 
 
 def hexadecimal(length: int) -> Form:
-    return Form(bytes.hex, lambda value: unhex(value, length, "it"))
+    def write(value: bytes) -> str:
+        if len(value) != length:
+            raise MalformedError(f"it has {len(value)} bytes, not {length}")
+        return f'"{value.hex()}"'
+
+    return Form(write, lambda value: unhex(value, length, "it"))
 
 
 def wide(length: int) -> Form:
     """Return the form of a number too large for JSON."""
-    return Form(
-        lambda value: value.to_bytes(length, "big").hex(),
-        lambda value: int.from_bytes(unhex(value, length, "it"), "big"),
-    )
+    digits = hexadecimal(length)
+
+    def write(value: int) -> str:
+        if not 0 <= value < 1 << 8 * length:
+            raise MalformedError(f"it is not a number of {length} bytes")
+        return digits.write(value.to_bytes(length, "big"))
+
+    return Form(write, lambda value: int.from_bytes(digits.read(value), "big"))
 
 
 def _whole(value: Any) -> int:
@@ -64,9 +74,9 @@ def plain(text: str) -> str:
 
 
 _PLAIN = {
-    int: Form(int, _whole),
-    float: Form(float, _share),
-    str: Form(str, _text),
+    int: Form(lambda value: repr(_whole(int(value))), _whole),
+    float: Form(lambda value: repr(_share(float(value))), _share),
+    str: Form(lambda value: json.dumps(_text(value)), _text),
     bytes: hexadecimal(32),
 }
 
@@ -86,24 +96,27 @@ def form_of(kind: Any) -> Form:
     if issubclass(kind, StrEnum):
         return _choice(kind)
     if is_dataclass(kind) or issubclass(kind, tuple):
-        return _record(kind)
+        return record(kind)
     raise TypeError(f"a leaf can't hold a {kind}")
 
 
 def _optional(form: Form) -> Form:
     return Form(
-        lambda value: None if value is None else form.write(value),
+        lambda value: "null" if value is None else form.write(value),
         lambda value: None if value is None else form.read(value),
     )
 
 
 def _list(form: Form) -> Form:
-    def read(value: Any) -> tuple[Any, ...]:
-        if not isinstance(value, list) or len(value) > MOST_ITEMS:
+    def checked(value: Any, kind: type[list[Any] | tuple[Any, ...]]) -> Any:
+        if not isinstance(value, kind) or len(value) > MOST_ITEMS:
             raise MalformedError(f"it is not a list of at most {MOST_ITEMS} items")
-        return tuple(map(form.read, value))
+        return value
 
-    return Form(lambda values: [form.write(value) for value in values], read)
+    return Form(
+        lambda values: f"[{','.join(map(form.write, checked(values, tuple)))}]",
+        lambda values: tuple(map(form.read, checked(values, list))),
+    )
 
 
 def _choice(kind: type[StrEnum]) -> Form:
@@ -113,16 +126,36 @@ def _choice(kind: type[StrEnum]) -> Form:
         except ValueError as error:
             raise MalformedError(f"it is not one of {', '.join(kind)}") from error
 
-    return Form(str, read)
+    return Form(lambda value: f'"{read(value)}"', read)
 
 
-def _record(kind: Any) -> Form:
+def record(kind: Any, head: Mapping[str, str] | None = None) -> Form:
+    """Return the form of a class of fields; `head` is what is written besides, name by text."""
     hints = get_type_hints(kind, include_extras=True)
-    forms = {name: form_of(each) for name, each in hints.items()}
+    forms = {name: form_of(hints[name]) for name in sorted(hints)}
+    return Form(_writer(kind, forms, head or {}), _reader(kind, forms))
 
-    def write(value: Any) -> dict[str, Any]:
-        return {name: form.write(getattr(value, name)) for name, form in forms.items()}
 
+def _writer(kind: Any, forms: Mapping[str, Form], head: Mapping[str, str]) -> Callable[[Any], str]:
+    # Text by text it takes 30 us a leaf; by json.dumps and a reader that checks, 130.
+    texts = {**dict.fromkeys(forms, "%s"), **head}
+    template = "{" + ",".join(f'"{name}":{texts[name]}' for name in sorted(texts)) + "}"
+
+    def write(value: Any) -> str:
+        if type(value) is not kind:  # which has checked how its fields go together
+            raise MalformedError(f"it is not a {kind.__name__}")
+        written = []
+        for name, form in forms.items():
+            try:
+                written.append(form.write(getattr(value, name)))
+            except MalformedError as error:
+                raise MalformedError(f"{name!r}: {error}") from error
+        return template % tuple(written)
+
+    return write
+
+
+def _reader(kind: Any, forms: Mapping[str, Form]) -> Callable[[Any], Any]:
     def read(value: Any) -> Any:
         if not isinstance(value, dict):
             raise MalformedError("it is not an object")
@@ -140,4 +173,4 @@ def _record(kind: Any) -> Form:
         except InputError as error:
             raise MalformedError(str(error)) from error
 
-    return Form(write, read)
+    return read

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Annotated
 
 from holdfast.errors import InputError, MalformedError
-from holdfast.evidence.form import form_of, hexadecimal, wide
+from holdfast.evidence.form import hexadecimal, record, wide
 from holdfast.ledger import interface
 from holdfast.ledger.check import target_address
 from holdfast.ledger.interface import Domain
@@ -249,15 +249,14 @@ KINDS: dict[str, type[Leaf]] = {
     "registration": Registration,
 }
 _NAMES = {kind: name for name, kind in KINDS.items()}
-_FORMS = {name: form_of(kind) for name, kind in KINDS.items()}
-_FORMS = {name: form_of(kind) for name, kind in KINDS.items()}
+_FORMS = {name: record(kind, encoding.line_head(name)) for name, kind in KINDS.items()}
 
 
 def encode(leaf: Leaf) -> bytes:
     """Return the text of a leaf, which is what the tree hashes."""
-    name = _NAMES[type(leaf)]
-    content = encoding.dump_line(name, _FORMS[name].write(leaf))
-    decode(content)  # what a reader would refuse is never written
+    content = _FORMS[_NAMES[type(leaf)]].write(leaf).encode("ascii")
+    if len(content) > MAX_LEAF_BYTES:
+        raise MalformedError(f"the leaf would be larger than {MAX_LEAF_BYTES} bytes")
     return content
 
 

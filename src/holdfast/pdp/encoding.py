@@ -47,8 +47,9 @@ def load(kind: str, content: bytes, name: str) -> "Fields":
     return Fields({k: v for k, v in document.items() if k not in _ENVELOPE}, name)
 
 
-def dump_line(kind: str, fields: Mapping[str, Any]) -> bytes:
-    return _line({"holdfast": kind, "version": VERSION, **fields})
+def line_head(kind: str) -> dict[str, str]:
+    """Return the fields with which a line says what it is, each as the text of its value."""
+    return {"holdfast": json.dumps(kind), "version": json.dumps(VERSION)}
 
 
 def load_line(content: bytes, name: str) -> tuple[str, dict[str, Any]]:
