@@ -11,8 +11,9 @@ from typing import Annotated, Any
 
 import typer
 
+from holdfast.cli import terminal
 from holdfast.cli.owner import DEFAULT_HOME, HomeFolder, open_home
-from holdfast.cli.terminal import PassphraseFile, say
+from holdfast.cli.terminal import Json, PassphraseFile, say
 
 MOST_WORKERS = 64
 LOOK = 1.0  # seconds between two looks at the workers
@@ -25,6 +26,7 @@ def serve(
         int, typer.Option(min=1, max=MOST_WORKERS, help="Processes that share the work.")
     ] = 1,
     passphrase_file: PassphraseFile = None,
+    as_json: Json = False,
 ) -> int:
     """Audit all holdings by themselves: when and how hard is decided by the learned policy.
 
@@ -39,7 +41,12 @@ def serve(
     opened = open_home(home, passphrase_file)
     settings = read_control(opened.folder)
     check_settings(settings, opened.folder)
-    say(f"auditing the holdings of {opened.folder} by {settings.policy}; Ctrl-C stops it")
+    if as_json:
+        facts = {"home": str(opened.folder), "policy": settings.policy, "workers": workers}
+        terminal.print_json(facts)
+        terminal.flush()
+    else:
+        say(f"auditing the holdings of {opened.folder} by {settings.policy}; Ctrl-C stops it")
     if workers == 1:
         work(opened.folder, opened.keyring.root)
     else:

@@ -169,7 +169,7 @@ def opened_service(
                 fleet,
                 watch,
                 settings.upkeep,
-                lambda: check_settings(read_control(home.folder)),
+                lambda: check_settings(read_control(home.folder), home.folder),
                 clock,
                 pause,
             )
