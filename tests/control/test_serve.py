@@ -104,6 +104,26 @@ def test_audits_run_by_themselves_and_go_on_when_a_worker_is_killed(shell: Shell
     engine.dispose()
 
 
+@pytest.mark.slow
+def test_workers_do_not_outlive_who_started_them(shell: Shell) -> None:
+    assert shell.run("init").code == 0
+    process = shell.start("serve", "--workers", "2", "--json")
+    assert process.stdout is not None
+    process.stdout.readline()
+    for _ in range(300):
+        if len(workers := children(process.pid)) == 3:  # and the tracker of resources
+            break
+        time.sleep(0.1)
+    wait_for("a database", shell.directory / "home", "SELECT count(*) + 1 FROM holdings", 1)
+    process.kill()
+    process.communicate()
+    for _ in range(300):
+        if not any(Path(f"/proc/{worker}").exists() for worker in workers):
+            return
+        time.sleep(0.1)
+    raise AssertionError("a worker lives on")
+
+
 def test_settings_that_make_no_sense_are_told_in_one_sentence(shell: Shell) -> None:
     home = shell.directory / "home"
     assert shell.run("init").code == 0

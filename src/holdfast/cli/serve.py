@@ -1,5 +1,6 @@
 """`holdfast serve`: the control plane, until it is stopped."""
 
+import os
 import signal
 import sys
 from multiprocessing import get_context
@@ -59,7 +60,7 @@ def _watch_over(count: int, folder: Path, root: bytes) -> None:
     context = get_context("spawn")
 
     def start() -> SpawnProcess:
-        process = context.Process(target=work, args=(folder, root))
+        process = context.Process(target=work, args=(folder, root, os.getpid()))
         process.start()
         return process
 
@@ -99,8 +100,11 @@ def _stop_signals() -> Event:
     return stopped
 
 
-def work(folder: Path, root: bytes) -> None:
-    """Be one worker until SIGTERM or SIGINT; the tick under way is finished first."""
+def work(folder: Path, root: bytes, parent: int | None = None) -> None:
+    """Be one worker until SIGTERM or SIGINT; the tick under way is finished first.
+
+    One that was started by another process does not outlive it.
+    """
     from holdfast.control.service import opened_service  # noqa: PLC0415
     from holdfast.control.settings import read_control  # noqa: PLC0415
     from holdfast.owner import Home  # noqa: PLC0415
@@ -110,4 +114,4 @@ def work(folder: Path, root: bytes) -> None:
     stopped = _stop_signals()
     home = Home(folder, Keyring(root), read_settings(folder))
     with opened_service(home, read_control(folder), pause=stopped.wait) as service:
-        service.run(stopped.is_set)
+        service.run(lambda: stopped.is_set() or parent not in {None, os.getppid()})
