@@ -8,10 +8,11 @@ import pytest
 from tests.node.site import SEGMENT, Site
 from tests.pdp.holding import Holding
 
-from holdfast.errors import StorageError
+from holdfast.errors import InputError, StorageError
 from holdfast.node import uploads
 from holdfast.node.client import upload_request
 from holdfast.node.node import Node
+from holdfast.node.objects import open_objects
 from holdfast.node.place import Part
 from holdfast.node.segments import segment_range
 from holdfast.node.wire import Code, Missing, NodeRefusedError, UploadRequest
@@ -166,6 +167,12 @@ def test_a_commit_needs_every_segment_and_the_expected_hash(anywhere: Site) -> N
             uploads.commit(bench.kept, upload, bytes(32))
         assert refused.value.code == Code.INVENTORY
         assert uploads.commit(bench.kept, upload, expected) == expected
+
+
+def test_a_bucket_that_cannot_be_written_is_refused_at_the_start(bucket: str) -> None:
+    open_objects(f"{bucket}/prefix").claim()
+    with pytest.raises(InputError, match="can't write s3://no-such-bucket/prefix"):
+        open_objects("s3://no-such-bucket/prefix").claim()
 
 
 def test_nothing_of_an_upload_changes_while_it_is_being_checked(

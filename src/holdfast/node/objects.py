@@ -19,7 +19,7 @@ from holdfast.errors import InputError, StorageError
 from holdfast.pdp.readers import LOCAL_BATCH, LocalFile, Range, RemoteFile
 
 Spans = tuple[str, list[Range]]  # ranges of the object of that name
-_LOCK, _DRAFTS = ".lock", ".drafts"
+_LOCK, _DRAFTS, _PROBE = ".lock", ".drafts", ".probe"
 
 
 class LostError(StorageError):
@@ -202,7 +202,12 @@ class Bucket:
             raise InputError(str(error)) from error
 
     def claim(self) -> None:
-        self.check()
+        """Find out now whether we may write. Nothing keeps another node away."""
+        try:
+            self.write(_PROBE, b"")
+            self.remove(_PROBE)
+        except StorageError as error:
+            raise InputError(str(error)) from error
 
     def release(self) -> None:
         pass
