@@ -132,7 +132,8 @@ class LocalLedger:
         return call.receipt
 
     def key(self, holding: int) -> PublicKey:
-        return self._holding(holding)[1]
+        with _usable():
+            return self._holding(holding)[1]
 
     def open(self, number: int, challenge: Challenge, target: bytes, deadline: int) -> Receipt:
         with self._call() as call:
@@ -268,7 +269,8 @@ class LocalLedger:
         return call.receipt
 
     def receipts(self, since: int = 0) -> list[Receipt]:
-        return [_receipt(*row) for row in self._db.execute(_HISTORY, (since,))]
+        with _usable():
+            return [_receipt(*row) for row in self._db.execute(_HISTORY, (since,))]
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -283,15 +285,12 @@ class LocalLedger:
     @contextmanager
     def _call(self) -> Iterator["_Call"]:
         """Yield the time and a list for the events, which are recorded if nothing is refused."""
-        try:
-            with self._transaction():
-                call = _Call(int(self._clock()))
-                yield call
-                row = (call.now, record.encode(call.events))
-                insert = "INSERT INTO calls (time, events) VALUES (?, ?)"
-                call.block = self._db.execute(insert, row).lastrowid or 0
-        except sqlite3.Error as error:
-            raise StorageError(f"the local ledger can't be written: {error}") from error
+        with _usable(), self._transaction():
+            call = _Call(int(self._clock()))
+            yield call
+            row = (call.now, record.encode(call.events))
+            insert = "INSERT INTO calls (time, events) VALUES (?, ?)"
+            call.block = self._db.execute(insert, row).lastrowid or 0
 
     def _holding(self, holding: int) -> tuple[bytes, PublicKey]:
         query = "SELECT node, key FROM holdings WHERE id = ?"
@@ -353,6 +352,14 @@ def history(path: Path, since: int) -> list[Receipt]:
             return [_receipt(*row) for row in file.execute(_HISTORY, (since,))]
     except sqlite3.Error as error:
         raise InputError(f"{path} can't be read as a ledger: {error}") from error
+
+
+@contextmanager
+def _usable() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise StorageError(f"the local ledger can't be used: {error}") from error
 
 
 def _require(condition: bool, reason: Reason) -> None:
