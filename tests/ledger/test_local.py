@@ -64,6 +64,16 @@ def test_a_file_for_other_holdings_or_of_another_kind_is_refused(tmp_path: Path)
         open_ledger(tmp_path / "garbage")
 
 
+def test_a_file_that_breaks_is_told_in_one_sentence(tmp_path: Path) -> None:
+    ledger = open_ledger(tmp_path / "ledger")
+    ledger.anchor(b"1" * 32, 1)
+    ledger._db.execute("DROP TABLE calls")
+    ledger._db.execute("DROP TABLE holdings")
+    for use in (ledger.receipts, lambda: ledger.key(1), lambda: ledger.anchor(b"2" * 32, 2)):
+        with pytest.raises(StorageError, match="can't be used: no such table"):
+            use()
+
+
 def test_it_needs_no_client_of_any_chain() -> None:
     code = (
         "import sys; sys.modules.update(web3=None, eth_account=None, vyper=None)\n"

@@ -15,7 +15,7 @@ from eth_tester import EthereumTester, PyEVMBackend
 from tests.ledger.world import TERMS, account_of, request, sender_of
 from web3 import EthereumTesterProvider, Web3
 
-from holdfast.errors import InputError, LedgerError, PassphraseError
+from holdfast.errors import InputError, LedgerError, PassphraseError, StorageError
 from holdfast.ledger import artefact, evm
 from holdfast.ledger.build import compiled
 from holdfast.ledger.evm import EvmLedger, deploy, recognise
@@ -231,6 +231,16 @@ def test_events_are_asked_for_in_portions(tmp_path: Path, monkeypatch: pytest.Mo
         monkeypatch.setattr(evm, "LOG_BLOCKS", portion)
         assert [seen.events for seen in ledger.receipts()] == [r.events for r in receipts]
         assert len(ledger.receipts(receipts[2].block)) == 3
+
+
+def test_a_journal_that_breaks_is_told_before_anything_is_sent(tmp_path: Path) -> None:
+    web3 = Web3(EthereumTesterProvider(EthereumTester(PyEVMBackend())))
+    sender = sender_of(web3, tmp_path)
+    ledger = EvmLedger(sender, deploy(sender, 1), sectors=1)
+    sender.journal._db.execute("DROP TABLE attempts")
+    with pytest.raises(StorageError, match="journal of transactions"):
+        ledger.anchor(ROOT, 1)
+    assert anchored(ledger) == []
 
 
 def test_keys_come_from_a_keystore_file_alone(tmp_path: Path) -> None:

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from tests.node.site import Site, put, serving
 from tests.pdp.holding import Holding
 
 from holdfast.ledger.interface import Batch, Domain, Entry, Opening, batch_seed, holding_id
-from holdfast.ledger.local import LocalLedger
+from holdfast.ledger.local import LocalLedger, registered_key
 from holdfast.ledger.signing import signer
 from holdfast.node.answers import AnswerTo
 from holdfast.node.client import NodeClient
@@ -82,10 +83,9 @@ def test_a_node_that_knows_a_ledger_takes_only_the_key_registered_there(
     path, owner = tmp_path_factory.mktemp("ledger") / "ledger", b"\5" * 20
     ledger = LocalLedger(path, owner, site.clock, sectors=2)
     ledger.register(kept.key.public, site.node_key.address)
-    registered = {number: ledger.key(holding_id(owner, number)) for number in (0,)}
     ledger.close()
     with site.node() as node:
-        knowing = Node(node.key, node.store, node.gate, lambda h: registered[h & 0xFFFFFFFF])
+        knowing = Node(node.key, node.store, node.gate, partial(registered_key, path))
         with (
             serving(Serving(knowing, "127.0.0.1", 0)) as url,
             NodeClient(url, site.owner, site.node_key.address, clock=site.clock) as client,
@@ -93,6 +93,7 @@ def test_a_node_that_knows_a_ledger_takes_only_the_key_registered_there(
             client.create(kept.key.public, holding_id(owner, 0))
             for key, holding, code in (
                 (kept.key.public, None, Code.MALFORMED),
+                (kept.key.public, holding_id(owner, 1), Code.CONFLICT),
                 (Holding.of(seed=1).key.public, holding_id(owner, 0), Code.CONFLICT),
             ):
                 with pytest.raises(NodeRefusedError) as refused:

@@ -19,11 +19,11 @@ BLOCKS = LENGTH // BLOCK_BYTES + 1
 
 
 @contextmanager
-def served(shell: Shell, name: str, owner: str) -> Iterator[str]:
+def served(shell: Shell, name: str, owner: str, *more: str) -> Iterator[str]:
     """Run a node as its operator does, and yield where it listens."""
     assert shell.run("node", "keygen", "--out", f"{name}.key").code == 0
     options = ["--store", name, "--key", f"{name}.key", "--owner", owner, "--port", "0"]
-    process = shell.start("node", "serve", *options, "--json")
+    process = shell.start("node", "serve", *options, *more, "--json")
     try:
         assert process.stdout is not None
         yield json.loads(process.stdout.readline())["url"]

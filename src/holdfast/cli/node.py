@@ -2,6 +2,8 @@
 
 import json
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +13,10 @@ from holdfast import atomic
 from holdfast.cli import terminal
 from holdfast.cli.terminal import Json, PassphraseFile, say
 from holdfast.errors import InputError
+from holdfast.ledger import local
+from holdfast.pdp import PublicKey, encoding
+
+ADDRESS_BYTES = 20
 
 app = typer.Typer(no_args_is_help=True, help="A storage node: keeps files and proves that it does.")
 
@@ -65,6 +71,17 @@ def serve(
     segments_at_once: Annotated[
         int, typer.Option(min=1, help="Received at the same time, 16 MiB of memory each.")
     ] = 8,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(help="A local ledger: holdings must be registered there.", show_default=False),
+    ] = None,
+    chain: Annotated[
+        str | None,
+        typer.Option(help="The same on a chain, by a node of it.", show_default=False),
+    ] = None,
+    contract: Annotated[
+        str | None, typer.Option(help="The contract on that chain.", show_default=False)
+    ] = None,
     passphrase_file: PassphraseFile = None,
     as_json: Json = False,
 ) -> None:
@@ -83,6 +100,7 @@ def serve(
 
     if (certificate is None) != (private_key is None):
         raise InputError("TLS needs both --certificate and --private-key")
+    register = _register(ledger, chain, contract)
     tls = Certificate(certificate, private_key) if certificate and private_key else None
     owners = {known.hex(): known for known in map(named_owner, owner)}
     limits = Limits(
@@ -98,7 +116,7 @@ def serve(
     kept = Store(open_objects(store), owners.values(), limits, time.time, data=others)
     try:
         gate = Gate(node_key.address, owners, time.time)
-        served = Serving(Node(node_key, kept, gate), host, port, tls)
+        served = Serving(Node(node_key, kept, gate, register), host, port, tls)
         time.sleep(max(0.0, gate.opens - time.time()))
         if as_json:
             say(json.dumps({"url": served.url, "address": node_key.address.hex()}))
@@ -109,3 +127,23 @@ def serve(
         served.run()
     finally:
         kept.close()
+
+
+def _register(
+    file: Path | None, chain: str | None, contract: str | None
+) -> Callable[[int], PublicKey] | None:
+    """Return how the node looks up the key of a holding, if it is to."""
+    if file is not None and (chain, contract) == (None, None):
+        return partial(local.registered_key, file)
+    if chain is not None and contract is not None and file is None:
+        place = encoding.unhex(contract.removeprefix("0x").lower(), ADDRESS_BYTES, "--contract")
+        try:
+            from holdfast.ledger import evm, transactions  # noqa: PLC0415 - an extra
+        except ImportError as error:
+            raise InputError("--chain needs more libraries: install holdfast[evm]") from error
+        web3 = transactions.connect(chain)
+        sectors = evm.recognise(web3, place)
+        return partial(evm.registered_key, evm.contract_at(web3, place, sectors), sectors)
+    if (file, chain, contract) != (None, None, None):
+        raise InputError("give either --ledger, or --chain and --contract")
+    return None

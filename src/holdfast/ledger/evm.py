@@ -63,14 +63,7 @@ class EvmLedger:
         return self._send("register", Web3.to_checksum_address(node), points)
 
     def key(self, holding: int) -> PublicKey:
-        word = int(self._contract.functions.keys(holding).call())
-        if word == 0:
-            raise LedgerRefusedError(Reason.UNKNOWN)
-        stored = word.to_bytes(SCALAR_BYTES, "big")
-        if self.sectors > 1:
-            stored = bytes(self._web3.eth.get_code(Web3.to_checksum_address(stored[12:])))[1:]
-        points = (stored[at : at + SCALAR_BYTES] for at in range(0, len(stored), SCALAR_BYTES))
-        return PublicKey(tuple(points))
+        return registered_key(self._contract, self.sectors, holding)
 
     def open(self, number: int, challenge: Challenge, target: bytes, deadline: int) -> Receipt:
         check_whole(challenge)
@@ -198,6 +191,18 @@ def contract_at(web3: Web3, address: bytes, sectors: int) -> Contract:
     return web3.eth.contract(
         address=Web3.to_checksum_address(address), abi=artefact.load(sectors).abi
     )
+
+
+def registered_key(contract: Contract, sectors: int, holding: int) -> PublicKey:
+    """Return the key under which the contract knows a holding."""
+    word = int(contract.functions.keys(holding).call())
+    if word == 0:
+        raise LedgerRefusedError(Reason.UNKNOWN)
+    stored = word.to_bytes(SCALAR_BYTES, "big")
+    if sectors > 1:
+        stored = bytes(contract.w3.eth.get_code(Web3.to_checksum_address(stored[12:])))[1:]
+    points = (stored[at : at + SCALAR_BYTES] for at in range(0, len(stored), SCALAR_BYTES))
+    return PublicKey(tuple(points))
 
 
 def history(contract: Contract, since: int, confirmations: int) -> list[Receipt]:

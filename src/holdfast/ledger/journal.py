@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from sqlite3 import Cursor
 
 from holdfast.errors import StorageError
 
@@ -68,24 +69,24 @@ class Journal:
         sign: Callable[[Intent], Attempt],
     ) -> tuple[Intent, Attempt]:
         """Bind the next nonce to this call and write down its first attempt."""
-        self._db.execute("BEGIN IMMEDIATE")
+        self._execute("BEGIN IMMEDIATE")
         try:
-            (last,) = self._db.execute(
+            (last,) = self._execute(
                 "SELECT max(nonce) FROM intents WHERE chain = ? AND sender = ?", self._whose
             ).fetchone()
             nonce = chain_nonce if last is None else max(chain_nonce, last + 1)
             intent = Intent(nonce, contract, data, gas)
             attempt = sign(intent)
-            self._db.execute(
+            self._execute(
                 "INSERT INTO intents (chain, sender, nonce, contract, data, gas) "
                 "VALUES (?, ?, ?, ?, ?, ?)",
                 (*self._whose, nonce, contract, data, gas),
             )
             self._add(intent, attempt)
         except BaseException:
-            self._db.execute("ROLLBACK")
+            self._execute("ROLLBACK")
             raise
-        self._db.execute("COMMIT")
+        self._execute("COMMIT")
         return intent, attempt
 
     def again(self, intent: Intent, attempt: Attempt) -> None:
@@ -93,7 +94,7 @@ class Journal:
         self._add(intent, attempt)
 
     def attempts(self, intent: Intent) -> list[Attempt]:
-        rows = self._db.execute(
+        rows = self._execute(
             "SELECT hash, fee, tip, raw FROM attempts "
             "WHERE chain = ? AND sender = ? AND nonce = ? ORDER BY fee",
             (*self._whose, intent.nonce),
@@ -101,7 +102,7 @@ class Journal:
         return [Attempt(*row) for row in rows]
 
     def pending(self) -> list[Intent]:
-        rows = self._db.execute(
+        rows = self._execute(
             "SELECT nonce, contract, data, gas FROM intents "
             "WHERE chain = ? AND sender = ? AND NOT done ORDER BY nonce",
             self._whose,
@@ -110,7 +111,7 @@ class Journal:
 
     def reopen(self, chain_nonce: int) -> None:
         """Take up again what was done, and what a deep reorganisation has undone since."""
-        self._db.execute(
+        self._execute(
             "UPDATE intents SET done = 0 WHERE chain = ? AND sender = ? AND nonce >= ? AND done",
             (*self._whose, chain_nonce),
         )
@@ -118,11 +119,11 @@ class Journal:
     def seen(self, intent: Intent, block: bytes | None) -> bool:
         """Note the block that has the transaction; return whether it was in another one before."""
         where = (*self._whose, intent.nonce)
-        (before,) = self._db.execute(
+        (before,) = self._execute(
             "SELECT block FROM intents WHERE chain = ? AND sender = ? AND nonce = ?", where
         ).fetchone()
         moved = before is not None and before != block
-        self._db.execute(
+        self._execute(
             "UPDATE intents SET block = ?, reorganised = reorganised + ? "
             "WHERE chain = ? AND sender = ? AND nonce = ?",
             (block, moved, *where),
@@ -130,20 +131,20 @@ class Journal:
         return moved
 
     def finish(self, intent: Intent) -> None:
-        self._db.execute(
+        self._execute(
             "UPDATE intents SET done = 1 WHERE chain = ? AND sender = ? AND nonce = ?",
             (*self._whose, intent.nonce),
         )
 
     def abandon(self, intent: Intent) -> None:
         """Give the nonce back, unless later ones wait for it."""
-        self._db.execute(
+        self._execute(
             "DELETE FROM intents WHERE chain = ? AND sender = ? AND nonce = ? AND NOT EXISTS "
             "(SELECT 1 FROM intents later WHERE later.chain = intents.chain "
             "AND later.sender = intents.sender AND later.nonce > intents.nonce)",
             (*self._whose, intent.nonce),
         )
-        self._db.execute(
+        self._execute(
             "DELETE FROM attempts WHERE NOT EXISTS (SELECT 1 FROM intents WHERE "
             "intents.chain = attempts.chain AND intents.sender = attempts.sender "
             "AND intents.nonce = attempts.nonce)"
@@ -151,9 +152,15 @@ class Journal:
 
     def reorganisations(self) -> int:
         query = "SELECT total(reorganised) FROM intents WHERE chain = ? AND sender = ?"
-        return int(self._db.execute(query, self._whose).fetchone()[0])
+        return int(self._execute(query, self._whose).fetchone()[0])
+
+    def _execute(self, statement: str, values: tuple[int | bytes | None, ...] = ()) -> Cursor:
+        try:
+            return self._db.execute(statement, values)
+        except sqlite3.Error as error:
+            raise StorageError(f"the journal of transactions can't be used: {error}") from error
 
     def _add(self, intent: Intent, attempt: Attempt) -> None:
         paid = (attempt.fee, attempt.tip)
         row = (attempt.hash, *self._whose, intent.nonce, *paid, attempt.raw)
-        self._db.execute("INSERT OR IGNORE INTO attempts VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        self._execute("INSERT OR IGNORE INTO attempts VALUES (?, ?, ?, ?, ?, ?, ?)", row)

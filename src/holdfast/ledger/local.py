@@ -132,7 +132,8 @@ class LocalLedger:
         return call.receipt
 
     def key(self, holding: int) -> PublicKey:
-        return self._holding(holding)[1]
+        with _usable():
+            return self._holding(holding)[1]
 
     def open(self, number: int, challenge: Challenge, target: bytes, deadline: int) -> Receipt:
         with self._call() as call:
@@ -268,16 +269,12 @@ class LocalLedger:
         return call.receipt
 
     def receipts(self, since: int = 0) -> list[Receipt]:
-        try:
+        with _usable():
             return [_receipt(*row) for row in self._db.execute(_HISTORY, (since,))]
-        except sqlite3.Error as error:
-            raise StorageError(f"the local ledger can't be read: {error}") from error
 
     def height(self) -> int:
-        try:
+        with _usable():
             (newest,) = self._db.execute("SELECT max(block) FROM calls").fetchone()
-        except sqlite3.Error as error:
-            raise StorageError(f"the local ledger can't be read: {error}") from error
         return newest or 0
 
     def reorganisations(self) -> int:
@@ -299,23 +296,15 @@ class LocalLedger:
     @contextmanager
     def _call(self) -> Iterator["_Call"]:
         """Yield the time and a list for the events, which are recorded if nothing is refused."""
-        try:
-            with self._transaction():
-                call = _Call(int(self._clock()))
-                yield call
-                row = (call.now, record.encode(call.events))
-                insert = "INSERT INTO calls (time, events) VALUES (?, ?)"
-                call.block = self._db.execute(insert, row).lastrowid or 0
-        except sqlite3.Error as error:
-            raise StorageError(f"the local ledger can't be written: {error}") from error
+        with _usable(), self._transaction():
+            call = _Call(int(self._clock()))
+            yield call
+            row = (call.now, record.encode(call.events))
+            insert = "INSERT INTO calls (time, events) VALUES (?, ?)"
+            call.block = self._db.execute(insert, row).lastrowid or 0
 
     def _holding(self, holding: int) -> tuple[bytes, PublicKey]:
-        query = "SELECT node, key FROM holdings WHERE id = ?"
-        row = self._db.execute(query, (_blob(holding),)).fetchone()
-        _require(row is not None, Reason.UNKNOWN)
-        node, key = row
-        points = (key[at : at + SCALAR_BYTES] for at in range(0, len(key), SCALAR_BYTES))
-        return node, PublicKey(tuple(points))
+        return _registered(self._db, holding)
 
     def _state(self, holding: int, challenge: bytes) -> Row | None:
         query = "SELECT target, deadline, digest, passed, until FROM challenges"
@@ -362,13 +351,42 @@ class LocalLedger:
 
 def history(path: Path, since: int) -> list[Receipt]:
     """Return what a ledger file tells from that call on; the file is only read."""
+    with _reading(path) as file:
+        return [_receipt(*row) for row in file.execute(_HISTORY, (since,))]
+
+
+def registered_key(path: Path, holding: int) -> PublicKey:
+    """Return the key under which a ledger file knows a holding; the file is only read."""
+    with _reading(path) as file:
+        return _registered(file, holding)[1]
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[sqlite3.Connection]:
     if not path.is_file():
         raise InputError(f"there is no ledger at {path}")
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as file:
-            return [_receipt(*row) for row in file.execute(_HISTORY, (since,))]
+            yield file
     except sqlite3.Error as error:
         raise InputError(f"{path} can't be read as a ledger: {error}") from error
+
+
+def _registered(file: sqlite3.Connection, holding: int) -> tuple[bytes, PublicKey]:
+    query = "SELECT node, key FROM holdings WHERE id = ?"
+    row = file.execute(query, (_blob(holding),)).fetchone()
+    _require(row is not None, Reason.UNKNOWN)
+    node, key = row
+    points = (key[at : at + SCALAR_BYTES] for at in range(0, len(key), SCALAR_BYTES))
+    return node, PublicKey(tuple(points))
+
+
+@contextmanager
+def _usable() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise StorageError(f"the local ledger can't be used: {error}") from error
 
 
 def _require(condition: bool, reason: Reason) -> None:

@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from holdfast.errors import LedgerError
 from holdfast.ledger import signing
+from holdfast.ledger.interface import LedgerRefusedError
 from holdfast.node.answers import ProofAnswer, ProofRequest, signed_part
 from holdfast.node.holding import Holding
 from holdfast.node.identity import NodeKey
@@ -30,7 +32,15 @@ class Node:
             raise NodeRefusedError(
                 Code.MALFORMED, "this node asks for the holding's id on the ledger"
             )
-        if self.register(int(holding, 16)) != public:
+        try:
+            known = self.register(int(holding, 16))
+        except LedgerRefusedError as error:
+            raise NodeRefusedError(
+                Code.CONFLICT, "the ledger does not know that holding: register it first"
+            ) from error
+        except LedgerError as error:
+            raise NodeRefusedError(Code.STORAGE, f"the ledger can't be asked: {error}") from error
+        if known != public:
             raise NodeRefusedError(Code.CONFLICT, "the ledger has another key for that holding")
 
     def prove(self, holding: Holding, request: ProofRequest) -> ProofAnswer:
