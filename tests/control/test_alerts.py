@@ -71,6 +71,7 @@ def test_an_alert_is_raised_once_while_it_is_open(alerts: Alerts, clock: Clock) 
     assert alerts.begin(Kind.NODE, "one", "it does not answer")
     clock.now += HOUR
     assert not alerts.begin(Kind.NODE, "one", "it still does not answer")
+    assert [each.seen - each.raised for each in alerts.listing()] == [HOUR]
     assert alerts.begin(Kind.NODE, "two", "it does not answer")
     assert [(a.subject, a.detail) for a in alerts.listing()] == [
         ("two", "it does not answer"),

@@ -134,6 +134,7 @@ alerts = Table(
     Column("subject", Text, nullable=False),
     Column("detail", Text, nullable=False),
     _moment("raised"),
+    _moment("seen"),
     _moment("ended", NEVER),
     # How many of its two messages were delivered, and until when a worker is at that.
     Column("told", SmallInteger, nullable=False, server_default="0"),

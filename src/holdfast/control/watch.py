@@ -21,7 +21,7 @@ from holdfast.errors import HoldfastError, LedgerError, StorageError
 STEP = MINUTE  # by which wall clock and monotonic clock may part between two looks
 # These tell of something that happened, not of something that lasts.
 PASSING = frozenset({Kind.DATABASE, Kind.DISK, Kind.CLOCK, Kind.CHAIN})
-LINGER = HOUR
+LINGER = HOUR  # so long after it was last met
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 log = structlog.get_logger()
 
@@ -143,7 +143,7 @@ class Watch:
         """End what is over, whoever raised it."""
         lapsed = self._clocks.wall() - LINGER
         for alert in self._alerts.listing():
-            passed = alert.kind in PASSING and alert.raised <= lapsed
+            passed = alert.kind in PASSING and alert.seen <= lapsed
             if passed or (alert.kind, alert.subject) in self._over:
                 self._alerts.end(alert.kind, alert.subject)
                 log.info("alert ended", kind=alert.kind, subject=alert.subject)

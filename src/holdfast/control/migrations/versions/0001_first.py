@@ -15,6 +15,7 @@ def upgrade() -> None:
         sa.Column("subject", sa.Text(), nullable=False),
         sa.Column("detail", sa.Text(), nullable=False),
         sa.Column("raised", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("seen", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("ended", sa.BigInteger(), server_default="4611686018427387904", nullable=False),
         sa.Column("told", sa.SmallInteger(), server_default="0", nullable=False),
         sa.Column("telling", sa.BigInteger(), server_default="0", nullable=False),
