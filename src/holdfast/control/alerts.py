@@ -96,7 +96,7 @@ class Alerts:
         self._engine, self._clock = engine, clock
 
     def begin(self, kind: str, subject: str, detail: str) -> bool:
-        """Raise an alert, or note that an open one still has its cause; return whether it is new."""
+        """Raise an alert, or note that the open one still holds; return whether it is new."""
         now = self._clock()
         row = {"kind": kind, "subject": subject, "detail": detail, "raised": now, "seen": now}
         try:

@@ -49,14 +49,12 @@ class Watch:
 
     def failed(self, error: Exception) -> None:
         """Tell of an error that keeps the work from going on."""
-        kind = kind_of(error)
-        subject = self._host if kind in {Kind.DISK, Kind.STANDSTILL} else _SUBJECTS[kind]
-        self._tell(kind, subject, str(error))
+        self._note(error)
         try:
             self._flush()
             self._deliver()
         except StorageError as trouble:
-            self._tell(kind_of(trouble), _SUBJECTS[Kind.DATABASE], str(trouble))
+            self._note(trouble)
 
     def saw(self, tick: Tick) -> None:
         """Note what a tick tells of clock, ledger and nodes."""
@@ -123,6 +121,10 @@ class Watch:
                 self._tell(Kind.NODE, node, result.reason)
             elif result.outcome in TEACHING:
                 self._end(Kind.NODE, node)
+
+    def _note(self, error: Exception) -> None:
+        kind = kind_of(error)
+        self._tell(kind, _SUBJECTS.get(kind, self._host), str(error))
 
     def _tell(self, kind: Kind, subject: str, detail: str) -> None:
         self._over.discard((kind, subject))
