@@ -104,6 +104,7 @@ trees = Table(
     Column("id", _Number, primary_key=True),
     Column("size", BigInteger, nullable=False),
     Column("frontier", LargeBinary, nullable=False),
+    _moment("anchoring"),  # until then a worker may be at it; 0 where none has begun and not ended
 )
 
 # Signed heads of the tree; one whose root was anchored on the ledger is signed again to say so.

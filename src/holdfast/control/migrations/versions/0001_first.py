@@ -115,5 +115,6 @@ def upgrade() -> None:
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("size", sa.BigInteger(), nullable=False),
         sa.Column("frontier", sa.LargeBinary(), nullable=False),
+        sa.Column("anchoring", sa.BigInteger(), server_default="0", nullable=False),
         sa.PrimaryKeyConstraint("id"),
     )
