@@ -1,32 +1,68 @@
 """The real service on a real home: one small node in its own process, and its holdings."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
+from sqlalchemy import select
 from tests.owner.small_node import SEGMENT_BYTES
 from tests.owner.world import PASSPHRASE, QUICK, RunningNode, new_node_key, node_process
 
-from holdfast.control.database import connect
+from holdfast.control.alerts import Alert, Alerts
+from holdfast.control.database import connect, transaction
 from holdfast.control.log import DatabaseLog
 from holdfast.control.rails import Rails
-from holdfast.control.service import Service, evidence_signer, opened_service
+from holdfast.control.schema import leaves
+from holdfast.control.service import Service, evidence_signer, milliseconds, opened_service
 from holdfast.control.settings import ControlSettings
+from holdfast.evidence import leaf
 from holdfast.evidence.bundle import Bundle, write_bundle
 from holdfast.evidence.verification import Report, verify
 from holdfast.owner import Home, Original, add_holding, put
 from holdfast.pdp import Location
 
-SECTORS = 2
+SECTORS = 4
 
 
-@dataclass(frozen=True)
+@dataclass
+class Times:
+    """Clocks that go on while the service waits; the one of the day can be set."""
+
+    now: int = field(default_factory=milliseconds)
+    ahead: int = 0
+
+    def wall(self) -> int:
+        return self.now + self.ahead
+
+    def steady(self) -> int:
+        return self.now
+
+    def pause(self, seconds: float) -> None:
+        self.now += round(1000 * seconds)
+
+
+@dataclass
 class Site:
     folder: Path
     home: Home
-    node: RunningNode
     settings: ControlSettings
+    times: Times = field(default_factory=Times)
+    _running: ExitStack = field(default_factory=ExitStack)
+
+    def start_node(self, port: int = 0) -> None:
+        process = node_process(
+            self.folder / "node", self.folder / "node.key", self.home.keyring.owner, port
+        )
+        self.node: RunningNode = self._running.enter_context(process)
+
+    def stop_node(self) -> int:
+        """Stop the node; return the port that it had."""
+        self._running.close()
+        port = urlsplit(self.node.url).port
+        assert port is not None
+        return port
 
     def holding(self, name: str, content: bytes) -> None:
         """Put a file on the node, in a holding of its own."""
@@ -38,13 +74,30 @@ class Site:
             put(place, name, original, processes=1)
 
     @contextmanager
-    def service(self, clock: Callable[[], int], steady: Callable[[], int]) -> Iterator[Service]:
-        """Yield a service on these clocks, which does not wait."""
-        home = replace(self.home, clock=lambda: clock() / 1000)
+    def service(self) -> Iterator[Service]:
+        """Yield a service on the site's own clocks, on which waiting takes no time."""
+        times = self.times
+        home = replace(self.home, clock=lambda: times.wall() / 1000)
         with opened_service(
-            home, self.settings, clock=clock, steady=steady, pause=lambda _: None
+            home, self.settings, clock=times.wall, steady=times.steady, pause=times.pause
         ) as service:
             yield service
+
+    def run(self, service: Service, span: int) -> None:
+        end = self.times.now + span
+        service.run(lambda: self.times.now >= end)
+
+    def audits(self) -> list[leaf.Audit]:
+        """Return what the evidence has of audits, in the order in which they ended."""
+        with self.log() as log, transaction(log._engine) as connection:
+            rows = connection.execute(select(leaves.c.body).order_by(leaves.c.id)).scalars()
+            told = [leaf.decode(bytes(body)) for body in rows]
+        return [each for each in told if isinstance(each, leaf.Audit)]
+
+    def alerts(self) -> list[Alert]:
+        """Return all alerts that were ever raised, the newest first."""
+        with self.log() as log:
+            return Alerts(log._engine, self.times.wall).listing(ended=True)
 
     @contextmanager
     def log(self) -> Iterator[DatabaseLog]:
@@ -66,6 +119,9 @@ class Site:
 def site(folder: Path, settings: ControlSettings | None = None) -> Iterator[Site]:
     home = Home.create(folder / "home", PASSPHRASE, QUICK)
     new_node_key(folder / "node.key")
-    chosen = settings or ControlSettings(rails=Rails(jitter=0.0))
-    with node_process(folder / "node", folder / "node.key", home.keyring.owner) as node:
-        yield Site(folder, home, node, chosen)
+    place = Site(folder, home, settings or ControlSettings(rails=Rails(jitter=0.0)))
+    place.start_node()
+    try:
+        yield place
+    finally:
+        place.stop_node()

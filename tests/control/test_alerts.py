@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -13,6 +14,8 @@ from tests.control.world import Clock
 
 from holdfast.control.alerts import TELLING, Alerts, Kind, Webhook
 from holdfast.control.rails import HOUR
+from holdfast.control.settings import AlertSettings, read_control
+from holdfast.errors import InputError
 
 
 class Receiver(HTTPServer):
@@ -71,6 +74,7 @@ def test_an_alert_is_raised_once_while_it_is_open(alerts: Alerts, clock: Clock) 
     assert alerts.begin(Kind.NODE, "one", "it does not answer")
     clock.now += HOUR
     assert not alerts.begin(Kind.NODE, "one", "it still does not answer")
+    assert [each.seen - each.raised for each in alerts.listing()] == [HOUR]
     assert alerts.begin(Kind.NODE, "two", "it does not answer")
     assert [(a.subject, a.detail) for a in alerts.listing()] == [
         ("two", "it does not answer"),
@@ -163,3 +167,19 @@ def test_nobody_listening_is_a_message_that_did_not_arrive(alerts: Alerts) -> No
     with listening() as gone:
         sink = gone.sink
     assert alerts.deliver(sink) == 0
+
+
+def test_where_alerts_go_is_set_in_the_home(tmp_path: Path) -> None:
+    path = tmp_path / "holdfast.toml"
+    path.write_text('[control.alerts]\nwebhook = "https://host/a/secret"\noverdue = "2 hours"\n')
+    assert read_control(tmp_path).alerts == AlertSettings("https://host/a/secret", 2 * HOUR)
+
+
+@pytest.mark.parametrize("webhook", ["host/a/secret", "ftp://host/secret", "https:///secret"])
+def test_an_address_that_is_none_of_http_is_refused_and_not_told(
+    webhook: str, tmp_path: Path
+) -> None:
+    (tmp_path / "holdfast.toml").write_text(f'[control.alerts]\nwebhook = "{webhook}"\n')
+    with pytest.raises(InputError, match="an address of HTTP") as caught:
+        read_control(tmp_path)
+    assert "secret" not in str(caught.value)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import select
-from tests.control.site import Site, site
+from tests.control.site import SECTORS, Site, site
 
 from holdfast.control.challenger import Patience
 from holdfast.control.database import connect, transaction
@@ -114,7 +114,7 @@ def test_kills_at_any_moment_lose_double_and_forge_nothing(address: str, tmp_pat
             wait_for_audits(schedule, 1)
         finally:
             crew.kill_all()
-        with place.service(milliseconds, milliseconds) as service:
+        with place.service() as service:
             while service.sequencer.sequence():
                 pass
         check_everything(place, schedule)
@@ -148,7 +148,7 @@ def check_everything(place: Site, schedule: Schedule) -> None:
 
     told = [each for each in map(leaf.decode, bodies) if isinstance(each, leaf.Audit)]
     assert {each.outcome for each in told} == {leaf.Outcome.PASSED}
-    with place.home.ledger(2) as ledger:
+    with place.home.ledger(SECTORS) as ledger:
         events = [event for receipt in ledger.receipts() for event in receipt.events]
     opened = Counter(event.challenge for event in events if isinstance(event, Opened))
     passed = Counter(event.challenge for event in events if isinstance(event, Passed))

@@ -17,7 +17,7 @@ SEGMENT_BYTES = 4096
 SAMPLE_CAP = 100
 
 
-def main(folder: str, key: str, passphrase: str, owner: str) -> None:
+def main(folder: str, key: str, passphrase: str, owner: str, port: str) -> None:
     node_key = read_node_key(Path(key), passphrase.encode())
     owners = {owner: bytes.fromhex(owner)}
     limits = Limits(samples=SAMPLE_CAP)
@@ -25,7 +25,7 @@ def main(folder: str, key: str, passphrase: str, owner: str) -> None:
         open_objects(folder), owners.values(), limits, time.time, segment_bytes=SEGMENT_BYTES
     )
     gate = Gate(node_key.address, owners, time.time)
-    served = Serving(Node(node_key, store, gate), "127.0.0.1", 0)
+    served = Serving(Node(node_key, store, gate), "127.0.0.1", int(port))
     time.sleep(max(0.0, gate.opens - time.time()))
     print(json.dumps({"url": served.url, "address": node_key.address.hex()}), flush=True)  # noqa: T201
     served.run()

@@ -43,9 +43,10 @@ class RunningNode:
 
 
 @contextmanager
-def node_process(folder: Path, key: Path, owner: bytes) -> Iterator[RunningNode]:
+def node_process(folder: Path, key: Path, owner: bytes, port: int = 0) -> Iterator[RunningNode]:
     script = Path(__file__).with_name("small_node.py")
-    command = [sys.executable, *map(str, (script, folder, key)), PASSPHRASE.decode(), owner.hex()]
+    arguments = (script, folder, key, PASSPHRASE.decode(), owner.hex(), port)
+    command = [sys.executable, *map(str, arguments)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

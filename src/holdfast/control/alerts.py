@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 import httpx
-from sqlalchemy import Engine, case, insert, or_, select, update
+from sqlalchemy import ColumnElement, Engine, case, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from holdfast.control.database import transaction
@@ -41,6 +41,7 @@ class Alert:
     subject: str
     detail: str
     raised: int
+    seen: int  # when its cause was last met
     ended: int | None
 
 
@@ -95,12 +96,14 @@ class Alerts:
         self._engine, self._clock = engine, clock
 
     def begin(self, kind: str, subject: str, detail: str) -> bool:
-        """Raise an alert, unless there is an open one; return whether it is new."""
-        if any((each.kind, each.subject) == (kind, subject) for each in self.listing()):
-            return False
-        row = {"kind": kind, "subject": subject, "detail": detail, "raised": self._clock()}
+        """Raise an alert, or note that the open one still holds; return whether it is new."""
+        now = self._clock()
+        row = {"kind": kind, "subject": subject, "detail": detail, "raised": now, "seen": now}
         try:
             with transaction(self._engine) as connection:
+                still = update(alerts).where(*_open(kind, subject)).values(seen=now)
+                if connection.execute(still).rowcount:
+                    return False
                 connection.execute(insert(alerts), [row])
         except IntegrityError:  # another worker was quicker
             return False
@@ -109,10 +112,9 @@ class Alerts:
     def end(self, kind: str, subject: str) -> bool:
         """End the open alert of that kind and subject; return whether there was one."""
         now = self._clock()
-        which = (alerts.c.kind == kind, alerts.c.subject == subject, alerts.c.ended == NEVER)
         ended = case((alerts.c.raised > now, alerts.c.raised), else_=now)  # it may be set back
         with transaction(self._engine) as connection:
-            query = update(alerts).where(*which).values(ended=ended)
+            query = update(alerts).where(*_open(kind, subject)).values(ended=ended)
             return connection.execute(query).rowcount > 0
 
     def listing(self, *, ended: bool = False, limit: int = 1000) -> list[Alert]:
@@ -149,6 +151,10 @@ class Alerts:
         with transaction(self._engine) as connection:
             rows = connection.execute(taken.values(telling=now + TELLING).returning(alerts)).all()
         return sorted(rows, key=lambda row: row.id)
+
+
+def _open(kind: str, subject: str) -> tuple[ColumnElement[bool], ...]:
+    return (alerts.c.kind == kind, alerts.c.subject == subject, alerts.c.ended == NEVER)
 
 
 def _alert(row: Any) -> Alert:

@@ -104,6 +104,7 @@ trees = Table(
     Column("id", _Number, primary_key=True),
     Column("size", BigInteger, nullable=False),
     Column("frontier", LargeBinary, nullable=False),
+    _moment("anchoring"),  # until then a worker may be at it; 0 where none has begun and not ended
 )
 
 # Signed heads of the tree; one whose root was anchored on the ledger is signed again to say so.
@@ -134,6 +135,7 @@ alerts = Table(
     Column("subject", Text, nullable=False),
     Column("detail", Text, nullable=False),
     _moment("raised"),
+    _moment("seen"),
     _moment("ended", NEVER),
     # How many of its two messages were delivered, and until when a worker is at that.
     Column("told", SmallInteger, nullable=False, server_default="0"),

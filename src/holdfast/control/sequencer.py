@@ -11,13 +11,16 @@ from sqlalchemy import Connection, Engine, bindparam, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from holdfast.control.database import transaction
+from holdfast.control.rails import MINUTE
 from holdfast.control.schema import checkpoints, leaves, trees
+from holdfast.errors import HoldfastError
 from holdfast.evidence.checkpoint import Anchor, Checkpoint, anchored, open_checkpoint
 from holdfast.evidence.note import Signer
 from holdfast.evidence.tree import Frontier, leaf_hash
-from holdfast.ledger.interface import Ledger
+from holdfast.ledger.interface import Anchored, Ledger, Receipt
 
 BATCH = 5000
+ANCHORING = 15 * MINUTE  # a worker has it to itself; a transaction is given up after ten
 _PLACE = update(leaves).where(leaves.c.id == bindparam("b_id")).values(place=bindparam("b_place"))
 
 
@@ -44,16 +47,29 @@ class Sequencer:
         return len(rows)
 
     def anchor(self, ledger: Ledger) -> Checkpoint | None:
-        """Put the newest root on the ledger, unless it is there; return the head that says so."""
+        """Put the newest root on the ledger, unless it is there; return the head that says so.
+
+        One worker does it at a time. One that died may have done it without being able to say so.
+        """
+        now = self._clock()
         with transaction(self._engine) as connection:
+            _tree(connection)
             newest = select(checkpoints).order_by(
                 checkpoints.c.size.desc(), checkpoints.c.id.desc()
             )
             row = connection.execute(newest.limit(1)).first()
-        if row is None or row.anchored:
-            return None
+            busy = connection.execute(select(trees.c.anchoring)).scalar_one()
+            if row is None or row.anchored or now < busy <= now + ANCHORING:
+                return None
+            connection.execute(update(trees).values(anchoring=now + ANCHORING))
         head = open_checkpoint(row.note, self._signer.verifier)
-        receipt = ledger.anchor(head.root, head.size)
+        try:
+            receipt = self._arrived(ledger, head) if busy else None
+            receipt = receipt or ledger.anchor(head.root, head.size)
+        except HoldfastError:
+            with transaction(self._engine) as connection:
+                connection.execute(update(trees).values(anchoring=1))  # it may have arrived
+            raise
         where = Anchor(ledger.domain, receipt.transaction, receipt.block)
         told = anchored(head, where)
         with transaction(self._engine) as connection:
@@ -61,7 +77,21 @@ class Sequencer:
             same = (checkpoints.c.size == head.size) & checkpoints.c.anchored
             if not connection.execute(select(checkpoints.c.id).where(same)).first():
                 self._publish(connection, told)
+            connection.execute(update(trees).values(anchoring=0))
         return told
+
+    def _arrived(self, ledger: Ledger, head: Checkpoint) -> Receipt | None:
+        """Return where the ledger has this head, if it has."""
+        last = select(checkpoints.c.note).where(checkpoints.c.anchored)
+        with transaction(self._engine) as connection:
+            newest = last.order_by(checkpoints.c.size.desc()).limit(1)
+            note = connection.execute(newest).scalar()
+        before = None if note is None else open_checkpoint(note, self._signer.verifier).anchor
+        wanted = Anchored(ledger.sender, head.root, head.size)
+        for receipt in ledger.receipts(before.block if before else 0):
+            if wanted in receipt.events:
+                return receipt
+        return None
 
     def _publish(self, connection: Connection, head: Checkpoint) -> None:
         last = select(checkpoints.c.note).order_by(checkpoints.c.id.desc()).limit(1)

@@ -21,7 +21,7 @@ from holdfast.errors import HoldfastError, LedgerError, StorageError
 STEP = MINUTE  # by which wall clock and monotonic clock may part between two looks
 # These tell of something that happened, not of something that lasts.
 PASSING = frozenset({Kind.DATABASE, Kind.DISK, Kind.CLOCK, Kind.CHAIN})
-LINGER = HOUR
+LINGER = HOUR  # so long after it was last met
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 log = structlog.get_logger()
 
@@ -49,14 +49,12 @@ class Watch:
 
     def failed(self, error: Exception) -> None:
         """Tell of an error that keeps the work from going on."""
-        kind = kind_of(error)
-        subject = self._host if kind in {Kind.DISK, Kind.STANDSTILL} else _SUBJECTS[kind]
-        self._tell(kind, subject, str(error))
+        self._note(error)
         try:
             self._flush()
             self._deliver()
         except StorageError as trouble:
-            self._tell(kind_of(trouble), _SUBJECTS[Kind.DATABASE], str(trouble))
+            self._note(trouble)
 
     def saw(self, tick: Tick) -> None:
         """Note what a tick tells of clock, ledger and nodes."""
@@ -124,6 +122,10 @@ class Watch:
             elif result.outcome in TEACHING:
                 self._end(Kind.NODE, node)
 
+    def _note(self, error: Exception) -> None:
+        kind = kind_of(error)
+        self._tell(kind, _SUBJECTS.get(kind, self._host), str(error))
+
     def _tell(self, kind: Kind, subject: str, detail: str) -> None:
         self._over.discard((kind, subject))
         self._waiting.setdefault((kind, subject), detail)
@@ -143,7 +145,7 @@ class Watch:
         """End what is over, whoever raised it."""
         lapsed = self._clocks.wall() - LINGER
         for alert in self._alerts.listing():
-            passed = alert.kind in PASSING and alert.raised <= lapsed
+            passed = alert.kind in PASSING and alert.seen <= lapsed
             if passed or (alert.kind, alert.subject) in self._over:
                 self._alerts.end(alert.kind, alert.subject)
                 log.info("alert ended", kind=alert.kind, subject=alert.subject)

@@ -109,12 +109,12 @@ class Journal:
         )
         return [Intent(*row) for row in rows]
 
-    def reopen(self, chain_nonce: int) -> None:
-        """Take up again what was done, and what a deep reorganisation has undone since."""
-        self._execute(
+    def reopen(self, chain_nonce: int) -> int:
+        """Take up again what was done, and what a deep reorganisation undid; return how many."""
+        return self._execute(
             "UPDATE intents SET done = 0 WHERE chain = ? AND sender = ? AND nonce >= ? AND done",
             (*self._whose, chain_nonce),
-        )
+        ).rowcount
 
     def seen(self, intent: Intent, block: bytes | None) -> bool:
         """Note the block that has the transaction; return whether it was in another one before."""

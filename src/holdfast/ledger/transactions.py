@@ -114,6 +114,8 @@ class Sender:
     def send(self, contract: bytes, data: bytes, gas: int) -> TxReceipt:
         """Carry out a call; return its receipt when it is final."""
         nonce = self.web3.eth.get_transaction_count(self.account.address, "pending")
+        if self.journal.reopen(nonce):  # a reorganisation undid them, and this one would wait
+            self.reconcile()
         fee = self._market_fee()
         intent, attempt = self.journal.intend(
             contract, data, gas, nonce, lambda intent: self._sign(intent, fee, self.terms.tip)

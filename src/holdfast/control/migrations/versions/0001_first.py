@@ -15,6 +15,7 @@ def upgrade() -> None:
         sa.Column("subject", sa.Text(), nullable=False),
         sa.Column("detail", sa.Text(), nullable=False),
         sa.Column("raised", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("seen", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("ended", sa.BigInteger(), server_default="4611686018427387904", nullable=False),
         sa.Column("told", sa.SmallInteger(), server_default="0", nullable=False),
         sa.Column("telling", sa.BigInteger(), server_default="0", nullable=False),
@@ -114,5 +115,6 @@ def upgrade() -> None:
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("size", sa.BigInteger(), nullable=False),
         sa.Column("frontier", sa.LargeBinary(), nullable=False),
+        sa.Column("anchoring", sa.BigInteger(), server_default="0", nullable=False),
         sa.PrimaryKeyConstraint("id"),
     )
