@@ -8,7 +8,7 @@ import pytest
 from tests.policy.training import drawn
 
 from holdfast.errors import InputError
-from holdfast.policy.network import TILE, Architecture, forward, shapes
+from holdfast.policy.network import TILE, Architecture, forward, plain, shapes
 
 ARCHITECTURES = [
     Architecture(5),
@@ -84,6 +84,21 @@ def test_many_nodes_at_once_get_what_each_gets_alone(architecture: Architecture)
         np.testing.assert_allclose(after[some], memory, rtol=1e-4, atol=1e-5)
     np.testing.assert_array_equal(inputs, before[0])
     np.testing.assert_array_equal(hidden, before[1], "what is given stays as it was")
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_plain_head_gives_what_value_and_advantage_give(architecture: Architecture) -> None:
+    draws = np.random.default_rng(3)
+    parameters = drawn(architecture)
+    inputs = draws.random((3, architecture.inputs), np.float32)
+    hidden = draws.uniform(-1, 1, (3, architecture.recurrent)).astype(np.float32)
+    outputs, after = forward(architecture, parameters, inputs, hidden)
+    simple, folded = plain(architecture, parameters)
+    assert {name: value.shape for name, value in folded.items()} == shapes(simple)
+    assert simple.head == "plain"
+    again, memory = forward(simple, folded, inputs, hidden)
+    np.testing.assert_allclose(again, outputs, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(memory, after)
 
 
 def test_no_nodes_are_decided_too() -> None:

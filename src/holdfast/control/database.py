@@ -24,7 +24,7 @@ def connect(address: str) -> Engine:
     """Return the engine for a file's path or an address such as postgresql://host/holdfast."""
     if address.startswith(("postgresql:", "postgres:")):
         rest = address.partition(":")[2]
-        return _engine(f"postgresql+psycopg:{rest}")
+        return _engine(f"postgresql+psycopg:{rest}", paramstyle="format")
     if "://" in address:
         raise InputError(f"{_shown(address)} is no database: name a file or postgresql://host/name")
     engine = _engine(f"sqlite:///{address}", connect_args={"timeout": PATIENCE})

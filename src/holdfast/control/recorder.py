@@ -67,6 +67,8 @@ def _telemetry(claim: Claim, limits: Rails) -> leaf.Telemetry:
 
 def _overrides(claim: Claim, limits: Rails) -> tuple[leaf.Override, ...]:
     """Return each override with the action after it; the fail-safe comes before what clips."""
+    if not claim.overrides:
+        return ()
     action, told = GRID.action(claim.chosen), []
     for each in rails.Override(claim.overrides):
         if each in rails.FAIL_SAFE:

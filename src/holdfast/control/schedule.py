@@ -19,12 +19,15 @@ from sqlalchemy import (
     case,
     func,
     insert,
+    literal_column,
+    null,
     or_,
     select,
     update,
 )
 from sqlalchemy.exc import IntegrityError
 
+from holdfast.control import many
 from holdfast.control.database import transaction
 from holdfast.control.schema import NEVER, audits, holdings, leaves, public_keys
 from holdfast.control.telemetry import unaudited
@@ -68,17 +71,22 @@ _ENDED = ("number", "audited", "blocks")
 
 def _of_ours(*names: str, **others: Any) -> Update:
     """Return the statement that sets these columns of a holding that is ours by its token."""
-    ours = (holdings.c.id == bindparam("b_id"), holdings.c.token == bindparam("b_token"))
-    return update(holdings).where(*ours).values({n: bindparam(f"b_{n}") for n in names} | others)
+    given = {name: bindparam(many.OURS + name) for name in ("id", "token", *names)}
+    ours = (holdings.c.id == given.pop("id"), holdings.c.token == given.pop("token"))
+    return update(holdings).where(*ours).values(given | others)
 
 
-_DECIDE = _of_ours(*_DECIDED, lease=0)
-_CONCLUDE = _of_ours(*_DECIDED, *_ENDED, lease=0, flight=None)
+_FREE = literal_column("0")
+_DECIDE = _of_ours(*_DECIDED, lease=_FREE)
+_CONCLUDE = _of_ours(*_DECIDED, *_ENDED, lease=_FREE, flight=null())
 _DEPART = _of_ours("overrides", "flight")
-_SUSPEND = _of_ours("due", "flight", lease=0)
+_SUSPEND = _of_ours("due", "flight", lease=_FREE)
 _POSTPONE = _of_ours(
-    "due", overrides=holdings.c.overrides.bitwise_or(bindparam("b_overrides")), lease=0
+    "due",
+    overrides=holdings.c.overrides.bitwise_or(bindparam(many.OURS + "overrides")),
+    lease=_FREE,
 )
+_AUDIT, _LEAF = insert(audits).inline(), insert(leaves).inline()
 
 
 @dataclass(frozen=True)
@@ -163,13 +171,13 @@ class Schedule:
     def decide(self, token: int, rows: Sequence[dict[str, Any]]) -> None:
         """Write first decisions about holdings that were not due for an audit."""
         with transaction(self.engine) as connection:
-            connection.execute(_DECIDE, _bound(token, rows))
+            many.execute(connection, _DECIDE, _ours(token, rows))
 
     def depart(self, token: int, flights: Sequence[tuple[int, int, bytes]]) -> None:
         """Write down audits before they have any effect; raise if a lease was lost."""
         rows = [dict(zip(("id", "overrides", "flight"), each, strict=True)) for each in flights]
         with transaction(self.engine) as connection:
-            if connection.execute(_DEPART, _bound(token, rows)).rowcount != len(rows):
+            if many.execute(connection, _DEPART, _ours(token, rows)) != len(rows):
                 raise LeaseLostError
 
     def postpone(self, token: int, later: Sequence[tuple[int, int, int]]) -> None:
@@ -177,13 +185,13 @@ class Schedule:
         rows = [dict(zip(("id", "due", "overrides"), each, strict=True)) for each in later]
         if rows:
             with transaction(self.engine) as connection:
-                connection.execute(_POSTPONE, _bound(token, rows))
+                many.execute(connection, _POSTPONE, _ours(token, rows))
 
     def suspend(self, token: int, later: Sequence[tuple[int, int, bytes]]) -> None:
         """Put holdings back in the middle of their audits."""
         rows = [dict(zip(("id", "due", "flight"), each, strict=True)) for each in later]
         with transaction(self.engine) as connection:
-            connection.execute(_SUSPEND, _bound(token, rows))
+            many.execute(connection, _SUSPEND, _ours(token, rows))
 
     def conclude(self, token: int, conclusions: Sequence[Conclusion]) -> list[int]:
         """Write what came of audits, all of each or nothing; return the holdings concluded.
@@ -229,19 +237,17 @@ def _written(connection: Connection, token: int, conclusions: Sequence[Conclusio
     """Write the conclusions, or undo it all and return False if a lease was lost."""
     if not conclusions:
         return True
-    rows = _bound(token, [each.holding for each in conclusions])
-    if connection.execute(_CONCLUDE, rows).rowcount != len(rows):
+    rows = _ours(token, [each.holding for each in conclusions])
+    if many.execute(connection, _CONCLUDE, rows) != len(rows):
         connection.rollback()
         return False
-    connection.execute(insert(audits), [each.audit for each in conclusions])
-    connection.execute(insert(leaves), [each.leaf for each in conclusions])
+    many.execute(connection, _AUDIT, [each.audit for each in conclusions])
+    many.execute(connection, _LEAF, [each.leaf for each in conclusions])
     return True
 
 
-def _bound(token: int, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [
-        {f"b_{name}": value for name, value in row.items()} | {"b_token": token} for row in rows
-    ]
+def _ours(token: int, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{**row, "token": token} for row in rows]
 
 
 def column(claims: Sequence[Claim], name: str) -> IntArray:

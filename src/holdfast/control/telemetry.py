@@ -52,7 +52,7 @@ class Telemetry:
         news: BoolArray,
     ) -> "Telemetry":
         """Read histories; one that is damaged counts as no news from a holding never audited."""
-        whole = np.fromiter((len(each) == HISTORY_BYTES for each in histories), np.bool_)
+        whole = np.fromiter(map(len, histories), np.int64) == HISTORY_BYTES
         if not whole.all():
             histories = [each if len(each) == HISTORY_BYTES else unaudited() for each in histories]
         table = np.frombuffer(b"".join(histories), np.float64).reshape(-1, FIELDS)

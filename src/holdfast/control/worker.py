@@ -88,8 +88,7 @@ class Worker:
         departing = []
         for claim in due:
             prepared = self._auditor.prepare(claim)
-            overrides = claim.overrides | (Override.SAMPLE_CAP if prepared.capped else 0)
-            departing.append((replace(claim, overrides=overrides), prepared.flight))
+            departing.append((_capped(claim) if prepared.capped else claim, prepared.flight))
         if departing:
             self._schedule.depart(token, [(c.id, c.overrides, flight) for c, flight in departing])
         return [*under_way, *departing]
@@ -173,6 +172,10 @@ class Worker:
         )
         luck = self._luck(len(claims))
         return decide(self._policy, self._rails, now, telemetry, remembered, luck)
+
+
+def _capped(claim: Claim) -> Claim:
+    return replace(claim, overrides=claim.overrides | Override.SAMPLE_CAP)
 
 
 def _rows(

@@ -254,7 +254,7 @@ _FORMS = {name: record(kind, encoding.line_head(name)) for name, kind in KINDS.i
 
 def encode(leaf: Leaf) -> bytes:
     """Return the text of a leaf, which is what the tree hashes."""
-    content = _FORMS[_NAMES[type(leaf)]].write(leaf).encode("ascii")
+    content = str(_FORMS[_NAMES[type(leaf)]].write(leaf)).encode("ascii")
     if len(content) > MAX_LEAF_BYTES:
         raise MalformedError(f"the leaf would be larger than {MAX_LEAF_BYTES} bytes")
     return content

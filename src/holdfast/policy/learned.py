@@ -11,7 +11,7 @@ from holdfast.model.arrays import Float32Array, FloatArray, IntArray
 from holdfast.model.observation import OBSERVATION
 from holdfast.policy import dial
 from holdfast.policy.dial import Dial
-from holdfast.policy.network import Architecture, Parameters, forward
+from holdfast.policy.network import Architecture, Parameters, forward, plain
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Learned:
 
     def act(self, state: Memory, observations: FloatArray) -> tuple[IntArray, Memory]:
         seen = self._seen(state, observations)
-        outputs, hidden = forward(self.architecture, self.parameters, seen, state.hidden)
+        outputs, hidden = forward(*self._plain, seen, state.hidden)
         older = seen[:, : state.older.shape[1]].copy()
         return outputs.argmax(axis=1), Memory(hidden, older)
 
@@ -75,6 +75,10 @@ class Learned:
         seen[:, newest:framed] = state.older
         seen[:, framed:] = self._signals
         return seen
+
+    @cached_property
+    def _plain(self) -> tuple[Architecture, Parameters]:
+        return plain(self.architecture, self.parameters)
 
     @cached_property
     def _masked(self) -> list[int]:

@@ -92,7 +92,7 @@ def to_rows(state: Any, batch: int) -> Rows:
 
     def lay(array: NDArray[Any]) -> None:
         width = array[:1].nbytes
-        parts.append(np.frombuffer(array.tobytes(), np.uint8).reshape(batch, width))
+        parts.append(np.ascontiguousarray(array).view(np.uint8).reshape(batch, width))
 
     mapped(lay, state)
     return np.concatenate(parts, axis=1)
