@@ -16,10 +16,10 @@ from holdfast.control.challenger import Challenger, Patience
 from holdfast.control.database import transaction
 from holdfast.control.fleet import HomeFleet
 from holdfast.control.log import DatabaseLog
-from holdfast.control.rails import MINUTE, Rails
+from holdfast.control.rails import Rails
 from holdfast.control.responses import Responder, Responses
 from holdfast.control.schedule import Schedule
-from holdfast.control.schema import holdings, responses
+from holdfast.control.schema import NEVER, holdings, responses
 from holdfast.control.sequencer import Sequencer
 from holdfast.control.worker import Pace, Worker
 from holdfast.evidence import leaf
@@ -33,7 +33,7 @@ RAILS = Rails(jitter=0.0, sample_cap=100)
 
 
 @dataclass
-class Watch:
+class Guarded:
     clock: Clock
     world: World
     home: Home
@@ -51,12 +51,19 @@ class Watch:
             self.sequencer.sequence()
             self.clock.now = min(max(self._next(), self.clock.now + 1), end)
 
+    def audited(self, moment: int) -> None:
+        """Take the first decisions, and carry out the audits that are due at a moment after it."""
+        self.worker.tick()
+        self.clock.now = moment
+        while self.worker.tick().claimed:
+            pass
+
     def _next(self) -> int:
         ready = select(func.min(responses.c.due)).where(responses.c.state == State.READY)
         with transaction(self.engine) as connection:
             due: int | None = connection.execute(ready).scalar()
         moments = [each for each in (due, self.schedule.next_due()) if each is not None]
-        return min(moments, default=self.clock.now + MINUTE)
+        return min(moments, default=NEVER)
 
     def damage(self, holding: str) -> None:
         """Change bytes all over what a holding keeps."""
@@ -71,7 +78,9 @@ class Watch:
         with self.home.holding(holding) as place:
             key = place.key_id
         told = [leaf.decode(entry.leaf) for entry in self.log().entries()]
-        return [e for e in told if isinstance(e, leaf.Audit | leaf.Response) and e.holding.key == key]
+        return [
+            e for e in told if isinstance(e, leaf.Audit | leaf.Response) and e.holding.key == key
+        ]
 
     def story(self, holding: str) -> list[str]:
         """Return the outcomes of audits, and the steps taken, of a holding."""
@@ -94,13 +103,13 @@ class Watch:
     def verified(self, folder: Path) -> Report:
         """Hand the evidence to a stranger, who checks it."""
         self.sequencer.sequence()
-        bundle = folder / "watch.bundle"
+        bundle = folder / "guarded.bundle"
         write_bundle(self.log(), bundle)
         return verify(Bundle.open(bundle), SIGNER.verifier)
 
 
 @contextmanager
-def watch(engine: Engine, world: World, settings: Responses | None = None) -> Iterator[Watch]:
+def guarded(engine: Engine, world: World, settings: Responses | None = None) -> Iterator[Guarded]:
     """Watch over every holding of the world's home."""
     clock = Clock()
     home = replace(world.home, clock=clock.seconds)
@@ -108,7 +117,9 @@ def watch(engine: Engine, world: World, settings: Responses | None = None) -> It
     draws = np.random.default_rng(1)
     schedule = Schedule(engine)
     with HomeFleet(home) as fleet:
-        schedule.add(fleet.registered(), clock.now)
+        known = schedule.names()
+        if fresh := [row for row in fleet.registered() if row[0] not in known]:
+            schedule.add(fresh, clock.now)
         challenger = Challenger(
             fleet,
             sample_cap=RAILS.sample_cap,
@@ -130,4 +141,4 @@ def watch(engine: Engine, world: World, settings: Responses | None = None) -> It
             Cases(engine), home, settings or Responses(), unit=RAILS.unit, clock=clock
         )
         sequencer = Sequencer(engine, SIGNER, clock)
-        yield Watch(clock, world, home, engine, schedule, worker, responder, sequencer)
+        yield Guarded(clock, world, home, engine, schedule, worker, responder, sequencer)
