@@ -12,6 +12,7 @@ from holdfast.pdp import PublicKey
 from holdfast.pdp.field import SCALAR_BYTES
 
 PAGE = 1000
+VERIFIER = "evidence.pub"  # the file in the home with the verifier key, which is not secret
 
 
 class DatabaseLog:

@@ -21,6 +21,7 @@ from holdfast.control.schema import NEVER, alerts, checkpoints, holdings, leaves
 from holdfast.control.telemetry import Outcome
 from holdfast.control.worker import Tick
 from holdfast.errors import HoldfastError, InputError, LedgerError, NodeError, StorageError
+from holdfast.policy.serving import Serving
 
 PARTS = {LedgerError: "ledger", NodeError: "node", StorageError: "database"}
 
@@ -52,7 +53,7 @@ def figures(schedule: Schedule) -> Figures:
 
 
 class Metrics:
-    def __init__(self, schedule: Schedule, clock: Callable[[], int]) -> None:
+    def __init__(self, schedule: Schedule, policy: Serving, clock: Callable[[], int]) -> None:
         self.registry = registry = CollectorRegistry()
         self._audits = Counter(
             "holdfast_audits", "Audits concluded.", ["outcome"], registry=registry
@@ -76,15 +77,13 @@ class Metrics:
         self.decisions = Histogram(
             "holdfast_decision_seconds", "Time of a batch of decisions.", registry=registry
         )
-        self._policy = Info("holdfast_policy", "The policy that decides.", registry=registry)
+        decides = Info("holdfast_policy", "The policy that decides.", registry=registry)
+        decides.info({"name": policy.name, "version": policy.version})
         for outcome in Outcome:
             self._audits.labels(outcome)
         for part in (*PARTS.values(), "other"):
             self._failures.labels(part)
         registry.register(_Database(schedule, clock))
-
-    def policy(self, name: str, version: str) -> None:
-        self._policy.info({"name": name, "version": version})
 
     def ticked(self, tick: Tick, seconds: float) -> None:
         if tick.claimed:
