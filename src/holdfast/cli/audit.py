@@ -1,4 +1,4 @@
-"""`holdfast audit now` and `holdfast repair`: whether nodes still hold it, and mending it."""
+"""`holdfast audit` and `holdfast repair`: whether nodes still hold it, and mending it."""
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -81,6 +81,34 @@ def now(
         for fact in facts:
             say(_sentence(fact))
     return 0 if all(fact["outcome"] == PASSED for fact in facts) else 1
+
+
+@app.command()
+def release(
+    holding: Annotated[str, typer.Argument(metavar="HOLDING", help="What is quarantined.")],
+    home: HomeFolder = DEFAULT_HOME,
+    as_json: Json = False,
+) -> None:
+    """Bring a quarantined holding back to the schedule; it is audited at once.
+
+    Needs no passphrase; the evidence tells of it.
+
+    Example: holdfast audit release attic
+    """
+    from holdfast.control.cases import release as bring_back  # noqa: PLC0415
+    from holdfast.control.database import opened  # noqa: PLC0415
+    from holdfast.control.service import milliseconds  # noqa: PLC0415
+    from holdfast.control.settings import read_control  # noqa: PLC0415
+    from holdfast.owner import check_home  # noqa: PLC0415
+
+    folder = home.expanduser()
+    check_home(folder)
+    with opened(read_control(folder).address(folder), read_only=False) as engine:
+        bring_back(engine, holding, milliseconds())
+    if as_json:
+        terminal.print_json({"holding": holding, "quarantined": False})
+    else:
+        say(f"{holding} is on the schedule again")
 
 
 def repair(

@@ -39,11 +39,11 @@ def connect(address: str, *, read_only: bool = False) -> Engine:
 
 
 @contextmanager
-def reading(address: str) -> Iterator[Engine]:
-    """Yield an engine that only reads, from a database that has this version's schema."""
+def opened(address: str, *, read_only: bool) -> Iterator[Engine]:
+    """Yield an engine for a database that is there, and has this version's schema."""
     if "://" not in address and not Path(address).exists():
         raise InputError(f"there is no {address} yet: `holdfast serve` makes it")
-    engine = connect(address, read_only=True)
+    engine = connect(address, read_only=read_only)
     try:
         with transaction(engine) as connection:
             found = MigrationContext.configure(connection).get_current_revision()
