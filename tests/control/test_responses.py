@@ -66,10 +66,10 @@ def steps(running: Guarded) -> list[tuple[str, str]]:
         return [(row.step, row.state) for row in connection.execute(query)]
 
 
-def move_node(world: World, url: str) -> None:
-    """Let the catalogue say that the node of `plain` is somewhere else."""
+def move_node(world: World, url: str, holding: str = "plain") -> None:
+    """Let the catalogue say that the node of a holding is somewhere else."""
     with closing(sqlite3.connect(world.home.folder / "catalogue.db")) as db:
-        db.execute("UPDATE holdings SET url = ? WHERE name = 'plain'", (url,))
+        db.execute("UPDATE holdings SET url = ? WHERE name = ?", (url, holding))
         db.commit()
 
 
@@ -226,6 +226,25 @@ def test_what_can_t_be_located_for_too_long_is_quarantined(
         quarantined = running.leaves("plain")[1]
         assert isinstance(quarantined, leaf.Response)
         assert quarantined.detail.startswith("localise was given up: can't reach")
+
+
+def test_a_replica_that_is_away_for_too_long_is_waited_for_no_more(
+    embedded: Engine, replicated: World, tmp_path: Path
+) -> None:
+    plan = (Step.LOCALISE, Step.REPAIR, Step.FOLLOW_UP, Step.ALERT)
+    settings = Responses(failed=plan, patience=HOUR)
+    with guarded(embedded, replicated, settings) as running:
+        running.damage("plain")
+        move_node(replicated, "http://127.0.0.1:9", "secret")
+        running.until(AUDITED + 30 * MINUTE)
+        assert running.story("plain") == ["failed", "localised"]
+        running.until(AUDITED + 2 * HOUR)
+        assert running.story("plain") == ["failed", "localised", "alerted"]
+        assert steps(running)[1] == ("repair", "dropped")
+        assert alerts(running) == [(Kind.FAILED, "plain", True)]
+        release(embedded, "plain", running.clock.now)
+        assert alerts(running) == [(Kind.FAILED, "plain", False)]
+        assert running.verified(tmp_path).findings == ()
 
 
 def test_steps_that_are_not_configured_are_not_taken(embedded: Engine, replicated: World) -> None:

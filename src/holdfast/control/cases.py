@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Connection, Engine, insert, or_, select, update
+from sqlalchemy import Connection, Engine, case, insert, or_, select, update
 
 from holdfast.control.database import transaction
 from holdfast.control.rails import Override
@@ -163,17 +163,16 @@ class Cases:
         with transaction(self._engine) as connection:
             for each in told:
                 _record(connection, task, each, now)
-            if drop:
-                _drop(connection, task.holding, now, drop)
             if hand_on is not None:
                 repairs = (*_of(task.holding, State.PLANNED), responses.c.step == Step.REPAIR)
                 connection.execute(update(responses).where(*repairs).values(progress=hand_on))
-            self._end(connection, task, State.DONE if told else State.DROPPED, detail, now)
+            _end(connection, task, State.DONE if told else State.DROPPED, detail, now, drop)
 
     def follow_up(self, task: Task, now: int, *, due: int, interval: int, ratio: float) -> bool:
         """Put an audit on the schedule; return False if the holding is being audited just now."""
+        decided = holdings.c.decided
         changes = {
-            "due": due,
+            "due": case((decided > due, decided), else_=due),  # whatever became of the clock
             "interval": interval,
             "ratio": ratio,
             "overrides": int(Override.FOLLOW_UP),
@@ -194,7 +193,7 @@ class Cases:
             if _idle(connection, task.holding, now, {"due": NEVER, "quarantined": True}) is None:
                 return False
             _record(connection, task, Told(leaf.Step.QUARANTINED, task.detail), now)
-            self._end(connection, task, State.DONE, task.detail, now)
+            _end(connection, task, State.DONE, task.detail, now)
         return True
 
     def alert(self, task: Task, now: int) -> None:
@@ -206,22 +205,19 @@ class Cases:
             if not connection.execute(select(alerts.c.id).where(*_raised(task.name, kind))).first():
                 connection.execute(insert(alerts), [row])
             _record(connection, task, Told(leaf.Step.ALERTED, task.detail), now)
-            self._end(connection, task, State.DONE, task.detail, now)
-
-    def _end(self, connection: Connection, task: Task, state: State, detail: str, now: int) -> None:
-        _ours(connection, task, {"state": state, "detail": detail, "ended": now, "lease": 0})
-        _promote(connection, task.holding, detail, now)
+            _end(connection, task, State.DONE, task.detail, now)
 
 
 def release(engine: Engine, name: str, now: int) -> None:
-    """Bring a holding back to the schedule, to be audited at once."""
+    """Bring a holding back to the schedule, to be audited at once, and end alerts about it."""
     with transaction(engine) as connection:
         query = select(holdings).where(holdings.c.name == name).with_for_update()
         row = connection.execute(query).first()
         if row is None:
             raise InputError(f"holding {name!r} is not on the schedule")
-        if not row.quarantined:
-            raise InputError(f"holding {name!r} is not quarantined: it is on the schedule")
+        alerting = select(alerts.c.id).where(*_raised(name, *Kind)).limit(1)
+        if not row.quarantined and not connection.execute(alerting).first():
+            raise InputError(f"holding {name!r} is not quarantined, and no alert is open about it")
         asked = row.overrides | Override.ASKED
         back = {"quarantined": False, "due": max(now, row.decided), "overrides": int(asked)}
         connection.execute(update(holdings).where(holdings.c.id == row.id).values(back))
@@ -247,6 +243,19 @@ def _ours(connection: Connection, task: Task, changes: Mapping[str, Any]) -> Non
     query = _row(task.id).where(responses.c.token == task.token).values(**changes)
     if connection.execute(query).rowcount != 1:
         raise LeaseLostError
+
+
+def _end(
+    connection: Connection,
+    task: Task,
+    state: State,
+    detail: str,
+    now: int,
+    drop: Collection[Step] = (),
+) -> None:
+    _ours(connection, task, {"state": state, "detail": detail, "ended": now, "lease": 0})
+    _drop(connection, task.holding, now, drop)
+    _promote(connection, task.holding, detail, now)
 
 
 def _promote(connection: Connection, holding: int, detail: str, now: int) -> None:

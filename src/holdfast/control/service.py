@@ -8,11 +8,10 @@ import secrets
 import socket
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event
+from threading import Event, Thread
 
 import numpy as np
 import structlog
@@ -72,13 +71,16 @@ class Service:
     def run(self, stopping: Callable[[], bool]) -> None:
         """Do what is due, again and again; what goes wrong is told, and tried again."""
         over = Event()
-        with ThreadPoolExecutor(1, "responses") as pool:
-            responding = pool.submit(self._respond, over)
-            try:
-                self._work(lambda: stopping() or responding.done())
-            finally:
-                over.set()
-            responding.result()
+        # A daemon, so that whoever stops us twice need not wait for it.
+        responding = Thread(target=self._respond, args=(over,), daemon=True)
+        responding.start()
+        try:
+            self._work(lambda: stopping() or not responding.is_alive())
+        finally:
+            over.set()
+        responding.join()
+        if not stopping():
+            raise HoldfastError("nobody answers failed audits any more: the reason is told above")
 
     def _respond(self, over: Event) -> None:
         """Answer failed audits in a thread of its own: a node that is slow holds up no audit."""
