@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine
+from tests.owner.conftest import site, world
 
 from holdfast.bench.postgres import Server, installed
 from holdfast.control.database import connect, migrate
+
+__all__ = ["site", "world"]  # two real nodes, and a home
 
 _numbers = itertools.count()
 

@@ -1,6 +1,6 @@
 """The real service on a real home: one small node in its own process, and its holdings."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -74,12 +74,14 @@ class Site:
             put(place, name, original, processes=1)
 
     @contextmanager
-    def service(self) -> Iterator[Service]:
-        """Yield a service on the site's own clocks, on which waiting takes no time."""
-        times = self.times
-        home = replace(self.home, clock=lambda: times.wall() / 1000)
+    def service(
+        self, clock: Callable[[], int] | None = None, steady: Callable[[], int] | None = None
+    ) -> Iterator[Service]:
+        """Yield a service on the site's own clocks or on these; waiting takes no time."""
+        wall, steady = clock or self.times.wall, steady or self.times.steady
+        home = replace(self.home, clock=lambda: wall() / 1000)
         with opened_service(
-            home, self.settings, clock=times.wall, steady=times.steady, pause=times.pause
+            home, self.settings, clock=wall, steady=steady, pause=self.times.pause
         ) as service:
             yield service
 

@@ -17,6 +17,7 @@ from holdfast.cli import audit, bench, evidence, files, ledger, node, owner, pap
 from holdfast.cli.demo import demo
 from holdfast.cli.evaluate import evaluate
 from holdfast.cli.serve import serve
+from holdfast.cli.status import status
 from holdfast.cli.train import train
 from holdfast.errors import HoldfastError
 
@@ -38,6 +39,7 @@ app.command()(files.rm)
 app.add_typer(audit.app, name="audit")
 app.command()(audit.repair)
 app.command()(serve)
+app.command()(status)
 app.add_typer(pdp.app, name="pdp")
 app.add_typer(node.app, name="node")
 app.add_typer(evidence.app, name="evidence")

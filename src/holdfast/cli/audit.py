@@ -1,7 +1,5 @@
-"""`holdfast audit now` and `holdfast repair`: whether nodes still hold it, and mending it."""
+"""`holdfast audit` and `holdfast repair`: whether nodes still hold it, and mending it."""
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -17,12 +15,12 @@ from holdfast.cli.sampling import (
     sample_count,
 )
 from holdfast.cli.terminal import Json, PassphraseFile, say
-from holdfast.errors import InputError, NodeError
+from holdfast.errors import InputError
 from holdfast.model.detection import detection_probability
 from holdfast.pdp import Location
 
 if TYPE_CHECKING:
-    from holdfast.owner import Copy, FileRecord, Finding, Holding, Home
+    from holdfast.owner import Copy, Finding
 
 app = typer.Typer(no_args_is_help=True, help="Whether nodes still hold what they were given.")
 
@@ -85,6 +83,34 @@ def now(
     return 0 if all(fact["outcome"] == PASSED for fact in facts) else 1
 
 
+@app.command()
+def release(
+    holding: Annotated[str, typer.Argument(metavar="HOLDING", help="What is quarantined.")],
+    home: HomeFolder = DEFAULT_HOME,
+    as_json: Json = False,
+) -> None:
+    """Bring a quarantined holding back to the schedule; it is audited at once.
+
+    Needs no passphrase; the evidence tells of it.
+
+    Example: holdfast audit release attic
+    """
+    from holdfast.control.cases import release as bring_back  # noqa: PLC0415
+    from holdfast.control.database import opened  # noqa: PLC0415
+    from holdfast.control.service import milliseconds  # noqa: PLC0415
+    from holdfast.control.settings import read_control  # noqa: PLC0415
+    from holdfast.owner import check_home  # noqa: PLC0415
+
+    folder = home.expanduser()
+    check_home(folder)
+    with opened(read_control(folder).address(folder), read_only=False) as engine:
+        bring_back(engine, holding, milliseconds())
+    if as_json:
+        terminal.print_json({"holding": holding, "quarantined": False})
+    else:
+        say(f"{holding} is on the schedule again")
+
+
 def repair(
     holding: Annotated[str, typer.Argument(metavar="HOLDING", help="What is to be mended.")],
     source: Annotated[
@@ -103,7 +129,14 @@ def repair(
 
     Example: holdfast repair attic --source photos.tar
     """
-    from holdfast.owner import find_damage, mend, run_audit, sample_cap  # noqa: PLC0415
+    from holdfast.owner import (  # noqa: PLC0415
+        LocalCopy,
+        find_damage,
+        mend,
+        other_replicas,
+        run_audit,
+        sample_cap,
+    )
 
     own = {_sha256(file): Location(file) for file in source or []}
     opened = open_home(home, passphrase_file)
@@ -115,8 +148,12 @@ def repair(
         with terminal.progress_bar("locating", blocks, of_bytes=False) as bar:
             damage = find_damage(place, bar.reach)
         for damaged in damage:
-            with _copies(opened, place, damaged.replica.file, own) as copies:
-                lost = mend(damaged, copies)
+            file = damaged.replica.file
+            copies: list[Copy] = [LocalCopy(own[file.sha256])] if file.sha256 in own else []
+            with other_replicas(opened, place, file) as others:
+                for name, error in others.away.items():
+                    terminal.complain(f"holding {name} is left out: {error}")
+                lost = mend(damaged, [*copies, *others.replicas])
             mended.append(
                 {
                     "name": damaged.replica.file.name,
@@ -139,27 +176,6 @@ def repair(
         say(_sentence(found))
     whole = not any(fact["lost"] for fact in mended)
     return 0 if whole and found["outcome"] == PASSED else 1
-
-
-@contextmanager
-def _copies(
-    home: "Home", place: "Holding", file: "FileRecord", own: dict[bytes, Location]
-) -> Iterator[list["Copy"]]:
-    """Yield where the same content may be had: the owner's own copy, and other nodes."""
-    from holdfast.owner import LocalCopy, Replica  # noqa: PLC0415
-
-    with ExitStack() as stack:
-        found: list[Copy] = [LocalCopy(own[file.sha256])] if file.sha256 in own else []
-        for record in place.catalogue.holdings():
-            same = [f for f in place.catalogue.files(record.name) if f.sha256 == file.sha256]
-            if record.name != place.name and same:
-                other = stack.enter_context(home.holding(record.name))
-                try:
-                    other.node.facts()
-                    found.append(Replica(other, same[0]))
-                except NodeError as error:
-                    terminal.complain(f"holding {record.name} is left out: {error}")
-        yield found
 
 
 def _sha256(file: str) -> bytes:

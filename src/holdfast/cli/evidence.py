@@ -1,6 +1,8 @@
 """`holdfast evidence`: check a log offline, tell what is in it, hand it on."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,7 +23,14 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="The record of all audits: check it, read it.")
 
-Source = Annotated[Path, typer.Argument(metavar="BUNDLE", help="A bundle that export wrote.")]
+Source = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="[BUNDLE]",
+        help="A bundle that export wrote, or an owner's home; else the home of --home.",
+        show_default=False,
+    ),
+]
 Time = Annotated[
     datetime | None,
     typer.Option(
@@ -35,7 +44,8 @@ EVERY = 256  # leaves between two movements of the bar, which takes as long as c
 
 @app.command()
 def verify(
-    source: Source,
+    *,
+    source: Source = None,
     key: Annotated[
         str,
         typer.Option(metavar="NAME+HASH+KEY", help="The log's verifier key, as you were given it."),
@@ -44,6 +54,7 @@ def verify(
         list[Path] | None,
         typer.Option(help="A checkpoint or bundle from earlier, which the log must extend."),
     ] = None,
+    home: HomeFolder = DEFAULT_HOME,
     as_json: Json = False,
 ) -> int:
     """Check a whole log offline: exit 0 if it is fine, 1 if anything is found.
@@ -57,8 +68,10 @@ def verify(
 
     pinned = Verifier.decode(key)
     known = [_known(path, pinned) for path in kept or []]
-    log = _open(source)
-    with terminal.progress_bar("verifying", log.size, of_bytes=False) as bar:
+    with (
+        _opened(source, home) as log,
+        terminal.progress_bar("verifying", log.size, of_bytes=False) as bar,
+    ):
 
         def reach(leaves: int) -> None:
             if leaves % EVERY == 0:
@@ -74,7 +87,7 @@ def verify(
 
 @app.command()
 def show(
-    source: Source,
+    source: Source = None,
     leaf: Annotated[
         int | None, typer.Option(min=0, help="Only the leaf with this index.", show_default=False)
     ] = None,
@@ -83,41 +96,40 @@ def show(
     ] = None,
     since: Time = None,
     until: Time = None,
+    home: HomeFolder = DEFAULT_HOME,
     as_json: Json = False,
 ) -> None:
     """Tell what the log says: why an audit was late, or intense, and what came of it.
 
     This believes the log; run verify first.
 
-    Example: holdfast evidence show audits.bundle --since 2026-03-01
+    Example: holdfast evidence show --since 2026-03-01
     """
     from holdfast.evidence import story  # noqa: PLC0415 - as above
     from holdfast.evidence.leaf import encode  # noqa: PLC0415
 
     selection = story.Selection(_holding(holding), _milliseconds(since) or 0, _milliseconds(until))
-    log = _open(source)
-    start, stop = (0, None) if leaf is None else (leaf, leaf + 1)
-    if stop is not None and stop > log.size:
-        raise InputError(f"{source} has {log.size} leaves: there is no leaf {leaf}")
-    told = story.chosen(log, selection, start, stop)
-    if as_json:
-        terminal.print_json(
-            {
-                "leaves": [
-                    {"index": index, "story": story.story(each), "leaf": json.loads(encode(each))}
-                    for index, each in told
-                ]
-            }
-        )
-        return
-    for index, each in told:
-        first, *rest = story.story(each)
-        say("\n  ".join([f"leaf {index}, {story.when(each.at)}: {first}", *rest]))
+    with _opened(source, home) as log:
+        start, stop = (0, None) if leaf is None else (leaf, leaf + 1)
+        if stop is not None and stop > log.size:
+            raise InputError(f"{source or home} has {log.size} leaves: there is no leaf {leaf}")
+        told = story.chosen(log, selection, start, stop)
+        if as_json:
+            leaves = [
+                {"index": index, "story": story.story(each), "leaf": json.loads(encode(each))}
+                for index, each in told
+            ]
+            terminal.print_json({"leaves": leaves})
+            return
+        for index, each in told:
+            first, *rest = story.story(each)
+            say("\n  ".join([f"leaf {index}, {story.when(each.at)}: {first}", *rest]))
 
 
 @app.command()
 def export(
-    source: Source,
+    *,
+    source: Source = None,
     out: Annotated[Path, typer.Option(help="Where the bundle goes.")],
     without_proofs: Annotated[
         bool,
@@ -126,18 +138,21 @@ def export(
             help="Leave the proofs out: each is an equation over the data. The tree still holds.",
         ),
     ] = False,
+    home: HomeFolder = DEFAULT_HOME,
     as_json: Json = False,
 ) -> None:
     """Write a log into one file that anyone can check.
 
-    Example: holdfast evidence export audits.bundle --without-proofs --out public.bundle
+    Example: holdfast evidence export --without-proofs --out public.bundle
     """
     from holdfast.evidence.bundle import write_bundle  # noqa: PLC0415 - as above
     from holdfast.evidence.log import WithoutProofs  # noqa: PLC0415
 
     atomic.check_output(out, overwrite=False)
-    log = _open(source)
-    with terminal.progress_bar("exporting", log.size, of_bytes=False) as bar:
+    with (
+        _opened(source, home) as log,
+        terminal.progress_bar("exporting", log.size, of_bytes=False) as bar,
+    ):
         write_bundle(WithoutProofs(log) if without_proofs else log, out, bar.reach)
     facts = {"bundle": str(out), "leaves": log.size, "key": str(log.verifier)}
     if as_json:
@@ -146,11 +161,23 @@ def export(
         say(f"wrote {out}: {log.size} leaves, to be verified with --key {log.verifier}")
 
 
-def _open(source: Path) -> "Log":
-    """Open a log wherever it is kept."""
-    from holdfast.evidence.bundle import Bundle  # noqa: PLC0415 - as above
+@contextmanager
+def _opened(source: Path | None, home: Path) -> Iterator["Log"]:
+    """Open a log wherever it is kept: in a bundle, or in the database of a home."""
+    if source is not None and not source.is_dir():
+        from holdfast.evidence.bundle import Bundle  # noqa: PLC0415 - as above
 
-    return Bundle.open(source)
+        yield Bundle.open(source)
+        return
+    from holdfast.control.database import opened  # noqa: PLC0415 - as above
+    from holdfast.control.log import DatabaseLog, read_verifier  # noqa: PLC0415
+    from holdfast.control.settings import read_control  # noqa: PLC0415
+    from holdfast.owner import check_home  # noqa: PLC0415
+
+    folder = (source or home).expanduser()
+    check_home(folder)
+    with opened(read_control(folder).address(folder), read_only=True) as engine:
+        yield DatabaseLog(engine, read_verifier(folder))
 
 
 def _known(path: Path, pinned: "Verifier") -> "Known":

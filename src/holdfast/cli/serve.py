@@ -59,28 +59,28 @@ def _watch_over(count: int, folder: Path, root: bytes) -> None:
     """Keep so many workers at work; one that dies is replaced, for its leases will end."""
     context = get_context("spawn")
 
-    def start() -> SpawnProcess:
-        process = context.Process(target=work, args=(folder, root, os.getpid()))
+    def start(number: int) -> SpawnProcess:
+        process = context.Process(target=work, args=(folder, root, number, os.getpid()))
         process.start()
         return process
 
     stopped = _stop_signals()
-    team: list[SpawnProcess] = []
+    team: dict[int, SpawnProcess] = {}
     try:
         while not stopped.is_set():
-            for process in team:
-                if process.exitcode is not None:
-                    say(f"a worker ended with {process.exitcode}: another takes its place")
-            team = [process for process in team if process.exitcode is None]
-            while len(team) < count:
-                team.append(start())
-            wait([process.sentinel for process in team], timeout=LOOK)
-            if any(process.exitcode is not None for process in team):
+            for number in range(count):
+                if number not in team:
+                    team[number] = start(number)
+                elif (code := team[number].exitcode) is not None:
+                    say(f"a worker ended with {code}: another takes its place")
+                    team[number] = start(number)
+            wait([process.sentinel for process in team.values()], timeout=LOOK)
+            if any(process.exitcode is not None for process in team.values()):
                 stopped.wait(LOOK)  # so that what dies at once is not started in a circle
     finally:
-        for process in team:
+        for process in team.values():
             process.terminate()
-        for process in team:
+        for process in team.values():
             process.join(PATIENCE)
             process.kill()
             process.join()
@@ -100,18 +100,20 @@ def _stop_signals() -> Event:
     return stopped
 
 
-def work(folder: Path, root: bytes, parent: int | None = None) -> None:
+def work(folder: Path, root: bytes, number: int = 0, parent: int | None = None) -> None:
     """Be one worker until SIGTERM or SIGINT; the tick under way is finished first.
 
     One that was started by another process does not outlive it.
     """
+    from holdfast.control.logs import configure_logs  # noqa: PLC0415
     from holdfast.control.service import opened_service  # noqa: PLC0415
     from holdfast.control.settings import read_control  # noqa: PLC0415
     from holdfast.owner import Home  # noqa: PLC0415
     from holdfast.owner.keyring import Keyring  # noqa: PLC0415
     from holdfast.owner.settings import read_settings  # noqa: PLC0415
 
+    configure_logs()
     stopped = _stop_signals()
-    home = Home(folder, Keyring(root), read_settings(folder))
-    with opened_service(home, read_control(folder), pause=stopped.wait) as service:
+    home, settings = Home(folder, Keyring(root), read_settings(folder)), read_control(folder)
+    with opened_service(home, settings, pause=stopped.wait, number=number) as service:
         service.run(lambda: stopped.is_set() or parent not in {None, os.getppid()})

@@ -20,17 +20,41 @@ PATIENCE = 60  # seconds to wait for another writer
 MIGRATING = 0x486F6C6466617374  # the lock that PostgreSQL keeps for whoever makes the tables
 
 
-def connect(address: str) -> Engine:
-    """Return the engine for a file's path or an address such as postgresql://host/holdfast."""
+def connect(address: str, *, read_only: bool = False) -> Engine:
+    """Return the engine for a file's path or an address such as postgresql://host/holdfast.
+
+    One that only reads holds no writer up.
+    """
     if address.startswith(("postgresql:", "postgres:")):
         rest = address.partition(":")[2]
-        return _engine(f"postgresql+psycopg:{rest}", paramstyle="format")
+        options = {"execution_options": {"postgresql_readonly": True}} if read_only else {}
+        return _engine(f"postgresql+psycopg:{rest}", paramstyle="format", **options)
     if "://" in address:
         raise InputError(f"{_shown(address)} is no database: name a file or postgresql://host/name")
     engine = _engine(f"sqlite:///{address}", connect_args={"timeout": PATIENCE})
-    event.listen(engine, "connect", _prepare)
-    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
+    event.listen(engine, "connect", _prepare_to_read if read_only else _prepare)
+    begin = "BEGIN" if read_only else "BEGIN IMMEDIATE"
+    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
     return engine
+
+
+@contextmanager
+def opened(address: str, *, read_only: bool) -> Iterator[Engine]:
+    """Yield an engine for a database that is there, and has this version's schema."""
+    if "://" not in address and not Path(address).exists():
+        raise InputError(f"there is no {address} yet: `holdfast serve` makes it")
+    engine = connect(address, read_only=read_only)
+    try:
+        with transaction(engine) as connection:
+            found = MigrationContext.configure(connection).get_current_revision()
+        if found != ScriptDirectory(str(MIGRATIONS)).get_current_head():
+            raise InputError(
+                f"the database has another schema ({found}) than this Holdfast: "
+                "`holdfast serve` brings an older one up to date"
+            )
+        yield engine
+    finally:
+        engine.dispose()
 
 
 def migrate(engine: Engine) -> None:
@@ -82,6 +106,11 @@ def _shown(address: str) -> str:
     """Return the address without what may be a password."""
     scheme, _, rest = address.partition("://")
     return f"{scheme}://{rest.rpartition('@')[2]}"
+
+
+def _prepare_to_read(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None
+    connection.execute("PRAGMA query_only = ON").close()
 
 
 def _prepare(connection: Any, _record: Any) -> None:

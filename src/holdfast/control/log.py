@@ -1,17 +1,33 @@
 """The evidence as it lies in the control plane's database, for export, verification and stories."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from sqlalchemy import Engine, func, select
 
+from holdfast import atomic
 from holdfast.control.database import transaction
 from holdfast.control.schema import checkpoints, leaves, public_keys
+from holdfast.errors import InputError, MalformedError
 from holdfast.evidence.log import Entry
 from holdfast.evidence.note import Verifier
 from holdfast.pdp import PublicKey
 from holdfast.pdp.field import SCALAR_BYTES
 
 PAGE = 1000
+MAX_VERIFIER_BYTES = 1000
+VERIFIER = "evidence.pub"  # the file in the home with the verifier key, which is not secret
+
+
+def read_verifier(home: Path) -> Verifier:
+    """Return the key that the home's log is signed by."""
+    path = home / VERIFIER
+    if not path.exists():
+        raise InputError(f"there is no {path} yet: `holdfast serve` writes it")
+    try:
+        return Verifier.decode(atomic.read(path, at_most=MAX_VERIFIER_BYTES).decode().strip())
+    except UnicodeDecodeError as error:
+        raise MalformedError(f"{path} is not a verifier key") from error
 
 
 class DatabaseLog:

@@ -6,6 +6,7 @@ from holdfast.control import rails
 from holdfast.control.auditor import Result
 from holdfast.control.rails import REASONS, Rails
 from holdfast.control.schedule import Claim
+from holdfast.control.telemetry import FAILURES
 from holdfast.evidence import leaf
 from holdfast.ledger import check
 from holdfast.model.action import GRID, Action
@@ -90,6 +91,7 @@ def audit_row(claim: Claim, result: Result, now: int) -> dict[str, object]:
         "due": result.due,
         "ended": now,
         "outcome": str(result.outcome),
+        "unanswered": result.outcome in FAILURES,
         "interval": claim.interval,
         "ratio": claim.ratio,
         "samples": result.challenge.samples,

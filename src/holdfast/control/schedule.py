@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from sqlalchemy import (
+    ColumnElement,
     Connection,
     Engine,
     Update,
@@ -71,12 +72,12 @@ _ENDED = ("number", "audited", "blocks")
 
 def _of_ours(*names: str, **others: Any) -> Update:
     """Return the statement that sets these columns of a holding that is ours by its token."""
-    given = {name: bindparam(many.OURS + name) for name in ("id", "token", *names)}
+    given: dict[str, Any] = {n: bindparam(many.OURS + n) for n in ("id", "token", *names)}
     ours = (holdings.c.id == given.pop("id"), holdings.c.token == given.pop("token"))
     return update(holdings).where(*ours).values(given | others)
 
 
-_FREE = literal_column("0")
+_FREE: ColumnElement[int] = literal_column("0")
 _DECIDE = _of_ours(*_DECIDED, lease=_FREE)
 _CONCLUDE = _of_ours(*_DECIDED, *_ENDED, lease=_FREE, flight=null())
 _DEPART = _of_ours("overrides", "flight")

@@ -76,8 +76,36 @@ audits = Table(
     Column("overrides", Integer, nullable=False),
     Column("latency", Float, nullable=False),  # seconds until the node's answer
     Column("gas", Float, nullable=False),
+    Column("unanswered", Boolean, nullable=False, server_default=false()),  # a failure is, at first
     Index(None, "holding", "number", unique=True),
     Index(None, "ended"),
+    Index(
+        "audits_unanswered",
+        "id",
+        sqlite_where=Column("unanswered", Boolean),
+        postgresql_where=Column("unanswered", Boolean),
+    ),
+)
+
+# What a failed audit leads to: its steps in their order, of which one at a time is ready.
+responses = Table(
+    "responses",
+    metadata,
+    Column("id", _Number, primary_key=True),
+    Column("holding", BigInteger, nullable=False),
+    Column("audit", BigInteger, nullable=False),  # the number of the one that failed
+    Column("step", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("detail", Text, nullable=False),  # why it came to this; at its end, what came of it
+    _moment("due"),
+    _moment("lease"),
+    Column("token", BigInteger, nullable=False, server_default="0"),
+    _moment("began"),
+    _moment("ended", NEVER),
+    Column("awaits", BigInteger),  # the number of the audit that follows up
+    Column("progress", LargeBinary),  # of a step that takes several goes
+    Index(None, "holding"),
+    Index(None, "state", "due"),
 )
 
 # Leaves come in with what they tell of, and get their place in the tree from the sequencer.
@@ -89,6 +117,7 @@ leaves = Table(
     Column("holding", BigInteger),
     Column("body", LargeBinary, nullable=False),
     Column("proof", LargeBinary),
+    Index(None, "holding"),
     Index(
         "leaves_waiting",
         "id",

@@ -1,24 +1,30 @@
 """The composition root: the one place that knows which database, clock, ledger and nodes are real.
 
-A service is one worker with its upkeep. Any number of them, here and on other hosts, work on one
-database.
+A service is one worker with its upkeep, and beside it the responses to failed audits. Any number of
+them, here and on other hosts, work on one database.
 """
 
 import secrets
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event, Thread
 
 import numpy as np
 import structlog
 
+from holdfast import atomic
 from holdfast.control.alerts import Alerts, Webhook
+from holdfast.control.cases import Cases
 from holdfast.control.challenger import Challenger
 from holdfast.control.database import connect, migrate
 from holdfast.control.fleet import HomeFleet
+from holdfast.control.log import VERIFIER
+from holdfast.control.metrics import Metrics
+from holdfast.control.responses import Responder
 from holdfast.control.schedule import LeaseLostError, Schedule
 from holdfast.control.sequencer import Sequencer
 from holdfast.control.settings import ControlSettings, Upkeep, read_control
@@ -53,6 +59,8 @@ class Service:
     sequencer: Sequencer
     fleet: HomeFleet
     watch: Watch
+    responder: Responder
+    metrics: Metrics
     upkeep: Upkeep
     check: Callable[[], None]  # raises if the settings can't be used any more
     clock: Callable[[], int]
@@ -62,6 +70,32 @@ class Service:
 
     def run(self, stopping: Callable[[], bool]) -> None:
         """Do what is due, again and again; what goes wrong is told, and tried again."""
+        over = Event()
+        # A daemon, so that whoever stops us twice need not wait for it.
+        responding = Thread(target=self._respond, args=(over,), daemon=True)
+        responding.start()
+        try:
+            self._work(lambda: stopping() or not responding.is_alive())
+        finally:
+            over.set()
+        responding.join()
+        if not stopping():
+            raise HoldfastError("nobody answers failed audits any more: the reason is told above")
+
+    def _respond(self, over: Event) -> None:
+        """Answer failed audits in a thread of its own: a node that is slow holds up no audit."""
+        while not over.is_set():
+            try:
+                if self.responder.tick():
+                    continue
+            except LeaseLostError:
+                log.warning("another worker has taken over a response")
+            except (HoldfastError, OSError) as error:
+                log.warning("the responses stand still", reason=str(error))
+                self.metrics.failed(error)
+            over.wait(self.upkeep.idle / 1000)
+
+    def _work(self, stopping: Callable[[], bool]) -> None:
         wait = self.upkeep.idle
         while not stopping():
             try:
@@ -72,6 +106,7 @@ class Service:
             except (HoldfastError, OSError) as error:
                 log.warning("the work stands still", reason=str(error))
                 self.watch.failed(error)
+                self.metrics.failed(error)
                 wait = min(max(2 * wait, self.upkeep.idle), 60 * self.upkeep.idle)
             if wait and not stopping():
                 self.pause(wait / 1000)
@@ -82,7 +117,9 @@ class Service:
         looking = now - self._enrolled >= self.upkeep.enrol or now < self._enrolled
         if looking:
             self.enrol(now)
+        start = time.perf_counter()
         tick = self.worker.tick()
+        self.metrics.ticked(tick, time.perf_counter() - start)
         self.watch.saw(tick)
         _tell(tick)
         sequenced = self.sequencer.sequence()
@@ -132,9 +169,11 @@ def opened_service(
     clock: Callable[[], int] = milliseconds,
     steady: Callable[[], int] = uptime,
     pause: Callable[[float], object] = time.sleep,
+    number: int = 0,
 ) -> Iterator[Service]:
-    """Put a service together from a home and its settings."""
-    engine = connect(settings.address(home.folder))
+    """Put a service together from a home and its settings; `number` is its own on this host."""
+    address = settings.address(home.folder)
+    engine, reader = connect(address), connect(address, read_only=True)
     hook, late = settings.alerts.webhook, settings.alerts.overdue
     try:
         migrate(engine)
@@ -142,7 +181,14 @@ def opened_service(
         clocks, host = Clocks(clock, steady), socket.gethostname()
         watch = Watch(Alerts(engine, clock), sink, clocks, host, late)
         policy = _served(settings, watch)
-        with HomeFleet(home) as fleet:
+        metrics = Metrics(Schedule(reader), policy, clock)
+        signer = evidence_signer(home.keyring)
+        atomic.write(home.folder / VERIFIER, f"{signer.verifier}\n".encode())
+        with ExitStack() as stack:
+            if settings.metrics.listen is not None:
+                host_name, port = settings.metrics.listen
+                stack.enter_context(metrics.served(host_name, port + number))
+            fleet = stack.enter_context(HomeFleet(home))
             schedule = Schedule(engine)
             challenger = Challenger(
                 fleet,
@@ -160,20 +206,26 @@ def opened_service(
                 clock=clock,
                 luck=np.random.default_rng().random,  # seeded by the system: nobody can predict it
                 pace=settings.pace,
+                timing=metrics.decisions.time,
             )
-            sequencer = Sequencer(engine, evidence_signer(home.keyring), clock)
+            responder = Responder(
+                Cases(engine), home, settings.responses, unit=settings.rails.unit, clock=clock
+            )
             yield Service(
                 schedule,
                 worker,
-                sequencer,
+                Sequencer(engine, signer, clock),
                 fleet,
                 watch,
+                responder,
+                metrics,
                 settings.upkeep,
                 lambda: check_settings(read_control(home.folder), home.folder),
                 clock,
                 pause,
             )
     finally:
+        reader.dispose()
         engine.dispose()
 
 

@@ -12,6 +12,11 @@ deadline = "1 hour"
 [control.alerts]
 webhook = "https://host/path"      # where alerts are posted as JSON
 overdue = "1 hour"                 # how late an audit may be before there is one
+[control.responses]
+failed = ["follow-up", "localise", "repair", "follow-up", "quarantine", "alert"]
+delay = "at once"
+[control.metrics]
+listen = "127.0.0.1:9470"
 """
 
 import re
@@ -23,8 +28,10 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from holdfast import atomic
+from holdfast.control.cases import Step
 from holdfast.control.challenger import Patience
 from holdfast.control.rails import DAY, HOUR, MINUTE, SECOND, Rails, Window
+from holdfast.control.responses import Responses
 from holdfast.control.worker import Pace
 from holdfast.errors import InputError
 from holdfast.model.action import Action
@@ -53,6 +60,13 @@ class AlertSettings:
 
 
 @dataclass(frozen=True)
+class MetricsSettings:
+    """Where Prometheus finds the figures: a host and a port, nowhere by default."""
+
+    listen: tuple[str, int] | None = None
+
+
+@dataclass(frozen=True)
 class ControlSettings:
     database: str = "control.db"
     policy: str = "drqn-cmdp-plus"
@@ -62,6 +76,8 @@ class ControlSettings:
     pace: Pace = field(default_factory=Pace)
     upkeep: Upkeep = field(default_factory=Upkeep)
     alerts: AlertSettings = field(default_factory=AlertSettings)
+    responses: Responses = field(default_factory=Responses)
+    metrics: MetricsSettings = field(default_factory=MetricsSettings)
 
     def address(self, home: Path) -> str:
         return self.database if "://" in self.database else str(home / self.database)
@@ -96,6 +112,8 @@ def _settings(table: Any) -> ControlSettings:
         "alerts": lambda rows: _table(
             AlertSettings, rows, "alerts", {"webhook": _webhook, "overdue": _duration}
         ),
+        "responses": lambda rows: _table(Responses, rows, "responses", _RESPONSES),
+        "metrics": lambda rows: _table(MetricsSettings, rows, "metrics", {"listen": _listen}),
     }
     return _table(ControlSettings, table, "control", readers)
 
@@ -166,6 +184,23 @@ def _action(value: Any) -> Action:
     return Action(_count(value[0]), _number(value[1]))
 
 
+def _steps(value: Any) -> tuple[Step, ...]:
+    if not isinstance(value, list) or any(each not in list(Step) for each in value):
+        raise InputError(f"must be a list of steps out of {', '.join(Step)}")
+    return tuple(map(Step, value))
+
+
+def _delay(value: Any) -> int:
+    return 0 if value == "at once" else _duration(value)
+
+
+def _listen(value: Any) -> tuple[str, int]:
+    host, _, port = _text(value).rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+        raise InputError(f'must be a host and a port such as "127.0.0.1:9470", not {value!r}')
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
 _RAILS: dict[str, Callable[[Any], Any]] = {
     "unit": _duration,
     "shortest": _count,
@@ -182,4 +217,11 @@ _PATIENCE: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("deadline", "first_pause", "longest_pause"), _duration),
     "at_once": _count,
 }
+_RESPONSES: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("failed", "timed_out"), _steps),
+    "delay": _delay,
+    "ratio": _number,
+    **dict.fromkeys(("pause", "patience", "slice", "lease"), _duration),
+}
+assert set(_RESPONSES) == {each.name for each in fields(Responses)}  # noqa: S101 - as below
 assert set(_RAILS) == {each.name for each in fields(Rails)}  # noqa: S101 - none is forgotten

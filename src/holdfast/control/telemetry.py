@@ -25,6 +25,7 @@ class Outcome(StrEnum):
 
 
 TEACHING = frozenset({Outcome.PASSED, Outcome.FAILED, Outcome.TIMED_OUT})
+FAILURES = TEACHING - {Outcome.PASSED}
 FIELDS = len(History.__dataclass_fields__)
 HISTORY_BYTES = 8 * FIELDS
 

@@ -4,6 +4,7 @@ Any number of workers may run, on any number of hosts: the schedule keeps them a
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,6 +42,7 @@ class Tick:
     waiting: int = 0
     trouble: tuple[str, ...] = ()  # with the ledger
     concluded: tuple[Result, ...] = ()
+    overrides: tuple[int, ...] = ()  # of each that is concluded
 
 
 class Worker:
@@ -55,10 +57,11 @@ class Worker:
         clock: Callable[[], int],
         luck: Luck,
         pace: Pace,
+        timing: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         self._schedule, self._auditor, self._policy = schedule, auditor, policy
         self._rails, self._constants, self._pace = rails, constants, pace
-        self._clock, self._luck = clock, luck
+        self._clock, self._luck, self._timing = clock, luck, timing
         self._named = leaf.Policy(policy.name, bytes.fromhex(policy.version))
 
     def tick(self) -> Tick:
@@ -121,8 +124,9 @@ class Worker:
             return Tick(waiting=len(waiting), trouble=trouble)
         now = self._clock()
         ours = set(self._schedule.conclude(token, self._conclusions(ended, now)))
-        done = tuple(result for claim, result in ended if claim.id in ours)
-        return Tick(waiting=len(waiting), trouble=trouble, concluded=done)
+        done = [(claim.overrides, result) for claim, result in ended if claim.id in ours]
+        overrides, concluded = zip(*done, strict=True) if done else ((), ())
+        return Tick(waiting=len(waiting), trouble=trouble, concluded=concluded, overrides=overrides)
 
     def _conclusions(self, ended: Sequence[tuple[Claim, Result]], now: int) -> list[Conclusion]:
         claims = [claim for claim, _ in ended]
@@ -171,7 +175,8 @@ class Worker:
             [claim.version for claim in claims], [claim.memory for claim in claims]
         )
         luck = self._luck(len(claims))
-        return decide(self._policy, self._rails, now, telemetry, remembered, luck)
+        with self._timing():
+            return decide(self._policy, self._rails, now, telemetry, remembered, luck)
 
 
 def _capped(claim: Claim) -> Claim:

@@ -172,7 +172,9 @@ class Step(StrEnum):
     FOLLOW_UP = "follow-up"
     LOCALISED = "localised"
     REPAIRED = "repaired"
+    LOST = "lost"  # no replica has these blocks
     QUARANTINED = "quarantined"
+    RELEASED = "released"
     ALERTED = "alerted"
 
 

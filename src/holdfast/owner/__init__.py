@@ -7,8 +7,18 @@ from holdfast.owner.download import Fetched, get
 from holdfast.owner.enrolment import add_holding
 from holdfast.owner.holding import Holding
 from holdfast.owner.home import Home, catalogue_in, check_home, check_new
+from holdfast.owner.others import Others, other_replicas
 from holdfast.owner.removal import remove
-from holdfast.owner.repair import Copy, Damaged, LocalCopy, find_damage, mend
+from holdfast.owner.repair import (
+    Copy,
+    Damaged,
+    LocalCopy,
+    find_damage,
+    mend,
+    put_back,
+    spans_of,
+    still_damaged,
+)
 from holdfast.owner.replica import Replica
 from holdfast.owner.upload import Put, put
 
@@ -25,6 +35,7 @@ __all__ = [
     "LocalCopy",
     "Mode",
     "Original",
+    "Others",
     "Outcome",
     "Put",
     "Replica",
@@ -35,9 +46,13 @@ __all__ = [
     "find_damage",
     "get",
     "mend",
+    "other_replicas",
     "put",
+    "put_back",
     "remove",
     "resume",
     "run_audit",
     "sample_cap",
+    "spans_of",
+    "still_damaged",
 ]

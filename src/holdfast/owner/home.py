@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Self
 
 from holdfast import atomic
-from holdfast.errors import InputError
+from holdfast.errors import InputError, RefusedError
 from holdfast.ledger.interface import Ledger
 from holdfast.node.client import NodeClient
 from holdfast.node.identity import encode_owner
@@ -76,10 +76,18 @@ class Home:
                 yield Holding(record, key, secret, folder, catalogue, node, owner)
 
     @contextmanager
-    def changing(self, name: str) -> Iterator[Holding]:
-        """Yield a holding that nobody else changes meanwhile, in agreement with its node."""
+    def changing(self, name: str, *, wait: bool = True) -> Iterator[Holding]:
+        """Yield a holding that nobody else changes meanwhile, in agreement with its node.
+
+        Wait for whoever does, or raise.
+        """
         with self.holding(name) as holding, (holding.folder / "lock").open("wb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            except BlockingIOError as error:
+                raise RefusedError(
+                    f"holding {name!r} is being changed by another process: try again"
+                ) from error
             holding.reconcile()
             holding.sweep()
             yield holding

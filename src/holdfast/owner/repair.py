@@ -55,7 +55,9 @@ class Damaged:
         return sorted(self.kept)
 
 
-def find_damage(holding: Holding, progress: Progress = lambda _blocks: None) -> list[Damaged]:
+def find_damage(
+    holding: Holding, progress: Progress = lambda _blocks: None, *, within: Span | None = None
+) -> list[Damaged]:
     """Find the damaged blocks by proofs over spans, and by a look at the small ones that fail."""
     inventory = holding.inventory
     records = {file.file_id: file for file in holding.catalogue.files(holding.name)}
@@ -81,8 +83,9 @@ def find_damage(holding: Holding, progress: Progress = lambda _blocks: None) -> 
             at += 1
 
     size = min(SPAN_BLOCKS, holding.node.facts().limits.samples)
-    for start in range(0, inventory.blocks, size):
-        span = (start, min(start + size, inventory.blocks))
+    whole = within or (0, inventory.blocks)
+    for start in range(*whole, size):
+        span = (start, min(start + size, whole[1]))
         locate(holding.key, inventory, respond, span=span, grain=GRAIN_BLOCKS, inspect=inspect)
         progress(span[1])
     return [Damaged(replicas[at], kept) for at, kept in sorted(found.items()) if kept]
@@ -95,12 +98,7 @@ def mend(damaged: Damaged, copies: Sequence[Copy]) -> list[int]:
     or because with its tag the file has all the tags that it was given at first.
     """
     replica, kept = damaged.replica, damaged.kept
-    found: set[int] = set()
-    corrections: dict[int, bytes] = {}
-    for offer in _offers(replica, damaged.blocks, copies):
-        found |= offer.tags.keys()
-        _replace_blocks(replica, offer, [i for i, tag in offer.tags.items() if kept[i].tag == tag])
-        corrections |= {i: tag for i, tag in offer.tags.items() if kept[i].tag != tag}
+    lost, corrections = put_back(damaged, copies)
     if corrections:
         _check_journal(replica, corrections)
         gone = [i for i, tag in corrections.items() if kept[i].content_tag != tag]
@@ -109,7 +107,39 @@ def mend(damaged: Damaged, copies: Sequence[Copy]) -> list[int]:
                 replica, offer, [i for i in offer.tags if offer.tags[i] == corrections[i]]
             )
         _replace_tags(replica, corrections)
-    return [index for index in damaged.blocks if index not in found]
+    return lost
+
+
+def put_back(damaged: Damaged, copies: Sequence[Copy]) -> tuple[list[int], dict[int, bytes]]:
+    """Put those blocks back of which the node has the tag.
+
+    Return the blocks that no copy has, and the tags that the rest should have.
+    """
+    replica, kept = damaged.replica, damaged.kept
+    found: set[int] = set()
+    corrections: dict[int, bytes] = {}
+    for offer in _offers(replica, damaged.blocks, copies):
+        found |= offer.tags.keys()
+        _replace_blocks(replica, offer, [i for i, tag in offer.tags.items() if kept[i].tag == tag])
+        corrections |= {i: tag for i, tag in offer.tags.items() if kept[i].tag != tag}
+    return [index for index in damaged.blocks if index not in found], corrections
+
+
+def still_damaged(replica: Replica, blocks: Sequence[int]) -> Damaged:
+    """Look at these ascending blocks again; return which of them are damaged now."""
+    kept: dict[int, Kept] = {}
+    for start, stop in spans_of(blocks):
+        for at in range(start, stop, GRAIN_BLOCKS):
+            kept |= replica.run(at, min(at + GRAIN_BLOCKS, stop)).damaged
+    return Damaged(replica, kept)
+
+
+def spans_of(blocks: Sequence[int]) -> list[Span]:
+    """Return the runs of neighbours among ascending blocks."""
+    numbers = np.asarray(blocks, np.int64)
+    borders = np.flatnonzero(np.diff(numbers) != 1) + 1
+    runs = np.split(numbers, borders) if len(numbers) else []
+    return [(int(run[0]), int(run[-1]) + 1) for run in runs]
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,16 @@ def upgrade() -> None:
         sa.Column("overrides", sa.Integer(), nullable=False),
         sa.Column("latency", sa.Float(), nullable=False),
         sa.Column("gas", sa.Float(), nullable=False),
+        sa.Column("unanswered", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_index(
+        "audits_unanswered",
+        "audits",
+        ["id"],
+        unique=False,
+        sqlite_where=sa.text("unanswered"),
+        postgresql_where=sa.text("unanswered"),
     )
     op.create_index(("audits_by_ended"), "audits", ["ended"], unique=False)
     op.create_index(("audits_by_holding_number"), "audits", ["holding", "number"], unique=True)
@@ -96,6 +105,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id"),
         sa.UniqueConstraint("place"),
     )
+    op.create_index(("leaves_by_holding"), "leaves", ["holding"], unique=False)
     op.create_index(
         "leaves_waiting",
         "leaves",
@@ -110,6 +120,25 @@ def upgrade() -> None:
         sa.Column("points", sa.LargeBinary(), nullable=False),
         sa.PrimaryKeyConstraint("id"),
     )
+    op.create_table(
+        "responses",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("holding", sa.BigInteger(), nullable=False),
+        sa.Column("audit", sa.BigInteger(), nullable=False),
+        sa.Column("step", sa.Text(), nullable=False),
+        sa.Column("state", sa.Text(), nullable=False),
+        sa.Column("detail", sa.Text(), nullable=False),
+        sa.Column("due", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("lease", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("token", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("began", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("ended", sa.BigInteger(), server_default="4611686018427387904", nullable=False),
+        sa.Column("awaits", sa.BigInteger(), nullable=True),
+        sa.Column("progress", sa.LargeBinary(), nullable=True),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_index(("responses_by_holding"), "responses", ["holding"], unique=False)
+    op.create_index(("responses_by_state_due"), "responses", ["state", "due"], unique=False)
     op.create_table(
         "trees",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),

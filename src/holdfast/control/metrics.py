@@ -1,0 +1,146 @@
+"""What the control plane tells Prometheus: what this process did, and how the database stands.
+
+Counters are each process's own, to be summed; gauges are read from the database when asked for, so
+every worker tells the same. No label names a holding: there may be a million.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, Info, start_http_server
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from sqlalchemy import func, select
+
+from holdfast.control import rails
+from holdfast.control.cases import State
+from holdfast.control.database import transaction
+from holdfast.control.schedule import Schedule
+from holdfast.control.schema import NEVER, alerts, checkpoints, holdings, leaves, responses, trees
+from holdfast.control.telemetry import Outcome
+from holdfast.control.worker import Tick
+from holdfast.errors import HoldfastError, InputError, LedgerError, NodeError, StorageError
+from holdfast.policy.serving import Serving
+
+PARTS = {LedgerError: "ledger", NodeError: "node", StorageError: "database"}
+
+
+@dataclass(frozen=True)
+class Figures:
+    """How the database stands: everything but the lag."""
+
+    holdings: int
+    evidence: int
+    unsequenced: int
+    anchored: int
+    responses: int
+    alerts: int
+
+
+def figures(schedule: Schedule) -> Figures:
+    still = (State.PLANNED, State.READY, State.ASKED)
+    queries = (
+        select(func.count()).select_from(holdings),
+        select(func.max(trees.c.size)),
+        select(func.count()).where(leaves.c.place.is_(None)),
+        select(func.max(checkpoints.c.size)).where(checkpoints.c.anchored),
+        select(func.count(responses.c.holding.distinct())).where(responses.c.state.in_(still)),
+        select(func.count()).select_from(alerts).where(alerts.c.ended == NEVER),
+    )
+    with transaction(schedule.engine) as connection:
+        return Figures(*(connection.execute(query).scalar() or 0 for query in queries))
+
+
+class Metrics:
+    def __init__(self, schedule: Schedule, policy: Serving, clock: Callable[[], int]) -> None:
+        self.registry = registry = CollectorRegistry()
+        self._audits = Counter(
+            "holdfast_audits", "Audits concluded.", ["outcome"], registry=registry
+        )
+        self._overrides = Counter(
+            "holdfast_overrides", "Audits that a rail changed.", ["reason"], registry=registry
+        )
+        self._gas = Counter("holdfast_gas", "Gas spent on verdicts.", registry=registry)
+        self._retries = Counter(
+            "holdfast_audit_retries", "Audits that wait for a node or a ledger.", registry=registry
+        )
+        self._failures = Counter(
+            "holdfast_failures",
+            "Goes that something kept from their end.",
+            ["part"],
+            registry=registry,
+        )
+        self.ticks = Histogram(
+            "holdfast_tick_seconds", "Time of a worker's go that had work.", registry=registry
+        )
+        self.decisions = Histogram(
+            "holdfast_decision_seconds", "Time of a batch of decisions.", registry=registry
+        )
+        decides = Info("holdfast_policy", "The policy that decides.", registry=registry)
+        decides.info({"name": policy.name, "version": policy.version})
+        for outcome in Outcome:
+            self._audits.labels(outcome)
+        for part in (*PARTS.values(), "other"):
+            self._failures.labels(part)
+        registry.register(_Database(schedule, clock))
+
+    def ticked(self, tick: Tick, seconds: float) -> None:
+        if tick.claimed:
+            self.ticks.observe(seconds)
+        self._retries.inc(tick.waiting)
+        for result in tick.concluded:
+            self._audits.labels(result.outcome).inc()
+            self._gas.inc(result.gas)
+        for overrides in tick.overrides:
+            for reason in rails.names(overrides):
+                self._overrides.labels(reason).inc()
+
+    def failed(self, error: Exception) -> None:
+        part = next((name for kind, name in PARTS.items() if isinstance(error, kind)), "other")
+        self._failures.labels(part).inc()
+
+    @contextmanager
+    def served(self, host: str, port: int) -> Iterator[None]:
+        """Answer Prometheus on a port while the context lasts."""
+        try:
+            server, thread = start_http_server(port, host, self.registry)
+        except OSError as error:
+            raise InputError(f"the metrics can't be served on {host}:{port}: {error}") from error
+        try:
+            yield
+        finally:
+            server.shutdown()
+            server.server_close()
+            thread.join()
+
+
+class _Database(Collector):
+    def __init__(self, schedule: Schedule, clock: Callable[[], int]) -> None:
+        self._schedule, self._clock = schedule, clock
+
+    def describe(self) -> Iterator[Metric]:
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        up = "holdfast_database_up", "Whether the database can be read; if not, its figures lack."
+        try:
+            lag = self._schedule.lag(self._clock())
+            found = figures(self._schedule)
+        except HoldfastError:
+            yield GaugeMetricFamily(*up, value=0)
+            return
+        yield GaugeMetricFamily(*up, value=1)
+        for name, meaning, value in (
+            ("overdue_holdings", "Holdings that are due and nobody works on.", lag.overdue),
+            ("due_lag_seconds", "Since when the first of them is due.", lag.longest / 1000),
+            ("working_holdings", "Holdings that a worker has now.", lag.working),
+            ("quarantined_holdings", "Holdings taken off the schedule.", lag.quarantined),
+            ("holdings", "Holdings known.", found.holdings),
+            ("evidence_leaves", "Leaves in the evidence's tree.", found.evidence),
+            ("evidence_anchored_leaves", "Leaves below the last anchor.", found.anchored),
+            ("evidence_unsequenced_leaves", "Leaves without a place yet.", found.unsequenced),
+            ("open_cases", "Holdings with a response under way.", found.responses),
+            ("open_alerts", "Alerts that have not ended.", found.alerts),
+        ):
+            yield GaugeMetricFamily(f"holdfast_{name}", meaning, value=value)

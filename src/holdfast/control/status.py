@@ -1,0 +1,113 @@
+"""How everything stands, read from the database alone: holdings, evidence, alerts."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sqlalchemy import Engine, and_, case, func, select
+
+from holdfast.control.alerts import Alert, Alerts
+from holdfast.control.database import transaction
+from holdfast.control.schema import audits, checkpoints, holdings, leaves
+from holdfast.control.telemetry import Outcome
+
+
+class Health(StrEnum):
+    OVERDUE = "overdue"
+    QUARANTINED = "quarantined"
+    DAMAGED = "damaged"  # its last audit failed
+    SILENT = "silent"  # its node gave no proof, or was not there
+    NEW = "new"
+    SOUND = "sound"
+
+
+@dataclass(frozen=True)
+class HoldingStatus:
+    holding: str
+    health: Health
+    blocks: int
+    audits: int
+    outcome: str | None  # of the last audit
+    audited: int | None  # when that was
+    due: int | None
+
+
+@dataclass(frozen=True)
+class Head:
+    """A signed head of the evidence: its size and when it was signed."""
+
+    leaves: int
+    signed: int
+
+
+@dataclass(frozen=True)
+class Status:
+    at: int
+    holdings: int
+    overdue: int
+    quarantined: int
+    worst: tuple[HoldingStatus, ...]  # those that need a look first
+    evidence: int
+    checkpoint: Head | None
+    anchor: Head | None
+    alerts: tuple[Alert, ...]
+
+    @property
+    def fine(self) -> bool:
+        return not (self.overdue or self.quarantined or self.alerts)
+
+
+def read_status(engine: Engine, now: int, *, grace: int, limit: int) -> Status:
+    """Return how everything stands; an audit is overdue once it is late by more than `grace`."""
+    late = (holdings.c.due <= now - grace) & (holdings.c.lease <= now)
+    health = case(
+        (late, str(Health.OVERDUE)),
+        (holdings.c.quarantined, str(Health.QUARANTINED)),
+        (audits.c.outcome == Outcome.FAILED, str(Health.DAMAGED)),
+        (audits.c.outcome.is_(None), str(Health.NEW)),
+        (audits.c.outcome != Outcome.PASSED, str(Health.SILENT)),
+        else_=str(Health.SOUND),
+    )
+    order = {str(each): place for place, each in enumerate(Health)}
+    last = and_(audits.c.holding == holdings.c.id, audits.c.number == holdings.c.number)
+    listed = (
+        select(holdings, audits.c.outcome, health.label("health"))
+        .outerjoin(audits, last)
+        .order_by(case(order, value=health), holdings.c.due, holdings.c.id)
+        .limit(limit)
+    )
+    counted = select(
+        func.count(),
+        func.count(case((late, 1))),
+        func.count(case((holdings.c.quarantined, 1))),
+    ).select_from(holdings)
+    with transaction(engine) as connection:
+        total, overdue, quarantined = connection.execute(counted).one()
+        rows = connection.execute(listed).all()
+        size = connection.execute(select(func.count()).select_from(leaves)).scalar_one()
+        newest = select(checkpoints.c.size, checkpoints.c.signed).order_by(checkpoints.c.id.desc())
+        checkpoint = connection.execute(newest.limit(1)).first()
+        anchor = connection.execute(newest.where(checkpoints.c.anchored).limit(1)).first()
+    worst = tuple(
+        HoldingStatus(
+            row.name,
+            Health(row.health),
+            row.blocks,
+            row.number,
+            row.outcome,
+            row.audited if row.number else None,
+            None if row.quarantined else row.due,
+        )
+        for row in rows
+    )
+    alerts = tuple(Alerts(engine, lambda: now).listing())
+    return Status(
+        at=now,
+        holdings=total,
+        overdue=overdue,
+        quarantined=quarantined,
+        worst=worst,
+        evidence=size,
+        checkpoint=None if checkpoint is None else Head(*checkpoint),
+        anchor=None if anchor is None else Head(*anchor),
+        alerts=alerts,
+    )

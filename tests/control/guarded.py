@@ -1,0 +1,144 @@
+"""The control plane over real nodes, on a clock of its own: audits, responses and evidence."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from sqlalchemy import Engine, func, select
+from tests.control.operation import SIGNER
+from tests.control.world import Clock
+from tests.owner.world import World, flip
+
+from holdfast.control.cases import Cases, State
+from holdfast.control.challenger import Challenger, Patience
+from holdfast.control.database import transaction
+from holdfast.control.fleet import HomeFleet
+from holdfast.control.log import DatabaseLog
+from holdfast.control.rails import Rails
+from holdfast.control.responses import Responder, Responses
+from holdfast.control.schedule import Schedule
+from holdfast.control.schema import NEVER, holdings, responses
+from holdfast.control.sequencer import Sequencer
+from holdfast.control.worker import Pace, Worker
+from holdfast.evidence import leaf
+from holdfast.evidence.bundle import Bundle, write_bundle
+from holdfast.evidence.verification import Report, verify
+from holdfast.model.scenario import SCENARIOS
+from holdfast.owner import Home
+from holdfast.policy.serving import serving
+
+RAILS = Rails(jitter=0.0, sample_cap=100)
+
+
+@dataclass
+class Guarded:
+    clock: Clock
+    world: World
+    home: Home
+    engine: Engine
+    schedule: Schedule
+    worker: Worker
+    responder: Responder
+    sequencer: Sequencer
+
+    def until(self, end: int) -> None:
+        """Let time pass up to `end`, doing what is due when it is due."""
+        while self.clock.now < end:
+            while self.worker.tick().claimed or self.responder.tick():
+                pass
+            self.sequencer.sequence()
+            self.clock.now = min(max(self._next(), self.clock.now + 1), end)
+
+    def audited(self, moment: int) -> None:
+        """Take the first decisions, and carry out the audits that are due at a moment after it."""
+        self.worker.tick()
+        self.clock.now = moment
+        while self.worker.tick().claimed:
+            pass
+
+    def _next(self) -> int:
+        ready = select(func.min(responses.c.due)).where(responses.c.state == State.READY)
+        with transaction(self.engine) as connection:
+            due: int | None = connection.execute(ready).scalar()
+        moments = [each for each in (due, self.schedule.next_due()) if each is not None]
+        return min(moments, default=NEVER)
+
+    def damage(self, holding: str) -> None:
+        """Change bytes all over what a holding keeps."""
+        node = self.world.one if holding == "plain" else self.world.two
+        with self.home.holding(holding) as place:
+            for path in node.stored(place, "data"):
+                flip(path, *range(0, path.stat().st_size, 100))
+
+    def leaves(self, holding: str) -> list[leaf.Leaf]:
+        """Return all that was told of a holding, in order."""
+        self.sequencer.sequence()
+        with self.home.holding(holding) as place:
+            key = place.key_id
+        told = [leaf.decode(entry.leaf) for entry in self.log().entries()]
+        return [
+            e for e in told if isinstance(e, leaf.Audit | leaf.Response) and e.holding.key == key
+        ]
+
+    def story(self, holding: str) -> list[str]:
+        """Return the outcomes of audits, and the steps taken, of a holding."""
+        return [
+            str(each.outcome) if isinstance(each, leaf.Audit) else str(each.step)
+            for each in self.leaves(holding)
+            if isinstance(each, leaf.Audit | leaf.Response)
+        ]
+
+    def row(self, holding: str) -> tuple[bool, int]:
+        """Return whether a holding is quarantined, and when it is due."""
+        query = select(holdings.c.quarantined, holdings.c.due).where(holdings.c.name == holding)
+        with transaction(self.engine) as connection:
+            quarantined, due = connection.execute(query).one()
+        return quarantined, due
+
+    def log(self) -> DatabaseLog:
+        return DatabaseLog(self.engine, SIGNER.verifier)
+
+    def verified(self, folder: Path) -> Report:
+        """Hand the evidence to a stranger, who checks it."""
+        self.sequencer.sequence()
+        bundle = folder / "guarded.bundle"
+        write_bundle(self.log(), bundle)
+        return verify(Bundle.open(bundle), SIGNER.verifier)
+
+
+@contextmanager
+def guarded(engine: Engine, world: World, settings: Responses | None = None) -> Iterator[Guarded]:
+    """Watch over every holding of the world's home."""
+    clock = Clock()
+    home = replace(world.home, clock=clock.seconds)
+    scenario = SCENARIOS["field"]
+    draws = np.random.default_rng(1)
+    schedule = Schedule(engine)
+    with HomeFleet(home) as fleet:
+        known = schedule.names()
+        if fresh := [row for row in fleet.registered() if row[0] not in known]:
+            schedule.add(fresh, clock.now)
+        challenger = Challenger(
+            fleet,
+            sample_cap=RAILS.sample_cap,
+            patience=Patience(at_once=1),
+            clock=clock,
+            seed=lambda: draws.bytes(32),
+        )
+        worker = Worker(
+            schedule,
+            challenger,
+            serving("fixed-high", scenario),
+            rails=RAILS,
+            constants=scenario.constants,
+            clock=clock,
+            luck=draws.random,
+            pace=Pace(),
+        )
+        responder = Responder(
+            Cases(engine), home, settings or Responses(), unit=RAILS.unit, clock=clock
+        )
+        sequencer = Sequencer(engine, SIGNER, clock)
+        yield Guarded(clock, world, home, engine, schedule, worker, responder, sequencer)

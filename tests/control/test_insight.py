@@ -1,0 +1,261 @@
+"""What can be seen from outside: metrics, logs, status and the evidence of a live home."""
+
+import json
+import random
+import socket
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import structlog
+from sqlalchemy import update
+from tests.cli.conftest import Workplace
+from tests.control.site import Site, site
+from tests.control.world import Clock
+from tests.owner.world import flip
+
+from holdfast.cli.terminal import PASSPHRASE_VARIABLE
+from holdfast.control.cases import Step
+from holdfast.control.database import connect, migrate, transaction
+from holdfast.control.logs import configure_logs
+from holdfast.control.rails import DAY, HOUR, SECOND, Rails
+from holdfast.control.responses import Responses
+from holdfast.control.schema import holdings
+from holdfast.control.service import Service, milliseconds
+from holdfast.control.settings import ControlSettings, MetricsSettings, read_control
+from holdfast.errors import InputError
+
+CONTENT = random.Random(1).randbytes(20_000)
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        number: int = probe.getsockname()[1]
+        return number
+
+
+@pytest.fixture
+def place(tmp_path: Path, port: int) -> Iterator[Site]:
+    settings = ControlSettings(
+        policy="fixed-high",
+        rails=Rails(jitter=0.0, sample_cap=100),
+        responses=Responses(failed=(Step.LOCALISE, Step.QUARANTINE, Step.ALERT)),
+        metrics=MetricsSettings(("127.0.0.1", port)),
+    )
+    with site(tmp_path, settings) as made:
+        for name in ("attic", "cellar"):
+            made.holding(name, CONTENT)
+        yield made
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def desk(
+    place: Site, clock: Clock, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Workplace:
+    """Return a place to run commands at, in the time of the clock, without the passphrase."""
+    monkeypatch.setattr("holdfast.control.service.milliseconds", lambda: clock.now)
+    monkeypatch.setenv("HOLDFAST_HOME", str(place.home.folder))
+    monkeypatch.delenv(PASSPHRASE_VARIABLE, raising=False)
+    return Workplace(place.folder, capsys)
+
+
+def damage(place: Site, name: str) -> None:
+    with place.home.holding(name) as holding:
+        for path in place.node.stored(holding, "data"):
+            flip(path, *range(0, path.stat().st_size, 100))
+
+
+def settle(service: Service) -> None:
+    """Do all that is due now."""
+    while service.step() or service.responder.tick():
+        pass
+
+
+def scraped(port: int) -> dict[str, float]:
+    """Return what Prometheus would read."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+        lines = answer.read().decode().splitlines()
+    pairs = (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+    return {name: float(value) for name, value in pairs}
+
+
+def test_metrics_tell_what_was_done_and_how_the_database_stands(
+    place: Site, clock: Clock, port: int
+) -> None:
+    with place.service(clock, clock) as service:
+        settle(service)
+        damage(place, "attic")
+        clock.now += DAY
+        settle(service)
+        clock.now += DAY + HOUR
+        found = scraped(port)
+        assert found['holdfast_audits_total{outcome="passed"}'] == 1
+        assert found['holdfast_audits_total{outcome="failed"}'] == 1
+        assert found["holdfast_holdings"] == 2
+        assert found["holdfast_overdue_holdings"] == 1
+        assert found["holdfast_due_lag_seconds"] == 3600
+        assert found["holdfast_quarantined_holdings"] == 1
+        assert found["holdfast_working_holdings"] == 0
+        assert found["holdfast_evidence_leaves"] == 5
+        assert found["holdfast_evidence_unsequenced_leaves"] == 0
+        assert found["holdfast_open_alerts"] == 1
+        assert found["holdfast_open_cases"] == 0
+        assert found["holdfast_decision_seconds_count"] == 2
+        assert found["holdfast_tick_seconds_count"] == 2
+        assert any("fixed-high" in name for name in found if name.startswith("holdfast_policy"))
+        assert not any("attic" in name or "cellar" in name for name in found)
+
+
+def test_metrics_of_a_database_that_is_gone_say_so(place: Site, clock: Clock, port: int) -> None:
+    with place.service(clock, clock):
+        (place.home.folder / "control.db").rename(place.folder / "elsewhere.db")
+        for left in place.home.folder.glob("control.db-*"):
+            left.unlink()
+        found = scraped(port)
+        assert found["holdfast_database_up"] == 0
+        assert "holdfast_overdue_holdings" not in found
+
+
+def test_a_port_that_is_taken_is_told(place: Site, clock: Clock) -> None:
+    with (
+        place.service(clock, clock),
+        pytest.raises(InputError, match="can't be served"),
+        place.service(clock, clock),
+    ):
+        pass
+
+
+def test_a_running_service_answers_a_failure_by_itself(place: Site) -> None:
+    quick = replace(
+        place.settings,
+        rails=Rails(unit=SECOND, jitter=0.0, sample_cap=100),
+        metrics=MetricsSettings(),
+    )
+    damage(place, "attic")
+    running = replace(place, settings=quick)
+    with running.service(milliseconds, milliseconds) as service:
+        service.run(lambda: bool(service.schedule.lag(milliseconds()).quarantined))
+    assert running.verified().findings == ()
+
+
+def test_logs_are_json_unless_someone_reads_along(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs()
+    try:
+        log = structlog.get_logger()
+        log.warning("it stands still", reason="no postgresql://me:secret@host/name", count=2)
+    finally:
+        structlog.reset_defaults()
+    line = json.loads(capsys.readouterr().err)
+    assert line.pop("timestamp")
+    assert line == {
+        "event": "it stands still",
+        "level": "warning",
+        "reason": "no postgresql://***@host/name",
+        "count": 2,
+    }
+
+
+def test_status_tells_what_needs_a_look_first(place: Site, clock: Clock, desk: Workplace) -> None:
+    with place.service(clock, clock) as service:
+        settle(service)
+        assert desk.run("status").code == 0
+        assert "attic    new" in desk.run("status").stdout
+        clock.now += DAY
+        settle(service)
+        clock.now += HOUR
+        finished = desk.run("status")
+        assert (finished.code, finished.stderr) == (0, "")
+        assert finished.stdout.splitlines()[:3] == [
+            "holding  health  last audit      next     audits  blocks",
+            "attic    sound   passed 1 h ago  in 23 h  1       323",
+            "cellar   sound   passed 1 h ago  in 23 h  1       323",
+        ]
+        damage(place, "cellar")
+        clock.now += 23 * HOUR
+        settle(service)
+        clock.now += HOUR
+    found = desk.run("status", "--json")
+    assert found.code == 1
+    assert (found.data["fine"], found.data["quarantined"], found.data["overdue"]) == (False, 1, 0)
+    assert [each["health"] for each in found.data["worst"]] == ["quarantined", "sound"]
+    assert found.data["evidence"] == found.data["checkpoint"]["leaves"]
+    assert "ALERT holding-quarantined: cellar" in desk.run("status").stdout
+    assert desk.run("audit", "release", "cellar").code == 0
+    clock.now += 2 * HOUR
+    finished = desk.run("status", "--limit", "1")
+    assert finished.code == 1, "nobody serves, so it is overdue"
+    assert finished.stdout.splitlines()[1].startswith("cellar   overdue")
+    assert "and 1 holdings more" in finished.stdout
+    assert "is not quarantined" in desk.run("audit", "release", "cellar").sentence()
+
+
+def test_status_changes_nothing(place: Site, clock: Clock, desk: Workplace) -> None:
+    with place.service(clock, clock) as service:
+        settle(service)
+    database = place.home.folder / "control.db"
+    before = database.read_bytes()
+    desk.run("status")
+    assert database.read_bytes() == before
+    engine = connect(str(database), read_only=True)
+    with pytest.raises(Exception, match="readonly"), transaction(engine) as connection:
+        connection.execute(update(holdings).values(due=0))
+    engine.dispose()
+
+
+def test_without_a_database_commands_say_how_to_get_one(desk: Workplace, place: Site) -> None:
+    for command in (("status",), ("evidence", "show"), ("audit", "release", "attic")):
+        assert "`holdfast serve` makes it" in desk.run(*command).sentence()
+    assert not (place.home.folder / "control.db").exists()
+    engine = connect(str(place.home.folder / "control.db"))
+    migrate(engine)
+    with transaction(engine) as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+    engine.dispose()
+    assert "another schema (9999)" in desk.run("status").sentence()
+
+
+def test_the_evidence_of_a_live_home_is_shown_exported_and_verified(
+    place: Site, clock: Clock, desk: Workplace
+) -> None:
+    with place.service(clock, clock) as service:
+        settle(service)
+        damage(place, "attic")
+        clock.now += DAY
+        settle(service)
+        shown = desk.run("evidence", "show", str(place.home.folder), "--json").data["leaves"]
+        assert len(shown) == 5
+        assert "quarantined" in desk.run("evidence", "show").stdout
+        exported = desk.run("evidence", "export", "--out", str(place.folder / "b"), "--json").data
+        assert exported["leaves"] == 5
+        for source in ((), (str(place.folder / "b"),)):
+            verified = desk.run("evidence", "verify", *source, "--key", exported["key"], "--json")
+            assert verified.data["fine"]
+            assert verified.data["leaves"] == 5
+
+
+def test_settings_of_responses_and_metrics_are_read_and_checked(tmp_path: Path) -> None:
+    path = tmp_path / "holdfast.toml"
+    path.write_text(
+        '[control.responses]\nfailed = ["follow-up", "alert"]\ndelay = "at once"\nratio = 0.5\n'
+        '[control.metrics]\nlisten = "[::1]:9470"\n'
+    )
+    found = read_control(tmp_path)
+    assert found.responses == Responses(failed=(Step.FOLLOW_UP, Step.ALERT), ratio=0.5)
+    assert found.metrics.listen == ("::1", 9470)
+    for text, said in (
+        ('[control.responses]\nfailed = ["shout"]', "a list of steps"),
+        ('[control.responses]\nfailed = ["repair"]', "after localise"),
+        ('[control.metrics]\nlisten = "9470"', "a host and a port"),
+    ):
+        path.write_text(text)
+        with pytest.raises(InputError, match=said):
+            read_control(tmp_path)

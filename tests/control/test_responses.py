@@ -1,0 +1,321 @@
+"""After a failed audit: real nodes whose files are damaged, and what is done about it."""
+
+import random
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import Engine, select
+from tests.control.guarded import Guarded, guarded
+from tests.control.world import START
+from tests.owner.small_node import SEGMENT_BYTES
+from tests.owner.world import World, flip, killed_at, lines_of
+
+from holdfast.control import mending, responses, schema
+from holdfast.control.cases import Cases, Kind, State, Step, release
+from holdfast.control.database import connect, migrate, transaction
+from holdfast.control.mending import Damage, Spot
+from holdfast.control.rails import DAY, HOUR, MINUTE
+from holdfast.control.responses import EVERYTHING, Responder, Responses
+from holdfast.control.schema import NEVER
+from holdfast.errors import InputError
+from holdfast.evidence import leaf
+
+CONTENT = random.Random(1).randbytes(5 * SEGMENT_BYTES + 77)
+CONTROL = Path(responses.__file__).parent
+AUDITED = START + DAY  # when the first audit ends, a day after the first decision
+
+
+@pytest.fixture
+def alone(world: World) -> World:
+    """Return a world where only one holding has the file."""
+    world.put("plain", world.file(CONTENT))
+    return world
+
+
+@pytest.fixture
+def replicated(alone: World) -> World:
+    """Return a world where both holdings have the file."""
+    alone.put("secret", alone.folder / "file")
+    return alone
+
+
+@pytest.fixture
+def embedded(tmp_path: Path) -> Iterator[Engine]:
+    engine = connect(str(tmp_path / "control.db"))
+    migrate(engine)
+    yield engine
+    engine.dispose()
+
+
+def alerts(running: Guarded) -> list[tuple[str, str, bool]]:
+    """Return the alerts: kind, subject and whether they are open."""
+    query = select(schema.alerts).order_by(schema.alerts.c.id)
+    with transaction(running.engine) as connection:
+        return [(a.kind, a.subject, a.ended == NEVER) for a in connection.execute(query)]
+
+
+def steps(running: Guarded) -> list[tuple[str, str]]:
+    query = select(schema.responses).order_by(schema.responses.c.id)
+    with transaction(running.engine) as connection:
+        return [(row.step, row.state) for row in connection.execute(query)]
+
+
+def move_node(world: World, url: str, holding: str = "plain") -> None:
+    """Let the catalogue say that the node of a holding is somewhere else."""
+    with closing(sqlite3.connect(world.home.folder / "catalogue.db")) as db:
+        db.execute("UPDATE holdings SET url = ? WHERE name = ?", (url, holding))
+        db.commit()
+
+
+def test_damage_is_followed_up_located_and_repaired_from_the_other_holding(
+    engine: Engine, replicated: World, tmp_path: Path
+) -> None:
+    with guarded(engine, replicated) as running:
+        running.damage("plain")
+        running.until(AUDITED + MINUTE)
+        assert running.story("plain") == [
+            *("failed", "follow-up", "failed"),
+            *("localised", "repaired", "follow-up", "passed"),
+        ]
+        with running.home.holding("plain") as place:
+            parts = [path.read_bytes() for path in replicated.one.stored(place, "data")]
+            blocks = place.inventory.blocks
+        assert b"".join(parts) == CONTENT
+        first, _, second, located, repaired, *_ = running.leaves("plain")
+        assert isinstance(first, leaf.Audit)
+        assert isinstance(second, leaf.Audit)
+        assert [each.rail for each in second.decision.overrides] == ["follow-up"]
+        assert second.decision.action == (0, 0.20)
+        assert second.challenge.samples == -(-blocks // 5)
+        assert second.due_at == first.at, "it follows at once"
+        assert isinstance(located, leaf.Response)
+        assert isinstance(repaired, leaf.Response)
+        assert located.blocks == repaired.blocks != ()
+        assert steps(running)[-2:] == [("quarantine", "dropped"), ("alert", "dropped")]
+        assert alerts(running) == []
+        assert running.story("secret") == ["passed"]
+        running.until(AUDITED + 2 * DAY)
+        assert running.story("plain")[-1] == "passed"
+        assert running.verified(tmp_path).findings == ()
+
+
+def test_without_a_replica_the_holding_is_quarantined_until_it_is_released(
+    engine: Engine, alone: World, tmp_path: Path
+) -> None:
+    with guarded(engine, alone) as running:
+        with pytest.raises(InputError, match="is not quarantined"):
+            release(engine, "plain", running.clock.now)
+        running.damage("plain")
+        running.until(AUDITED + DAY)
+        told = ["failed", "follow-up", "failed", "localised", "lost", "quarantined", "alerted"]
+        assert running.story("plain") == told
+        assert running.row("plain") == (True, NEVER)
+        assert alerts(running) == [(Kind.QUARANTINED, "plain", True)]
+        quarantined = running.leaves("plain")[-2]
+        assert isinstance(quarantined, leaf.Response)
+        assert "lost: no replica has them" in quarantined.detail
+
+        running.damage("plain")  # the same bits once more: all is as it was
+        release(engine, "plain", running.clock.now)
+        running.until(running.clock.now + MINUTE)
+        assert running.story("plain") == [*told, "released", "passed"]
+        assert alerts(running) == [(Kind.QUARANTINED, "plain", False)]
+        assert not running.row("plain")[0]
+        assert running.verified(tmp_path).findings == ()
+
+
+def test_nobody_can_release_what_is_not_there(embedded: Engine) -> None:
+    with pytest.raises(InputError, match="'attic' is not on the schedule"):
+        release(embedded, "attic", START)
+
+
+def test_a_follow_up_that_passes_ends_the_case(embedded: Engine, alone: World) -> None:
+    with guarded(embedded, alone, Responses(delay=HOUR)) as running:
+        running.damage("plain")
+        running.until(AUDITED + MINUTE)
+        assert running.story("plain") == ["failed", "follow-up"]
+        running.damage("plain")  # back again
+        running.until(AUDITED + 2 * HOUR)
+        assert running.story("plain") == ["failed", "follow-up", "passed"]
+        assert {state for _, state in steps(running)[1:]} == {State.DROPPED}
+
+
+def test_a_replica_that_is_damaged_itself_gives_what_it_has(
+    embedded: Engine, replicated: World, tmp_path: Path
+) -> None:
+    plan = (Step.LOCALISE, Step.REPAIR, Step.FOLLOW_UP, Step.ALERT)
+    with guarded(embedded, replicated, Responses(failed=plan)) as running:
+        running.damage("plain")
+        with running.home.holding("secret") as place:
+            flip(replicated.two.stored(place, "data")[0], 0)
+        running.until(AUDITED + MINUTE)
+        told = running.leaves("plain")
+        assert running.story("plain") == ["failed", "localised", "repaired", "lost", "alerted"]
+        (lost,) = [e for e in told if isinstance(e, leaf.Response) and e.step is leaf.Step.LOST]
+        assert lost.blocks == (leaf.Span(0, 2),)
+        assert alerts(running) == [(Kind.FAILED, "plain", True)]
+        assert running.verified(tmp_path).findings == ()
+
+
+def test_lost_tags_are_repaired_in_slices_too(
+    embedded: Engine, replicated: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mending, "SPAN_BLOCKS", 64)
+    monkeypatch.setattr(mending, "BLOCKS_AT_ONCE", 16)
+    with guarded(embedded, replicated) as running, running.home.holding("plain") as place:
+        paths = [p for part in ("data", "tags") for p in replicated.one.stored(place, part)]
+        before = [path.read_bytes() for path in paths]
+        running.damage("plain")
+        for path in replicated.one.stored(place, "tags"):
+            flip(path, *range(200, path.stat().st_size, 700))
+        running.until(AUDITED + 4 * HOUR)  # the node can't prove by such tags, and times out
+        assert running.story("plain") == [
+            *("timed-out", "follow-up", "timed-out"),
+            *("localised", "repaired", "follow-up", "passed"),
+        ]
+        assert [path.read_bytes() for path in paths] == before
+
+
+def test_a_tick_ends_with_its_slice_though_there_is_more_to_do(
+    embedded: Engine, replicated: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mending, "SPAN_BLOCKS", 16)
+    plan = (Step.LOCALISE, Step.ALERT)
+    with guarded(embedded, replicated) as running:
+        running.damage("plain")
+        running.audited(AUDITED)
+        readings = iter(range(AUDITED, NEVER, 100))
+        responder = Responder(
+            Cases(embedded),
+            running.home,
+            Responses(failed=plan, slice=500),
+            unit=DAY,
+            clock=lambda: next(readings),
+        )
+        goes = [responder.tick() for _ in range(3)]
+        assert all(0 < each < 5 for each in goes)
+        assert steps(running) == [("localise", "ready"), ("alert", "planned")]
+
+
+def test_a_node_that_is_away_is_tried_again(embedded: Engine, replicated: World) -> None:
+    with guarded(embedded, replicated, Responses(failed=EVERYTHING[1:])) as running:
+        running.damage("plain")
+        move_node(replicated, "http://127.0.0.1:9")
+        running.until(AUDITED + MINUTE)
+        assert running.story("plain") == ["failed"]
+        move_node(replicated, replicated.one.url)
+        running.until(AUDITED + 15 * MINUTE)
+        assert running.story("plain")[1:] == ["localised", "repaired", "follow-up", "passed"]
+
+
+def test_what_can_t_be_located_for_too_long_is_quarantined(
+    embedded: Engine, replicated: World
+) -> None:
+    settings = Responses(failed=EVERYTHING[1:], patience=HOUR)
+    with guarded(embedded, replicated, settings) as running:
+        running.damage("plain")
+        move_node(replicated, "http://127.0.0.1:9")
+        running.until(AUDITED + 2 * HOUR)
+        assert running.story("plain") == ["failed", "quarantined", "alerted"]
+        quarantined = running.leaves("plain")[1]
+        assert isinstance(quarantined, leaf.Response)
+        assert quarantined.detail.startswith("localise was given up: can't reach")
+
+
+def test_a_replica_that_is_away_for_too_long_is_waited_for_no_more(
+    embedded: Engine, replicated: World, tmp_path: Path
+) -> None:
+    plan = (Step.LOCALISE, Step.REPAIR, Step.FOLLOW_UP, Step.ALERT)
+    settings = Responses(failed=plan, patience=HOUR)
+    with guarded(embedded, replicated, settings) as running:
+        running.damage("plain")
+        move_node(replicated, "http://127.0.0.1:9", "secret")
+        running.until(AUDITED + 30 * MINUTE)
+        assert running.story("plain") == ["failed", "localised"]
+        running.until(AUDITED + 2 * HOUR)
+        assert running.story("plain") == ["failed", "localised", "alerted"]
+        assert steps(running)[1] == ("repair", "dropped")
+        assert alerts(running) == [(Kind.FAILED, "plain", True)]
+        release(embedded, "plain", running.clock.now)
+        assert alerts(running) == [(Kind.FAILED, "plain", False)]
+        assert running.verified(tmp_path).findings == ()
+
+
+def test_steps_that_are_not_configured_are_not_taken(embedded: Engine, replicated: World) -> None:
+    with guarded(embedded, replicated, Responses(failed=())) as running:
+        running.damage("plain")
+        running.until(AUDITED + MINUTE)
+        assert running.story("plain") == ["failed"]
+        assert steps(running) == []
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed_anywhere_leaves_each_step_to_be_taken_once(
+    replicated: World, tmp_path: Path
+) -> None:
+    plan = (Step.LOCALISE, Step.REPAIR, Step.QUARANTINE, Step.ALERT)
+    settings = Responses(failed=plan)
+    database = tmp_path / "control.db"
+
+    def respond(now: int) -> None:
+        engine = connect(str(database))
+        Responder(Cases(engine), replicated.home, settings, unit=DAY, clock=lambda: now).tick()
+        engine.dispose()
+
+    engine = connect(str(database))
+    migrate(engine)
+    with guarded(engine, replicated, settings) as running:
+        running.damage("plain")
+        running.audited(AUDITED)
+        engine.dispose()
+        before = database.read_bytes()
+        running.damage("plain")
+        lines = lines_of(CONTROL, lambda: respond(AUDITED))
+        for kill in range(1, lines, lines // 8):
+            engine.dispose()
+            database.write_bytes(before)
+            running.damage("plain")
+            killed_at(kill, CONTROL, lambda: respond(AUDITED))
+            respond(AUDITED + settings.lease)
+            told = running.story("plain")
+            assert told == ["failed", "localised", "repaired", "quarantined", "alerted"], kill
+            assert alerts(running) == [(Kind.QUARANTINED, "plain", True)]
+        assert running.verified(tmp_path).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("plan", "said"),
+    [
+        ((Step.REPAIR,), "repair comes after localise"),
+        ((Step.QUARANTINE, Step.FOLLOW_UP), "no follow-up comes after quarantine"),
+    ],
+)
+def test_a_plan_that_makes_no_sense_is_refused(plan: tuple[Step, ...], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        Responses(timed_out=plan)
+    with pytest.raises(InputError, match="ratio"):
+        replace(Responses(), ratio=0.0)
+
+
+@given(
+    st.lists(
+        st.builds(
+            Spot,
+            st.tuples(st.text("0123456789abcdef", min_size=32, max_size=32), st.integers(1, 9)),
+            st.integers(0, 2**40),
+            *[st.sets(st.integers(0, 50)).map(lambda each: tuple(sorted(each)))],
+            st.integers(0, 50),
+            *[st.sets(st.integers(0, 50)).map(lambda each: tuple(sorted(each)))] * 2,
+        )
+    ).map(tuple),
+    st.integers(0, 2**40),
+)
+def test_progress_is_read_as_it_was_written(spots: tuple[Spot, ...], reached: int) -> None:
+    damage = Damage("ab", reached, spots)
+    assert Damage.decode(damage.encode()) == damage
