@@ -176,8 +176,8 @@ def test_status_tells_what_needs_a_look_first(place: Site, clock: Clock, desk: W
         assert (finished.code, finished.stderr) == (0, "")
         assert finished.stdout.splitlines()[:3] == [
             "holding  health  last audit      next     audits  blocks",
-            "attic    sound   passed 1 h ago  in 23 h  1       323",
-            "cellar   sound   passed 1 h ago  in 23 h  1       323",
+            "attic    sound   passed 1 h ago  in 23 h  1       162",
+            "cellar   sound   passed 1 h ago  in 23 h  1       162",
         ]
         damage(place, "cellar")
         clock.now += 23 * HOUR
