@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
     Connection,
     Engine,
     Update,
@@ -70,19 +72,22 @@ _ENDED = ("number", "audited", "blocks")
 
 def _of_ours(*names: str, **others: Any) -> Update:
     """Return the statement that sets these columns of a holding that is ours by its token."""
-    given = {name: bindparam(many.OURS + name) for name in ("id", "token", *names)}
-    ours = (holdings.c.id == given.pop("id"), holdings.c.token == given.pop("token"))
-    return update(holdings).where(*ours).values(given | others)
+    ours = (holdings.c.id == _given("id"), holdings.c.token == _given("token"))
+    return update(holdings).where(*ours).values({name: _given(name) for name in names} | others)
 
 
-_FREE = literal_column("0")
+def _given(name: str) -> BindParameter[Any]:
+    return bindparam(many.OURS + name)
+
+
+_FREE: ColumnElement[int] = literal_column("0")
 _DECIDE = _of_ours(*_DECIDED, lease=_FREE)
 _CONCLUDE = _of_ours(*_DECIDED, *_ENDED, lease=_FREE, flight=null())
 _DEPART = _of_ours("overrides", "flight")
 _SUSPEND = _of_ours("due", "flight", lease=_FREE)
 _POSTPONE = _of_ours(
     "due",
-    overrides=holdings.c.overrides.bitwise_or(bindparam(many.OURS + "overrides")),
+    overrides=holdings.c.overrides.bitwise_or(_given("overrides")),
     lease=_FREE,
 )
 _AUDIT, _LEAF = insert(audits).inline(), insert(leaves).inline()
