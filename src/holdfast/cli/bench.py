@@ -102,6 +102,26 @@ def node_command(
     report(node.measure(rounds=rounds, size=size_mib << 20, say=tell), as_json=as_json)
 
 
+@app.command(name="control")
+def control_command(
+    rounds: Rounds = 100,
+    holdings: Annotated[
+        int, typer.Option(min=1, max=10**8, help="Holdings in each database.")
+    ] = 1_000_000,
+    as_json: Json = False,
+) -> None:
+    """Compare the control plane with its bare database and its matrix products, in minutes.
+
+    The real worker claims, decides, records and reschedules; a ready result stands for the audit.
+    PostgreSQL is started from what is installed, and left out where there is none.
+
+    Example: holdfast bench control --json
+    """
+    from holdfast.bench import control  # noqa: PLC0415 - SQLAlchemy would slow every command's start
+
+    report(control.measure(count=holdings, rounds=rounds, say=tell), as_json=as_json)
+
+
 def tell(step: str) -> None:
     terminal.messages.print(f"… {step}", style="dim")
 

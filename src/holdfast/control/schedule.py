@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from sqlalchemy import (
+    BindParameter,
     ColumnElement,
     Connection,
     Engine,
@@ -72,9 +73,12 @@ _ENDED = ("number", "audited", "blocks")
 
 def _of_ours(*names: str, **others: Any) -> Update:
     """Return the statement that sets these columns of a holding that is ours by its token."""
-    given: dict[str, Any] = {n: bindparam(many.OURS + n) for n in ("id", "token", *names)}
-    ours = (holdings.c.id == given.pop("id"), holdings.c.token == given.pop("token"))
-    return update(holdings).where(*ours).values(given | others)
+    ours = (holdings.c.id == _given("id"), holdings.c.token == _given("token"))
+    return update(holdings).where(*ours).values({name: _given(name) for name in names} | others)
+
+
+def _given(name: str) -> BindParameter[Any]:
+    return bindparam(many.OURS + name)
 
 
 _FREE: ColumnElement[int] = literal_column("0")
@@ -84,7 +88,7 @@ _DEPART = _of_ours("overrides", "flight")
 _SUSPEND = _of_ours("due", "flight", lease=_FREE)
 _POSTPONE = _of_ours(
     "due",
-    overrides=holdings.c.overrides.bitwise_or(bindparam(many.OURS + "overrides")),
+    overrides=holdings.c.overrides.bitwise_or(_given("overrides")),
     lease=_FREE,
 )
 _AUDIT, _LEAF = insert(audits).inline(), insert(leaves).inline()
