@@ -31,7 +31,7 @@ from holdfast.ledger.interface import Anchored, Opened, Passed
 LONG = bool(os.environ.get("HOLDFAST_LONG"))
 KILLS = 200 if LONG else 10
 WORKERS, HOLDINGS = 3, 9
-LEASE = SECOND
+LEASE = 2 * SECOND
 
 
 def settings(address: str) -> ControlSettings:
