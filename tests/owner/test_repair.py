@@ -183,3 +183,22 @@ def test_damage_in_several_files_is_told_apart(world: World) -> None:
         found = blocks_of(find_damage(place))
         firsts = [number * SEGMENT_BYTES // BLOCK_BYTES for number in range(6)]
         assert found == {"before": [0], "file": firsts, "after": [0]}
+
+
+@pytest.mark.usefixtures("path")
+def test_damage_is_looked_for_within_a_span(world: World) -> None:
+    with world.home.changing("plain") as place:
+        for segment in world.one.stored(place, "data"):
+            flip(segment, 0)
+        start = int(place.inventory.starts[1])
+        assert blocks_of(find_damage(place, within=(start, start + 1))) == {"file": [0]}
+        assert find_damage(place, within=(start + 1, start + 20)) == []
+
+
+def test_whoever_does_not_wait_for_a_change_is_told_of_it(world: World) -> None:
+    with (
+        world.home.changing("plain"),
+        pytest.raises(RefusedError, match="is being changed by another process"),
+        world.home.changing("plain", wait=False),
+    ):
+        pass
