@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine, select, update
 from tests.control.guarded import Guarded, guarded
 from tests.control.world import START
 from tests.owner.small_node import SEGMENT_BYTES
@@ -20,9 +20,11 @@ from holdfast.control import mending, responses, schema
 from holdfast.control.cases import Cases, Kind, State, Step, release
 from holdfast.control.database import connect, migrate, transaction
 from holdfast.control.mending import Damage, Spot
-from holdfast.control.rails import DAY, HOUR, MINUTE
+from holdfast.control.rails import DAY, HOUR, MINUTE, SECOND
 from holdfast.control.responses import EVERYTHING, Responder, Responses
+from holdfast.control.schedule import LeaseLostError
 from holdfast.control.schema import NEVER
+from holdfast.control.telemetry import Outcome
 from holdfast.errors import InputError
 from holdfast.evidence import leaf
 
@@ -144,6 +146,43 @@ def test_a_follow_up_that_passes_ends_the_case(embedded: Engine, alone: World) -
         running.until(AUDITED + 2 * HOUR)
         assert running.story("plain") == ["failed", "follow-up", "passed"]
         assert {state for _, state in steps(running)[1:]} == {State.DROPPED}
+
+
+def test_a_follow_up_that_tells_nothing_is_made_again(embedded: Engine, alone: World) -> None:
+    plan = (Step.FOLLOW_UP, Step.ALERT)
+    with guarded(embedded, alone, Responses(failed=plan)) as running:
+        running.damage("plain")
+        running.audited(AUDITED)
+        running.responder.tick()
+        running.worker.tick()
+        assert running.story("plain") == ["failed", "follow-up", "failed"]
+        away = update(schema.audits).where(schema.audits.c.number == 2).values(outcome="offline")
+        with transaction(embedded) as connection:
+            connection.execute(away)
+        running.until(AUDITED + MINUTE)
+        assert steps(running) == [("follow-up", "ready"), ("alert", "planned")]
+        running.until(AUDITED + HOUR)
+        assert running.story("plain")[3:] == ["follow-up", "failed", "alerted"]
+
+
+def test_whoever_was_too_slow_can_not_end_a_step_that_another_took_over(
+    engine: Engine, alone: World
+) -> None:
+    with guarded(engine, alone) as running:
+        running.damage("plain")
+        running.audited(AUDITED)
+        cases = Cases(engine)
+        cases.open({Outcome.FAILED: (Step.ALERT,)}, AUDITED)
+        slow = cases.claim(AUDITED, SECOND)
+        assert cases.claim(AUDITED, SECOND) is None
+        quick = cases.claim(AUDITED + SECOND, SECOND)
+        assert slow is not None
+        assert quick is not None
+        with pytest.raises(LeaseLostError):
+            cases.alert(slow, AUDITED + SECOND)
+        assert (running.story("plain"), alerts(running)) == (["failed"], [])
+        cases.alert(quick, AUDITED + SECOND)
+        assert running.story("plain") == ["failed", "alerted"]
 
 
 def test_a_replica_that_is_damaged_itself_gives_what_it_has(
