@@ -337,3 +337,21 @@ def test_audits_that_are_late_are_told_until_they_are_caught_up_with(place: Site
     assert alert.kind == Kind.OVERDUE
     assert alert.detail.startswith("2 audits are overdue, the first by ")
     assert alert.ended is not None
+
+
+def test_anything_else_that_stops_the_work_is_told_until_it_goes_on(place: Site) -> None:
+    key = place.home.folder / "owner.key"
+    with place.service() as service:
+        place.run(service, 2 * HOUR)
+        before = len(place.audits())
+        key.rename(place.folder / "elsewhere")
+        place.run(service, 2 * HOUR)
+        assert len(place.audits()) == before
+        (place.folder / "elsewhere").rename(key)
+        place.run(service, 2 * HOUR)
+    (alert,) = place.alerts()
+    assert alert.kind == Kind.STANDSTILL
+    assert "is no owner's home" in alert.detail
+    assert alert.ended is not None
+    assert len(place.audits()) > before
+    check_evidence(place)
