@@ -5,7 +5,7 @@ Every proof is made to pass: sigma and mu are drawn, and the target is what they
 
 import secrets
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -124,4 +124,5 @@ def _audit(public: PublicKey, number: int) -> Audited:
         signature=None,
         verdict=Transaction(bytes(32), number, 31_553),
     )
-    return audit, proof
+    opening = replace(audit.opening, name=audit.name_on_ledger)
+    return replace(audit, opening=opening), proof

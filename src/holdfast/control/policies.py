@@ -62,7 +62,7 @@ def decide(
 def _rows(policy: Serving, telemetry: Telemetry, remembered: Remembered) -> tuple[Rows, BoolArray]:
     """Return the states to start from, and which holdings had theirs."""
     width, count = policy.row_bytes, len(remembered.version)
-    own = np.array([version == policy.version for version in remembered.version], np.bool_)
+    own = np.fromiter(map(policy.version.__eq__, remembered.version), np.bool_, count)
     own &= np.fromiter(map(len, remembered.memory), np.int64, count) == width
     if own.all():
         return np.frombuffer(b"".join(remembered.memory), np.uint8).reshape(count, width), own

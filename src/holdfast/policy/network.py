@@ -76,13 +76,14 @@ def forward(
     """Return the outputs (batch, outputs) and the hidden state after them (batch, recurrent)."""
     outputs = np.empty((len(inputs), architecture.outputs), np.float32)
     after = np.empty_like(hidden)
+    # Vector instructions compare with an array of zeros, in a quarter of the number's time.
+    zeros = np.zeros((min(TILE, len(inputs)), max(architecture.features, default=0)), np.float32)
     for first in range(0, len(inputs), TILE):
         some = slice(first, first + TILE)
         seen = inputs[some]
         for index in range(len(architecture.features)):
             seen = _layer(parameters, f"features.{index}", seen)
-            # Vector instructions compare with a row of zeros, in a quarter of the number's time.
-            np.maximum(seen, np.zeros(seen.shape[1], np.float32), out=seen)
+            np.maximum(seen, zeros[: len(seen), : seen.shape[1]], out=seen)
         if architecture.recurrent:
             seen = _gru(parameters, seen, hidden[some], after[some])
         outputs[some] = _head(architecture, parameters, seen)
