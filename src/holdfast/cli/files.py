@@ -35,6 +35,14 @@ def put(
     name: Annotated[
         str | None, typer.Option(help="The file's name in the catalogue; else its own.")
     ] = None,
+    in_place: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH",
+            help="The file lies there already, under the node's --data: send its tags alone.",
+            show_default=False,
+        ),
+    ] = None,
     home: HomeFolder = DEFAULT_HOME,
     passphrase_file: PassphraseFile = None,
     as_json: Json = False,
@@ -47,6 +55,8 @@ def put(
     """
     from holdfast.owner import Original  # noqa: PLC0415
 
+    if in_place is not None and len(files) > 1:
+        raise InputError("--in-place is the path of one file: put them one by one")
     names = _names(files, name)
     sizes = {}
     for file in files:
@@ -58,7 +68,7 @@ def put(
     for file in files:
         with terminal.progress_bar(f"putting {file}", 2 * sizes[file] * len(holdings)) as bar:
             original = Original.of(Location(file))
-            stored = _everywhere(opened, holdings, names[file], original, bar.reach)
+            stored = _everywhere(opened, holdings, names[file], original, in_place, bar.reach)
         facts += [_facts(holding, done) for holding, done in stored.items()]
     if as_json:
         terminal.print_json({"files": facts})
@@ -215,6 +225,7 @@ def _everywhere(
     holdings: list[str],
     name: str,
     original: "Original",
+    in_place: str | None,
     reach: Callable[[float], None],
 ) -> dict[str, "Put"]:
     """Put one file on all these nodes at once; what fails on one does not stop the others."""
@@ -227,7 +238,9 @@ def _everywhere(
     def put_on(holding: str) -> "Put":
         with home.changing(holding) as place:
             progress = together.progress_of(holding)
-            return put_file(place, name, original, processes=processes, progress=progress)
+            return put_file(
+                place, name, original, in_place=in_place, processes=processes, progress=progress
+            )
 
     with ThreadPoolExecutor(len(holdings)) as pool:
         futures = {holding: pool.submit(put_on, holding) for holding in holdings}

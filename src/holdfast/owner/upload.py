@@ -9,7 +9,7 @@ import secrets
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from holdfast.errors import RefusedError
+from holdfast.errors import InputError, RefusedError
 from holdfast.node.wire import UploadRequest
 from holdfast.owner.catalogue import FileRecord, Intent
 from holdfast.owner.content import ChangedError, Content, Measured, Original, Progress, measure
@@ -32,13 +32,19 @@ def put(
     name: str,
     original: Original,
     *,
+    in_place: str | None = None,
     processes: int | None = None,
     progress: Progress = lambda _bytes: None,
 ) -> Put:
     """Put a file on the node; `progress` counts its length twice, for tagging and for sending.
 
+    A file `in_place` lies by that path in the storage beside the node, and only its tags are sent.
     Nobody else may change the holding meanwhile.
     """
+    if in_place is not None and holding.cipher_secret is not None:
+        raise InputError(
+            f"holding {holding.name!r} is encrypted, and a file in place is not: name another one"
+        )
     length = original.content.length
     intent = _intent(holding, name, original.content)
     if intent is None:
@@ -48,7 +54,7 @@ def put(
     try:
         if not tags.exists():
             _tag(holding, intent.file, original, tags, processes, progress)
-        sent = _send(holding, intent, original, tags, lambda n: progress(length + n))
+        sent = _send(holding, intent, original, tags, in_place, lambda n: progress(length + n))
     except ChangedError:
         abandon(holding, holding.catalogue.intent(holding.name, name) or intent)
         raise
@@ -113,7 +119,12 @@ def _tag(
 
 
 def _send(
-    holding: Holding, intent: Intent, original: Original, tags: Path, progress: Progress
+    holding: Holding,
+    intent: Intent,
+    original: Original,
+    tags: Path,
+    in_place: str | None,
+    progress: Progress,
 ) -> int:
     """Upload what the node is missing and have it committed; return how many bytes went out."""
     file, node, key_id = intent.file, holding.node, holding.key_id
@@ -129,6 +140,7 @@ def _send(
         data_sha256=data.sha256.hex(),
         tags_bytes=tagged.length,
         tags_sha256=tagged.sha256.hex(),
+        in_place=in_place,
     )
     upload = request.id(holding.owner, key_id)
     holding.catalogue.intend(holding.name, replace(intent, upload=upload))
