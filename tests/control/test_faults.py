@@ -218,7 +218,7 @@ def test_a_database_file_that_someone_locks_is_waited_for(
         before = len(place.audits())
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
             interrupt(service, lambda: other.execute("BEGIN IMMEDIATE"))
-            place.run(service, HOUR // 2)
+            place.run(service, 3 * HOUR)
         assert len(place.audits()) == before
         place.run(service, 3 * HOUR)
     assert [alert.kind for alert in place.alerts()] == [Kind.DATABASE]
