@@ -13,20 +13,27 @@ ALLOWED = {
     "pdp": {"model"},
     "sim": {"model"},
     "policy": {"model"},
-    "learn": {"model", "sim", "policy"},
-    "paper": {"model", "sim", "policy", "learn"},
+    "inference": {"model", "policy"},
+    "learn": {"model", "sim", "policy", "inference"},
+    "paper": {"model", "sim", "policy", "inference", "learn"},
     "ledger": {"model", "pdp"},
     "evidence": {"model", "pdp", "ledger"},
     "node": {"model", "pdp", "ledger"},
     "owner": {"model", "pdp", "ledger", "node"},
-    "control": {"model", "pdp", "sim", "policy", "ledger", "evidence", "node", "owner"},
-    "web": {"model", "pdp", "sim", "policy", "ledger", "evidence", "node", "owner", "control"},
+    "control": {
+        *("model", "pdp", "sim", "policy", "inference"),
+        *("ledger", "evidence", "node", "owner"),
+    },
+    "web": {
+        *("model", "pdp", "sim", "policy", "inference"),
+        *("ledger", "evidence", "node", "owner", "control"),
+    },
     "cli": {
-        *("model", "pdp", "sim", "policy", "learn", "paper"),
+        *("model", "pdp", "sim", "policy", "inference", "learn", "paper"),
         *("ledger", "evidence", "node", "owner", "control", "web", "bench"),
     },
     "bench": {
-        *("model", "pdp", "sim", "policy", "learn"),
+        *("model", "pdp", "sim", "policy", "inference", "learn"),
         *("ledger", "evidence", "node", "owner", "control"),
     },
 }

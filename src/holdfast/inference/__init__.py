@@ -1,0 +1,1 @@
+"""What nobody observes, inferred from the log of audits: parameters, misses, damage."""
