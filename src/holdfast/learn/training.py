@@ -67,12 +67,22 @@ class Run:
         return described
 
 
-def train(run: Run, folder: Path, hear: Hear = lambda _phase, _done, _figures: None) -> None:
+def begun(run: Run) -> Learner:
+    """Return the agent that a run trains, at its start."""
+    return learner(run.settings, run.scenario, run.seed, run.units)
+
+
+def train(
+    run: Run,
+    folder: Path,
+    hear: Hear = lambda _phase, _done, _figures: None,
+    begin: Callable[[Run], Learner] = begun,
+) -> None:
     """Train, or go on training, in a folder; one that is finished is left as it is."""
     if finished(run, folder):
         return
     _claim(run, folder)
-    agent = learner(run.settings, run.scenario, run.seed, run.units)
+    agent = begin(run)
     curve = _resume(agent, folder)
     with _Events(folder, curve) as events:
         saved = time.monotonic()
