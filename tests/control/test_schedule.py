@@ -46,6 +46,7 @@ def conclusion(claim: Claim, due: int, **changes: Any) -> Conclusion:
         "overrides": 0,
         "latency": 0.1,
         "gas": 1.0,
+        "observation": b"",
     }
     leaf = {"holding": claim.id, "body": b"leaf %d" % claim.id, "proof": None}
     return Conclusion(row | decision | number | changes, audit, leaf)

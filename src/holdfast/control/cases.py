@@ -155,12 +155,17 @@ class Cases:
         *,
         drop: Collection[Step] = (),
         hand_on: bytes | None = None,
+        found: int | None = None,
     ) -> None:
         """End a step, drop planned ones that have no point any more, and go on to the next.
 
-        What is handed on is the progress with which a repair begins.
+        What is handed on is the progress with which a repair begins; what was found are the
+        damaged blocks that the audit of the case met.
         """
         with transaction(self._engine) as connection:
+            if found is not None:
+                failed = (audits.c.holding == task.holding, audits.c.number == task.audit)
+                connection.execute(update(audits).where(*failed).values(found=found))
             for each in told:
                 _record(connection, task, each, now)
             if hand_on is not None:

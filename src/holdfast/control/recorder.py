@@ -98,4 +98,5 @@ def audit_row(claim: Claim, result: Result, now: int) -> dict[str, object]:
         "overrides": claim.overrides,
         "latency": result.latency,
         "gas": result.gas,
+        "observation": claim.observation,
     }

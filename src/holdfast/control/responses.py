@@ -112,8 +112,15 @@ class Responder:
         detail, blocks = _shown(damage.blocks, "damaged")
         drop = () if damage.spots else (Step.REPAIR,)
         told = Told(leaf.Step.LOCALISED, detail, blocks)
-        now = self._clock()
-        self._cases.done(task, [told], detail, now, drop=drop, hand_on=damage.encode())
+        self._cases.done(
+            task,
+            [told],
+            detail,
+            self._clock(),
+            drop=drop,
+            hand_on=damage.encode(),
+            found=len(damage.blocks),
+        )
 
     def _repair(self, task: Task) -> None:
         if task.progress is None:

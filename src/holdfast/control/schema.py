@@ -77,6 +77,8 @@ audits = Table(
     Column("latency", Float, nullable=False),  # seconds until the node's answer
     Column("gas", Float, nullable=False),
     Column("unanswered", Boolean, nullable=False, server_default=false()),  # a failure is, at first
+    Column("observation", LargeBinary, nullable=False),  # what it was decided on
+    Column("found", BigInteger),  # damaged blocks, counted after it failed
     Index(None, "holding", "number", unique=True),
     Index(None, "ended"),
     Index(
@@ -177,4 +179,13 @@ alerts = Table(
         sqlite_where=Column("ended") == NEVER,
         postgresql_where=Column("ended") == NEVER,
     ),
+)
+
+# What was learnt of the fleet from its log, as JSON.
+fits = Table(
+    "fits",
+    metadata,
+    Column("id", _Number, primary_key=True),
+    _moment("at"),
+    Column("document", Text, nullable=False),
 )

@@ -59,9 +59,7 @@ class BayesFilter:
     def predict(self, belief: Belief, intervals: IntArray) -> Belief:
         """Return the belief after the intervals, just before the audits."""
         quiet = belief.quiet + intervals
-        # Units that begin after the quiet period; the others come first.
-        bold = np.clip(quiet - np.maximum(self.scenario.quiet_after, belief.quiet), 0, None)
-        bold *= self.scenario.quiet_factor > 1
+        bold = self.bold_units(belief.quiet, intervals)
         # Repaired nodes have a single cell to grow from: advancing them by themselves is cheap.
         repaired = np.all(belief.counts[:, :, 0] == 1.0, axis=1)
         counts = np.empty_like(belief.counts)
@@ -73,19 +71,24 @@ class BayesFilter:
             before = belief.counts[which, :, :1] if clean else belief.counts[which]
             if self.modes.fixed:
                 for mode in range(len(self.modes.rate)):
-                    grown = self._growth(mode, units, bold_units)
+                    grown = self.growth(mode, units, bold_units)
                     counts[which, mode] = _advance(before[:, mode], grown)
             else:
                 joint = np.exp(log_weights[which])[:, :, np.newaxis] * before
-                power = self._power(units, bold=False)[:: len(self.cells) if clean else 1]
+                power = self.power(units, bold=False)[:: len(self.cells) if clean else 1]
                 flat = joint.reshape(len(which), -1) @ power
                 if bold_units:
-                    flat = flat @ self._power(bold_units, bold=True)
+                    flat = flat @ self.power(bold_units, bold=True)
                 joint = flat.reshape(len(which), *counts.shape[1:])
                 weights = np.maximum(joint.sum(axis=2), 1e-300)
                 counts[which] = joint / weights[:, :, np.newaxis]
                 log_weights[which] = np.log(weights)
         return replace(belief, counts=counts, log_weights=log_weights, quiet=quiet)
+
+    def bold_units(self, quiet: IntArray, intervals: IntArray) -> IntArray:
+        """Return how many units begin after the quiet period; the others come before them."""
+        bold = np.clip(quiet + intervals - np.maximum(self.scenario.quiet_after, quiet), 0, None)
+        return np.asarray(bold * (self.scenario.quiet_factor > 1), np.int64)
 
     def update(self, belief: Belief, sampled: IntArray, failed: BoolArray) -> Belief:
         """Return the belief after audits of so many blocks that failed or passed."""
@@ -137,7 +140,8 @@ class BayesFilter:
             self._cache[key] = np.maximum(1.0 - found, LEAST_LIKELY)
         return self._cache[key]
 
-    def _growth(self, mode: int, units: int, bold_units: int) -> FloatArray:
+    def growth(self, mode: int, units: int, bold_units: int) -> FloatArray:
+        """Return the transition of the count of nodes that keep this mode."""
         key = ("growth", mode, units, bold_units)
         if key not in self._cache:
             kept = units * np.log1p(-self.modes.rate[mode])
@@ -145,7 +149,7 @@ class BayesFilter:
             self._cache[key] = growth(self.cells, float(-np.expm1(kept)))
         return self._cache[key]
 
-    def _power(self, units: int, *, bold: bool) -> FloatArray:
+    def power(self, units: int, *, bold: bool) -> FloatArray:
         """Return the transition over so many units of the joint of mode and count, flattened."""
         key = ("power", units, bold)
         if key not in self._cache:
@@ -154,7 +158,7 @@ class BayesFilter:
             elif units == 1:
                 power = self._unit(bold=bold)
             else:
-                power = self._power(units - 1, bold=bold) @ self._power(1, bold=bold)
+                power = self.power(units - 1, bold=bold) @ self.power(1, bold=bold)
             self._cache[key] = power
         return self._cache[key]
 

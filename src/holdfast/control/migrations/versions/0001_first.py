@@ -44,6 +44,8 @@ def upgrade() -> None:
         sa.Column("latency", sa.Float(), nullable=False),
         sa.Column("gas", sa.Float(), nullable=False),
         sa.Column("unanswered", sa.Boolean(), server_default=sa.false(), nullable=False),
+        sa.Column("observation", sa.LargeBinary(), nullable=False),
+        sa.Column("found", sa.BigInteger(), nullable=True),
         sa.PrimaryKeyConstraint("id"),
     )
     op.create_index(
@@ -145,5 +147,12 @@ def upgrade() -> None:
         sa.Column("size", sa.BigInteger(), nullable=False),
         sa.Column("frontier", sa.LargeBinary(), nullable=False),
         sa.Column("anchoring", sa.BigInteger(), server_default="0", nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_table(
+        "fits",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("at", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("document", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("id"),
     )

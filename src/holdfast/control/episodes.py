@@ -1,0 +1,120 @@
+"""The log of operation as inference reads it: what each audit taught about the data it sampled.
+
+Audits that taught nothing are left out, and the time before them counts for the next: those of
+nodes not reached, and those that something of ours prevented. So are time-outs, because a proof
+not given says nothing of the blocks, and failures after which not one damaged block was counted;
+a time-out after which damage was counted did find it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Engine, select
+
+from holdfast.control.database import transaction
+from holdfast.control.rails import Override
+from holdfast.control.schema import audits, holdings
+from holdfast.control.telemetry import Outcome
+from holdfast.inference.log import Log
+from holdfast.model.action import GRID
+from holdfast.model.arrays import BoolArray, Float32Array, IntArray
+from holdfast.model.observation import OBSERVATION
+
+NOT_COUNTED = -1
+
+_COLUMNS = (
+    *("holding", "due", "ended", "outcome", "interval", "ratio"),
+    *("samples", "overrides", "latency", "observation", "found"),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Episodes:
+    """The log, and the names of the holdings that are its nodes."""
+
+    names: tuple[str, ...]
+    log: Log
+
+
+def read_log(engine: Engine, unit: int, now: int) -> Log:
+    """Return what audits have taught up to now; a time unit has `unit` milliseconds."""
+    return read_episodes(engine, unit, now).log
+
+
+def read_episodes(engine: Engine, unit: int, now: int) -> Episodes:
+    """Return the same with the names of the holdings."""
+    chosen = select(holdings.c.id, holdings.c.name, holdings.c.blocks, holdings.c.audited)
+    carried_out = select(*[audits.c[name] for name in _COLUMNS])
+    with transaction(engine) as connection:
+        listed = connection.execute(chosen.order_by(holdings.c.id)).all()
+        rows = connection.execute(carried_out.order_by(audits.c.holding, audits.c.number)).all()
+    ids, names, blocks, audited = zip(*listed, strict=True) if listed else ((), (), (), ())
+    columns = dict(zip(_COLUMNS, zip(*rows, strict=True), strict=True)) if rows else {}
+    added = np.array(audited, np.int64)
+    log = _log(np.array(ids, np.int64), np.array(blocks, np.int64), added, columns, unit, now)
+    return Episodes(names, log)
+
+
+def _log(
+    ids: IntArray,
+    blocks: IntArray,
+    added: IntArray,
+    columns: dict[str, Sequence[Any]],
+    unit: int,
+    now: int,
+) -> Log:
+    def whole(name: str) -> IntArray:
+        return np.array(columns.get(name, ()), np.int64)
+
+    node = np.searchsorted(ids, whole("holding"))
+    first = np.flatnonzero(np.diff(node, prepend=-1))
+    # A holding is decided about as soon as it is added, so its first audit tells when that was.
+    added[node[first]] = (whole("due") - unit * whole("interval"))[first]
+    outcome = np.array(columns.get("outcome", ()), np.str_)
+    counted = columns.get("found", ())
+    found = np.array([NOT_COUNTED if each is None else each for each in counted], np.int64)
+    kept = np.flatnonzero(_taught(node, outcome, found, whole("overrides")))
+
+    # Rounding the time since the beginning, not each interval, lets no error add up.
+    age = np.rint((whole("ended") - added[node]) / unit).astype(np.int64)[kept]
+    node, latency = node[kept], np.array(columns.get("latency", ()), np.float64)[kept]
+    new = np.diff(node, prepend=-1) > 0
+    interval = np.where(new, age, np.diff(age, prepend=0))
+    last = np.zeros(len(ids), np.int64)
+    last[node] = age  # of equal nodes the last one stays
+    ratio = np.array(columns.get("ratio", ()), np.float64)[kept].tolist()
+    planned = whole("interval")[kept].tolist()
+    return Log(
+        blocks=blocks,
+        elapsed=np.maximum(np.rint((now - added) / unit).astype(np.int64) - last, 0),
+        node=node,
+        interval=np.maximum(interval, 0),
+        sampled=np.minimum(whole("samples")[kept], blocks[node]),
+        failed=outcome[kept] != Outcome.PASSED,
+        latency=np.where(latency > 0, latency, np.nan),
+        found=np.minimum(found[kept], blocks[node]),
+        action=np.array([GRID.nearest(*each) for each in zip(planned, ratio, strict=True)], int),
+        observation=_observations([columns["observation"][row] for row in kept]),
+    )
+
+
+def _taught(node: IntArray, outcome: Any, found: IntArray, overrides: IntArray) -> BoolArray:
+    """Return which audits are rows of the log.
+
+    A follow-up that fails like the audit before it met the same damage, which is known already.
+    """
+    failed = ((outcome == Outcome.FAILED) & (found != 0)) | (
+        (outcome == Outcome.TIMED_OUT) & (found > 0)
+    )
+    again = np.zeros(len(node), np.bool_)
+    again[1:] = (node[1:] == node[:-1]) & failed[:-1]
+    again &= (overrides & Override.FOLLOW_UP) > 0
+    return np.asarray((outcome == Outcome.PASSED) | (failed & ~again), np.bool_)
+
+
+def _observations(stored: Sequence[bytes]) -> Float32Array:
+    whole = 4 * len(OBSERVATION)
+    rows = [each if len(each) == whole else bytes(whole) for each in stored]
+    return np.frombuffer(b"".join(rows), np.float32).reshape(-1, len(OBSERVATION))
