@@ -6,6 +6,7 @@ what the learner would do. Costs are kept as components: the one log teaches eve
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -15,18 +16,17 @@ import optax
 from jax import Array, lax
 
 from holdfast.inference.log import Log
-from holdfast.inference.passage import filter_of, lots, passed_through
+from holdfast.inference.passage import Lot, filter_of, lots, passed_through
 from holdfast.learn import networks
 from holdfast.learn.crowd import COMPONENTS
 from holdfast.learn.learner import Figures, Goods
 from holdfast.learn.networks import Weights
 from holdfast.learn.plus import PlusSettings, costs
-from holdfast.model.arrays import BoolArray, Float32Array, FloatArray, IntArray
+from holdfast.model.arrays import BoolArray, Float32Array, IntArray
 from holdfast.model.detection import gas
-from holdfast.model.observation import OBSERVATION
 from holdfast.model.scenario import Scenario
 from holdfast.policy import dial
-from holdfast.policy.filter import Belief
+from holdfast.policy.filter import BayesFilter, Belief
 from holdfast.policy.learned import Inputs
 from holdfast.policy.network import Architecture
 
@@ -49,26 +49,29 @@ def inferred(log: Log, scenario: Scenario) -> Float32Array:
     components = np.empty((log.audits, COMPONENTS), np.float32)
     for lot in lots(log):
         bayes = filter_of(scenario, lot.blocks)
-        passing = {size: bayes.passing(size) for size in np.unique(log.sampled).tolist()}
-
-        def look(step: int, before: Belief, _after: Belief) -> None:
-            rows = lot.steps[step]  # noqa: B023 - heard within this turn of the loop
-            count = bayes.count(before)  # noqa: B023
-            passed = np.array([passing[size] for size in log.sampled[rows].tolist()])  # noqa: B023
-            missed = np.einsum("bc,bc->b", count[:, 1:], passed[:, 1:])
-            met = 1.0 - count[:, 0]
-            components[rows] = np.column_stack(
-                (
-                    gas(log.sampled[rows], log.blocks[log.node[rows]]),
-                    missed,
-                    met,
-                    met * log.interval[rows],
-                    met - missed,
-                )
-            )
-
+        look = partial(_look, bayes, log, lot, components)
         passed_through(bayes, log, lot, look)
     return components
+
+
+def _look(
+    bayes: BayesFilter,
+    log: Log,
+    lot: Lot,
+    components: Float32Array,
+    step: int,
+    before: Belief,
+    _after: Belief,
+) -> None:
+    """Enter what a step's audits are expected to cost."""
+    rows = lot.steps[step]
+    sampled = log.sampled[rows]
+    count = bayes.count(before)
+    passing = np.array([bayes.passing(size) for size in sampled.tolist()])
+    missed = np.einsum("bc,bc->b", count[:, 1:], passing[:, 1:])
+    met = 1.0 - count[:, 0]
+    columns = (gas(sampled, lot.blocks), missed, met, met * log.interval[rows], met - missed)
+    components[rows] = np.column_stack(columns)
 
 
 class OperationLearner:
@@ -136,9 +139,7 @@ class OperationLearner:
         now = rows[:, :-1]
         dials = settings.dials.draw(settings.updates * settings.batch, self._draws)
         dials = np.broadcast_to(dials.reshape(*shape, -1), (*now.shape, dial.SIGNALS))
-        signals = np.broadcast_to(
-            dial.signals(dials[:, :1]), (*rows.shape, dial.SIGNALS)
-        )
+        signals = np.broadcast_to(dial.signals(dials[:, :1]), (*rows.shape, dial.SIGNALS))
         rewards = -costs(self._components[now], dials) / (1.0 + settings.scale * dials[..., 0])
         return [
             np.concatenate((log.observation[rows], signals), axis=-1, dtype=np.float32),
@@ -156,9 +157,7 @@ class OperationLearner:
         return np.asarray(begun | (moments >= self._settings.settled), np.bool_)
 
 
-def _goals(
-    values: Array, rewards: Array, kept: Array, lasting: Array, trace: Array
-) -> Array:
+def _goals(values: Array, rewards: Array, kept: Array, lasting: Array, trace: Array) -> Array:
     """Return the targets of Watkins' Q(lambda); `trace` is 0 where the log did something else."""
 
     def back(following: Array, now: tuple[Array, ...]) -> tuple[Array, Array]:

@@ -1,0 +1,177 @@
+"""Retraining put to the test where the truth is known: a fleet unlike the one we trained for.
+
+The shipped policy audits it for two months. From that log alone come a fitted world with a
+challenger trained in it, and challengers trained on the log itself. All are tried in the true
+world on episodes that nothing else uses, beside the planner that knows the one or the other.
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from holdfast.bench.logged import operate
+from holdfast.errors import InputError
+from holdfast.inference.fit import Fitted, fit
+from holdfast.inference.log import Log
+from holdfast.learn.operation import OperationLearner, OperationSettings
+from holdfast.learn.retraining import Budget, Order, ordered, report, retrain
+from holdfast.learn.training import Run, train
+from holdfast.model.action import GRID
+from holdfast.model.arrays import FloatArray, IntArray
+from holdfast.model.scenario import PAPER
+from holdfast.policy import checkpoint
+from holdfast.policy.belief import belief_policy
+from holdfast.policy.interface import AnyPolicy, Policy
+from holdfast.policy.lagrangian import Ceilings
+from holdfast.policy.registry import policy_named
+from holdfast.sim.evaluation import evaluate
+from holdfast.sim.measures import measure as measured
+
+TRUE = replace(PAPER, name="true", malicious_share=0.1, honest_rate=0.0003, malicious_rate=0.02)
+CHAMPION = "drqn-cmdp-plus@paper"
+DECLARED = Ceilings(0.05, 9.1)  # the champion's own
+TIGHT = Ceilings(0.25)  # which no dial of the champion keeps in the true world
+LOG_SEED = 60_060
+EVALUATION_SEED = 6161  # never used for tuning
+WANDERING = 0.1
+
+Say = Callable[[str], None]
+Figures = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Fleet:
+    nodes: int = 1000
+    units: int = 60
+
+
+@dataclass(frozen=True, eq=False)
+class Wandering:
+    """A policy that takes a random action now and then, so that a log shows more than its own."""
+
+    policy: Policy[Any]
+    share: float
+    draws: np.random.Generator
+    privileged: ClassVar[Literal[False]] = False
+
+    def initial_state(self, batch: int) -> Any:
+        return self.policy.initial_state(batch)
+
+    def act(self, state: Any, observations: FloatArray) -> tuple[IntArray, Any]:
+        actions, state = self.policy.act(state, observations)
+        anywhere = self.draws.integers(GRID.size, size=len(actions))
+        wandering = self.draws.random(len(actions)) < self.share
+        return np.where(wandering, anywhere, actions), state
+
+
+def measure(fleet: Fleet, budget: Budget, folder: Path, say: Say) -> Figures:
+    """Return the fit and what each policy does in the true world; the folder keeps trainings."""
+    champion = policy_named(CHAMPION, TRUE)
+    if champion.privileged:
+        raise TypeError("the champion sees what is hidden")
+    say(f"{fleet.nodes} nodes are audited for {fleet.units} units, then fitted")
+    log = _log(champion, fleet)
+    wandered = _log(Wandering(champion, WANDERING, np.random.default_rng(LOG_SEED)), fleet)
+    fitted = fit(log, PAPER)
+    order = ordered(fitted.scenario, champion, DECLARED, budget, facts={})
+    say(f"{budget.seeds} seeds are trained in the fitted world, for {order.ceilings}")
+    retrained = retrain(order, champion, folder / "fitted")
+    trained = {"fitted world": [folder / "fitted" / f"seed-{k}" for k in range(budget.seeds)]}
+    for name, source in (("log", log), ("wandering log", wandered)):
+        say(f"{budget.seeds} seeds are trained on the {name} alone")
+        trained[name] = [
+            _on_log(source, order, seed, folder / name.replace(" ", "-"))
+            for seed in range(budget.seeds)
+        ]
+    say("all are tried in the true world")
+    tried = partial(_tried, episodes=budget.episodes)
+    return {
+        "world": asdict(TRUE),
+        "log": _about(log),
+        "wandering_log": _about(wandered),
+        "fit": _recovered(fitted),
+        "declared": asdict(DECLARED),
+        "chosen_seed": retrained.seed,
+        "ceilings": {
+            name: asdict(ceilings)
+            | {
+                "champion": tried(champion),
+                **{
+                    way: {
+                        folder.name: tried(_set(checkpoint.load(folder), ceilings))
+                        for folder in folders
+                    }
+                    for way, folders in trained.items()
+                },
+                "belief in the fitted world": tried(_planned(fitted.scenario, ceilings)),
+                "belief in the true world": tried(_planned(TRUE, ceilings)),
+            }
+            for name, ceilings in (("kept by the champion", order.ceilings), ("tight", TIGHT))
+        },
+    }
+
+
+def _log(policy: Policy[Any], fleet: Fleet) -> Log:
+    return operate(policy, TRUE, nodes=fleet.nodes, units=fleet.units, seed=LOG_SEED).log
+
+
+def _on_log(log: Log, order: Order, seed: int, folder: Path) -> Path:
+    """Train on the log; its dials are validated in the fitted world, as nothing else could."""
+    usual = order.run(seed)
+    settings = OperationSettings(**{**vars(usual.settings), "length": OperationSettings.length})
+    run = replace(usual, method="drqn-cmdp-log", settings=settings)
+
+    def begin(run: Run) -> OperationLearner:
+        return OperationLearner(log, run.scenario, run.seed, settings, run.units)
+
+    place = folder / f"seed-{seed}"
+    train(run, place, begin=begin)
+    return place
+
+
+def _set(found: checkpoint.Checkpoint, ceilings: Ceilings) -> AnyPolicy | None:
+    try:
+        return found.policy(ceilings)
+    except InputError:
+        return None
+
+
+def _planned(scenario: Any, ceilings: Ceilings) -> AnyPolicy | None:
+    try:
+        return belief_policy(scenario, ceilings)
+    except InputError:
+        return None
+
+
+def _tried(policy: AnyPolicy | None, *, episodes: int) -> Figures | None:
+    """Return what a policy does in the true world, None where it can't keep the ceilings."""
+    if policy is None:
+        return None
+    return report(measured(evaluate(policy, TRUE, episodes=episodes, seed=EVALUATION_SEED)))
+
+
+def _about(log: Log) -> Figures:
+    taken = np.bincount(log.action, minlength=GRID.size)
+    named = {f"{each.interval},{each.ratio:g}": int(taken[a]) for a, each in _actions() if taken[a]}
+    return {
+        "nodes": log.nodes,
+        "audits": log.audits,
+        "failures": int(log.failed.sum()),
+        "actions": named,
+    }
+
+
+def _actions() -> list[tuple[int, Any]]:
+    return [(a, GRID.action(a)) for a in range(GRID.size)]
+
+
+def _recovered(fitted: Fitted) -> Figures:
+    return {
+        name: {"true": getattr(TRUE, name), **asdict(estimate)}
+        | {"inside": estimate.low <= getattr(TRUE, name) <= estimate.high}
+        for name, estimate in fitted.parameters.items()
+    }
