@@ -15,6 +15,8 @@ overdue = "1 hour"                 # how late an audit may be before there is on
 [control.responses]
 failed = ["follow-up", "localise", "repair", "follow-up", "quarantine", "alert"]
 delay = "at once"
+[control.promotion]
+ceiling = 0.05                     # of the miss rate, for a version that is to decide
 [control.metrics]
 listen = "127.0.0.1:9470"
 """
@@ -30,6 +32,7 @@ from urllib.parse import urlsplit
 from holdfast import atomic
 from holdfast.control.cases import Step
 from holdfast.control.challenger import Patience
+from holdfast.control.promotion import Conditions
 from holdfast.control.rails import DAY, HOUR, MINUTE, SECOND, Rails, Window
 from holdfast.control.responses import Responses
 from holdfast.control.worker import Pace
@@ -77,6 +80,7 @@ class ControlSettings:
     upkeep: Upkeep = field(default_factory=Upkeep)
     alerts: AlertSettings = field(default_factory=AlertSettings)
     responses: Responses = field(default_factory=Responses)
+    promotion: Conditions = field(default_factory=Conditions)
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
 
     def address(self, home: Path) -> str:
@@ -113,6 +117,7 @@ def _settings(table: Any) -> ControlSettings:
             AlertSettings, rows, "alerts", {"webhook": _webhook, "overdue": _duration}
         ),
         "responses": lambda rows: _table(Responses, rows, "responses", _RESPONSES),
+        "promotion": lambda rows: _table(Conditions, rows, "promotion", _PROMOTION),
         "metrics": lambda rows: _table(MetricsSettings, rows, "metrics", {"listen": _listen}),
     }
     return _table(ControlSettings, table, "control", readers)
@@ -223,5 +228,12 @@ _RESPONSES: dict[str, Callable[[Any], Any]] = {
     "ratio": _number,
     **dict.fromkeys(("pause", "patience", "slice", "lease"), _duration),
 }
+_PROMOTION: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("ceiling", "stress"), _number),
+    **dict.fromkeys(("episodes", "decisions"), _count),
+    "shadow": _duration,
+    **dict.fromkeys(("gas_margin", "rails_margin", "outside_margin"), _number),
+}
+assert set(_PROMOTION) == {each.name for each in fields(Conditions)}  # noqa: S101 - as below
 assert set(_RESPONSES) == {each.name for each in fields(Responses)}  # noqa: S101 - as below
 assert set(_RAILS) == {each.name for each in fields(Rails)}  # noqa: S101 - none is forgotten

@@ -6,6 +6,7 @@ from enum import StrEnum
 from sqlalchemy import Engine, and_, case, func, select
 
 from holdfast.control.alerts import Alert, Alerts
+from holdfast.control.aliases import Named, named_aliases
 from holdfast.control.database import transaction
 from holdfast.control.schema import audits, checkpoints, holdings, leaves
 from holdfast.control.telemetry import Outcome
@@ -49,6 +50,7 @@ class Status:
     evidence: int
     checkpoint: Head | None
     anchor: Head | None
+    policies: dict[str, Named]  # by their aliases
     alerts: tuple[Alert, ...]
 
     @property
@@ -109,5 +111,6 @@ def read_status(engine: Engine, now: int, *, grace: int, limit: int) -> Status:
         evidence=size,
         checkpoint=None if checkpoint is None else Head(*checkpoint),
         anchor=None if anchor is None else Head(*anchor),
+        policies=named_aliases(engine),
         alerts=alerts,
     )
