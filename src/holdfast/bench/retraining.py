@@ -77,7 +77,7 @@ def measure(fleet: Fleet, budget: Budget, folder: Path, say: Say) -> Figures:
     log = _log(champion, fleet)
     wandered = _log(Wandering(champion, WANDERING, np.random.default_rng(LOG_SEED)), fleet)
     fitted = fit(log, PAPER)
-    order = ordered(fitted.scenario, champion, DECLARED, budget, facts={})
+    order = ordered(fitted.scenario, log.blocks, champion, DECLARED, budget, facts={})
     say(f"{budget.seeds} seeds are trained in the fitted world, for {order.ceilings}")
     retrained = retrain(order, champion, folder / "fitted")
     trained = {"fitted world": [folder / "fitted" / f"seed-{k}" for k in range(budget.seeds)]}

@@ -13,7 +13,19 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 import holdfast
-from holdfast.cli import audit, bench, evidence, files, ledger, node, owner, paper, pdp, terminal
+from holdfast.cli import (
+    audit,
+    bench,
+    evidence,
+    files,
+    ledger,
+    node,
+    owner,
+    paper,
+    pdp,
+    policy,
+    terminal,
+)
 from holdfast.cli.demo import demo
 from holdfast.cli.evaluate import evaluate
 from holdfast.cli.serve import serve
@@ -46,6 +58,7 @@ app.add_typer(evidence.app, name="evidence")
 app.add_typer(bench.app, name="bench")
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(paper.app, name="paper")
+app.add_typer(policy.app, name="policy")
 app.command()(demo)
 app.command()(evaluate)
 app.command()(train)

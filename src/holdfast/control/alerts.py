@@ -33,6 +33,7 @@ class Kind(StrEnum):
     OVERDUE = "audits-overdue"
     SHADOW = "shadow-unusable"
     STANDSTILL = "work-stands-still"
+    RETRAINING = "retraining-failed"
 
 
 @dataclass(frozen=True)

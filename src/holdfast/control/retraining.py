@@ -13,9 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
+from sqlalchemy import Engine, func, select
 
 from holdfast import atomic
+from holdfast.control.database import transaction
 from holdfast.control.rails import DAY
+from holdfast.control.schema import audits, fits
 from holdfast.errors import RefusedError
 
 FOLDER = "retraining"
@@ -35,7 +38,7 @@ class RetrainingSettings:
 
 
 class Retraining:
-    """Looks after one home's retraining; `last` tells when the fleet was last fitted."""
+    """Looks after one home's retraining; `last` tells since when the log has taught nothing."""
 
     def __init__(
         self,
@@ -86,12 +89,10 @@ class Retraining:
     def _due(self, now: int) -> bool:
         if self._settings.every is None or now < self._not_before:
             return False
-        if (self._home / FOLDER / ORDER).exists():
+        if (self._home / FOLDER / ORDER).exists():  # one was interrupted
             return True
         last = self._last()
-        if last is None:  # a fleet that was never fitted begins its first period now
-            last = self._first = getattr(self, "_first", now)
-        return now - last >= self._settings.every
+        return last is not None and now - last >= self._settings.every
 
     def _begin(self, now: int) -> None:
         place = self._home / FOLDER
@@ -115,6 +116,13 @@ class Retraining:
         said = atomic.read(self._home / FOLDER / SAID, at_most=MOST_SAID).decode(errors="replace")
         lines = said.strip().splitlines()
         return lines[-1].removeprefix("holdfast: ") if lines else ""
+
+
+def last_taught(engine: Engine) -> int | None:
+    """Return when the fleet was last fitted, or else audited for the first time."""
+    with transaction(engine) as connection:
+        fitted = connection.execute(select(func.max(fits.c.at))).scalar()
+        return fitted or connection.execute(select(func.min(audits.c.ended))).scalar()
 
 
 @contextmanager

@@ -27,6 +27,7 @@ from holdfast.control.fleet import HomeFleet
 from holdfast.control.log import VERIFIER
 from holdfast.control.metrics import Metrics
 from holdfast.control.responses import Responder
+from holdfast.control.retraining import Retraining, RetrainingSettings, last_taught
 from holdfast.control.schedule import LeaseLostError, Schedule
 from holdfast.control.sequencer import Sequencer
 from holdfast.control.settings import ControlSettings, Upkeep, read_control
@@ -62,6 +63,7 @@ class Service:
     fleet: HomeFleet
     watch: Watch
     responder: Responder
+    retraining: Retraining
     metrics: Metrics
     upkeep: Upkeep
     check: Callable[[], None]  # raises if the settings can't be used any more
@@ -148,6 +150,9 @@ class Service:
         """Look after what no audit tells of: lateness, settings, a chain that changed its mind."""
         self.watch.lagging(self.schedule.lag(now))
         self.watch.settings(self.check)
+        ended = self.retraining.look(now)
+        if ended is not None:
+            self.watch.retrained(ended)
         ledger = self.fleet.any_ledger()
         if ledger is not None:
             ledger.reconcile()
@@ -213,6 +218,10 @@ def opened_service(
             responder = Responder(
                 Cases(engine), home, settings.responses, unit=settings.rails.unit, clock=clock
             )
+            # One of a host's workers looks after it.
+            looks = settings.retraining if number == 0 else RetrainingSettings()
+            retraining = Retraining(home.folder, looks, lambda: last_taught(engine))
+            stack.callback(retraining.stop)
             yield Service(
                 schedule,
                 worker,
@@ -220,6 +229,7 @@ def opened_service(
                 fleet,
                 watch,
                 responder,
+                retraining,
                 metrics,
                 settings.upkeep,
                 lambda: check_settings(read_control(home.folder), home.folder),

@@ -19,6 +19,8 @@ delay = "at once"
 ceiling = 0.05                     # of the miss rate, for a version that is to decide
 [control.metrics]
 listen = "127.0.0.1:9470"
+[control.retraining]
+every = "30 days"                  # never, unless it is set
 """
 
 import re
@@ -35,6 +37,7 @@ from holdfast.control.challenger import Patience
 from holdfast.control.promotion import Conditions
 from holdfast.control.rails import DAY, HOUR, MINUTE, SECOND, Rails, Window
 from holdfast.control.responses import Responses
+from holdfast.control.retraining import RetrainingSettings
 from holdfast.control.worker import Pace
 from holdfast.errors import InputError
 from holdfast.model.action import Action
@@ -82,6 +85,7 @@ class ControlSettings:
     responses: Responses = field(default_factory=Responses)
     promotion: Conditions = field(default_factory=Conditions)
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
+    retraining: RetrainingSettings = field(default_factory=RetrainingSettings)
 
     def address(self, home: Path) -> str:
         return self.database if "://" in self.database else str(home / self.database)
@@ -119,6 +123,12 @@ def _settings(table: Any) -> ControlSettings:
         "responses": lambda rows: _table(Responses, rows, "responses", _RESPONSES),
         "promotion": lambda rows: _table(Conditions, rows, "promotion", _PROMOTION),
         "metrics": lambda rows: _table(MetricsSettings, rows, "metrics", {"listen": _listen}),
+        "retraining": lambda rows: _table(
+            RetrainingSettings,
+            rows,
+            "retraining",
+            dict.fromkeys(("every", "at_most", "again"), _duration),
+        ),
     }
     return _table(ControlSettings, table, "control", readers)
 

@@ -98,6 +98,13 @@ class Watch:
         self._flush()
         self._deliver()
 
+    def retrained(self, trouble: str) -> None:
+        """Hear that a retraining has ended, and what went wrong with it."""
+        if trouble:
+            self._tell(Kind.RETRAINING, self._host, trouble)
+        else:
+            self._end(Kind.RETRAINING, self._host)
+
     def reorganisations(self, count: int) -> None:
         """Hear how many the ledger has counted; what it counted before us, others have told."""
         if self._reorganised is not None and count > self._reorganised:

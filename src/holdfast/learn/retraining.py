@@ -5,15 +5,19 @@ episodes that nothing else uses. An order that was interrupted goes on in its fo
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from holdfast.errors import InputError
-from holdfast.learn import pool
+from holdfast.learn import training
 from holdfast.learn.plus import DialRange, PlusSettings
 from holdfast.learn.prospect import prospect
-from holdfast.learn.training import Run
+from holdfast.learn.training import Run, train
+from holdfast.model.arrays import IntArray
 from holdfast.model.scenario import Scenario
 from holdfast.policy import checkpoint
 from holdfast.policy.dial import Validated, choose
@@ -29,6 +33,10 @@ EVALUATION_SEED = 2_000_003
 # Of the champion's figures that become ceilings where its own are out of reach.
 REHEARSAL_SEED = 3_000_017
 REHEARSED = 4000
+ALIKE = 1.25  # nodes that differ by less in their blocks are trained for as one size
+
+# Hears which seed does what ("training", "validation"), and how many rounds of it are done.
+Hear = Callable[[int, str, float], None]
 
 
 @dataclass(frozen=True)
@@ -48,6 +56,7 @@ class Order:
     """What is to be trained: the same order gives the same challenger."""
 
     scenario: Scenario  # as fitted
+    ranges: dict[str, tuple[float, float]]  # of its fields that differ from node to node
     ceilings: Ceilings
     targets: tuple[Ceilings, ...]  # that get dials as well
     dials: DialRange
@@ -60,6 +69,7 @@ class Order:
             targets=self.targets,
             default=self.ceilings,
             validation=self.budget.validation,
+            ranges=self.ranges,
         )
         return Run(METHOD, self.scenario, seed, self.budget.rounds, settings)
 
@@ -83,39 +93,48 @@ class Retrained:
 
 def ordered(
     scenario: Scenario,
+    blocks: IntArray,
     champion: AnyPolicy,
     declared: Ceilings | None,
     budget: Budget,
     facts: dict[str, Any],
 ) -> Order:
-    """Return what to train in a fitted world.
+    """Return what to train in a fitted world, for nodes with so many blocks each.
 
     Where it does not allow the declared ceilings, the challenger is to keep what the champion
     keeps there.
     """
+    scenario = replace(scenario, blocks=int(np.median(blocks)))
+    smallest, largest = int(blocks.min()), int(blocks.max())
     ahead = prospect(scenario)
     ceilings = declared
     if ceilings is None or not ahead.allows(ceilings):
         kept = _tried(champion, scenario, REHEARSED, REHEARSAL_SEED)
         ceilings = Ceilings(kept.miss_rate.value, kept.latency.value)
-    targets, dials = ahead.targets(ceilings), ahead.dials(ceilings)
-    return Order(scenario, ceilings, targets, dials, budget, facts)
+    return Order(
+        scenario=scenario,
+        ranges={"blocks": (smallest, largest)} if largest > ALIKE * smallest else {},
+        ceilings=ceilings,
+        targets=ahead.targets(ceilings),
+        dials=ahead.dials(ceilings),
+        budget=budget,
+        facts=facts,
+    )
 
 
 def retrain(
     order: Order,
     champion: AnyPolicy,
     folder: Path,
-    *,
-    at_once: int = 1,
-    hear: pool.Hear = lambda _job, _phase, _done, _figures: None,
+    hear: Hear = lambda _seed, _phase, _done: None,
 ) -> Retrained:
     """Train what is left of the order, choose a seed, evaluate it and leave its checkpoint."""
-    jobs = [
-        pool.Job(order.run(seed), folder / f"seed-{seed}") for seed in range(order.budget.seeds)
-    ]
-    pool.train_all(jobs, at_once, hear)
-    trained = [checkpoint.load(job.folder) for job in jobs]
+    trained = []
+    for seed in range(order.budget.seeds):
+        place = folder / f"seed-{seed}"
+        # One after the other, in this process: serving needs the other cores.
+        train(order.run(seed), place, _telling(hear, seed))
+        trained.append(checkpoint.load(place))
     candidates = tuple(
         Candidate(seed, _validated(each, order.ceilings)) for seed, each in enumerate(trained)
     )
@@ -143,6 +162,10 @@ def report(measures: Measures) -> dict[str, dict[str, float | None]]:
         for name, figure in asdict(measures).items()
         if name in ("gas", "latency", "miss_rate")
     }
+
+
+def _telling(hear: Hear, seed: int) -> training.Hear:
+    return lambda phase, done, _figures: hear(seed, phase, done)
 
 
 def _validated(trained: checkpoint.Checkpoint, ceilings: Ceilings) -> Validated | None:

@@ -1,0 +1,222 @@
+"""`holdfast policy retrain`: from the fleet's log to a challenger that runs in shadow."""
+
+import getpass
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from holdfast import atomic, learn
+from holdfast.cli import terminal
+from holdfast.cli.owner import DEFAULT_HOME, HomeFolder
+from holdfast.cli.terminal import Json, say
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+    from holdfast.control.settings import ControlSettings
+    from holdfast.learn.retraining import Budget, Hear, Order, Retrained
+    from holdfast.policy.lagrangian import Ceilings
+    from holdfast.policy.serving import Serving
+
+LOW_PRIORITY = 10
+MOST_BYTES = 1 << 20
+
+
+def retrain(
+    home: HomeFolder = DEFAULT_HOME,
+    rho: Annotated[
+        float | None,
+        typer.Option(help="Ceiling on the miss rate.", show_default="the champion's"),
+    ] = None,
+    latency: Annotated[
+        float | None, typer.Option(help="Ceiling on the mean latency, in time units.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Trainings; the best is registered.")] = 3,
+    rounds: Annotated[int, typer.Option(min=1, help="How long each of them lasts.")] = 600,
+    validation: Annotated[int, typer.Option(min=1, help="Episodes for each dial.")] = 4000,
+    episodes: Annotated[int, typer.Option(min=1, help="Episodes of the report.")] = 2000,
+    anew: Annotated[
+        bool, typer.Option("--anew", help="Drop a retraining that was interrupted.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Fit the world to this fleet's log, train in it, and let the result run in shadow.
+
+    Where the fitted world does not allow the champion's ceiling, the challenger is trained to
+    keep what the champion keeps there. Nothing that decides is changed: see `holdfast policy
+    shadow` and `holdfast policy promote`.
+
+    Interrupted, it goes on with the same command, from the log it began with.
+
+    Example: holdfast policy retrain --seeds 2
+    """
+    learn.check_installed()
+    from holdfast.control.database import connect, migrate  # noqa: PLC0415 - as in other commands
+    from holdfast.control.retraining import FOLDER, ORDER, alone  # noqa: PLC0415
+    from holdfast.control.settings import read_control  # noqa: PLC0415
+    from holdfast.learn.retraining import Budget  # noqa: PLC0415
+    from holdfast.owner import check_home  # noqa: PLC0415
+    from holdfast.policy.lagrangian import Ceilings  # noqa: PLC0415
+
+    folder = home.expanduser()
+    check_home(folder)
+    settings = read_control(folder)
+    place = folder / FOLDER
+    engine = connect(settings.address(folder))
+    try:
+        migrate(engine)
+        with alone(place):
+            os.nice(max(0, LOW_PRIORITY - os.nice(0)))
+            if anew:
+                (place / ORDER).unlink(missing_ok=True)
+            champion = _champion(engine, settings)
+            wished = champion.rho if rho is None else rho
+            declared = None if wished is None else Ceilings(wished, latency)
+            budget = Budget(seeds, rounds, validation, episodes)
+            order = _order(engine, settings, place, champion, declared, budget)
+            result = _trained(order, champion, place)
+            version = _registered(engine, settings, result, order)
+            _clear(place)
+    finally:
+        engine.dispose()
+    _tell(order, result, version, declared, as_json=as_json)
+
+
+def _champion(engine: "Engine", settings: "ControlSettings") -> "Serving":
+    """Return who decides, or who will once the service is started."""
+    from holdfast.control.duty import Roster, begin  # noqa: PLC0415
+
+    begin(engine, settings.policy, settings.scenario, _now())
+    return Roster(engine).now().champion
+
+
+def _order(
+    engine: "Engine",
+    settings: "ControlSettings",
+    place: Path,
+    champion: "Serving",
+    declared: "Ceilings | None",
+    budget: "Budget",
+) -> "Order":
+    """Return what was begun, or else what the log asks for now."""
+    from holdfast.control.episodes import read_log  # noqa: PLC0415
+    from holdfast.control.fits import save_fit  # noqa: PLC0415
+    from holdfast.control.retraining import ORDER  # noqa: PLC0415
+    from holdfast.inference.fit import fit  # noqa: PLC0415
+    from holdfast.learn.retraining import Order, ordered  # noqa: PLC0415
+    from holdfast.policy import document  # noqa: PLC0415
+
+    path = place / ORDER
+    if path.exists():
+        return document.read(Order, document.parse(atomic.read(path, at_most=MOST_BYTES)))
+    _clear(place)
+    now = _now()
+    log = read_log(engine, settings.rails.unit, now)
+    fitted = fit(log, settings.scenario)
+    number = save_fit(engine, fitted, now)
+    parameters = {name: asdict(each) for name, each in fitted.parameters.items()}
+    facts = {"fit": number, "at": now, "audits": log.audits, "nodes": log.nodes} | {
+        "parameters": parameters,
+        "champion": champion.version,
+    }
+    order = ordered(fitted.scenario, log.blocks, champion.policy, declared, budget, facts)
+    atomic.write(path, document.dump(order))
+    return order
+
+
+def _trained(order: "Order", champion: "Serving", place: Path) -> "Retrained":
+    from holdfast.learn import retraining  # noqa: PLC0415
+
+    with _progress(order) as hear:
+        return retraining.retrain(order, champion.policy, place, hear)
+
+
+@contextmanager
+def _progress(order: "Order") -> Iterator["Hear"]:
+    """Show on a terminal how far the trainings are."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    quiet = not sys.stderr.isatty()
+    with Progress(*columns, console=terminal.messages, disable=quiet) as bars:
+        total = 2 * order.budget.rounds  # validation takes about half as long as training
+        tasks = [bars.add_task(f"seed {k}", total=total) for k in range(order.budget.seeds)]
+
+        def hear(seed: int, phase: str, done: float) -> None:
+            reached = done if phase == "training" else order.budget.rounds + done
+            bars.update(tasks[seed], description=f"seed {seed}, {phase}", completed=reached)
+
+        yield hear
+
+
+def _registered(
+    engine: "Engine", settings: "ControlSettings", result: "Retrained", order: "Order"
+) -> str:
+    """Enter the checkpoint, let it run in shadow, and return its version."""
+    from holdfast.control.aliases import Author, challenge, read_aliases  # noqa: PLC0415
+    from holdfast.control.database import transaction  # noqa: PLC0415
+    from holdfast.control.registry import Registry  # noqa: PLC0415
+
+    served = Registry(engine).register(str(result.folder), settings.scenario, _now())
+    with transaction(engine) as connection:
+        aliases = read_aliases(connection)
+    if aliases.challenger != served.version:
+        reason = f"retrained on {order.facts['audits']} audits"
+        challenge(engine, aliases, served.version, Author(getpass.getuser(), _now(), reason))
+    return served.version
+
+
+def _clear(place: Path) -> None:
+    """Remove what a retraining has left, the order first: without it nothing is resumed."""
+    from holdfast.control.retraining import ORDER  # noqa: PLC0415
+
+    (place / ORDER).unlink(missing_ok=True)
+    for left in place.iterdir():
+        if left.is_dir():
+            shutil.rmtree(left)
+
+
+def _tell(
+    order: "Order",
+    result: "Retrained",
+    version: str,
+    declared: "Ceilings | None",
+    *,
+    as_json: bool,
+) -> None:
+    from holdfast.learn.retraining import report  # noqa: PLC0415
+
+    figures = {
+        name: report(each)
+        for name, each in (("challenger", result.challenger), ("champion", result.champion))
+    }
+    if as_json:
+        terminal.print_json(
+            {"version": version, "seed": result.seed, "ceilings": asdict(order.ceilings)}
+            | {"declared": None if declared is None else asdict(declared)}
+            | {"fit": order.facts, "candidates": [asdict(each) for each in result.candidates]}
+            | {"evaluation": figures}
+        )
+        return
+    if declared is not None and declared != order.ceilings:
+        say(f"the fitted world does not allow {declared}: trained for what the champion keeps")
+    say(f"trained for {order.ceilings} on {order.facts['audits']:,} audits")
+    for name, each in figures.items():
+        say(f"  {name}: {_shown(each)}")
+    say(f"{version[:12]} runs in shadow from now on: `holdfast policy shadow` compares")
+
+
+def _shown(figures: dict[str, Any]) -> str:
+    gas, latency, missed = (figures[name]["value"] for name in ("gas", "latency", "miss_rate"))
+    return f"gas {gas:.3g}, latency {latency:.3g}, miss rate {missed:.2%}"
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
