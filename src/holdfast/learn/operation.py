@@ -1,8 +1,8 @@
 """Learning from a log alone: what a policy did in operation, at costs that the filter infers.
 
-A log shows one policy's actions and none of those that it never took. So values of other actions
-are held down (conservative Q-learning), and goals look further ahead only as long as the log did
-what the learner would do. Costs are kept as components: the one log teaches every dial.
+A log shows one policy's actions and none of those that it never took. So those are not taken, the
+values of rare ones are held down (conservative Q-learning), and goals look further ahead only as
+long as the log did what the learner would do. Costs are components: one log teaches every dial.
 """
 
 from dataclasses import dataclass
@@ -22,6 +22,7 @@ from holdfast.learn.crowd import COMPONENTS
 from holdfast.learn.learner import Figures, Goods
 from holdfast.learn.networks import Weights
 from holdfast.learn.plus import PlusSettings, costs
+from holdfast.model.action import GRID
 from holdfast.model.arrays import BoolArray, Float32Array, IntArray
 from holdfast.model.detection import gas
 from holdfast.model.scenario import Scenario
@@ -38,6 +39,10 @@ class OperationSettings(PlusSettings):
     length: int = 64  # decisions of a window; it begins anywhere in the log
     settled: int = 24  # of them pass before a window that begins within a node's history teaches
     caution: float = 0.1  # the price of values above that of the action taken
+    least: int = 20  # rows that an action must have in the log to be taken at all
+
+
+FAR = 100.0  # below all values, and near enough for float32 to tell those apart
 
 
 def inferred(log: Log, scenario: Scenario) -> Float32Array:
@@ -100,7 +105,9 @@ class OperationLearner:
         rate = optax.cosine_decay_schedule(settings.learning_rate, rounds * settings.updates)
         optimiser = optax.chain(optax.clip_by_global_norm(settings.norm), optax.adam(rate))
         self._moments = optimiser.init(self._weights)
-        self._updates = _updates(self.architecture, settings, optimiser)
+        taken = np.bincount(log.action, minlength=GRID.size)
+        self._beyond = np.where(taken < min(settings.least, taken.max()), FAR, 0).astype(np.float32)
+        self._updates = _updates(self.architecture, settings, optimiser, self._beyond)
         # A node's first row begins with no memory, and nothing is known of what follows its last.
         self._fresh = np.diff(log.node, prepend=-1) != 0
         self._lasting = np.append(~self._fresh[1:], False)
@@ -112,7 +119,9 @@ class OperationLearner:
         return {"loss": float(losses.mean())}
 
     def served(self) -> dict[str, Float32Array]:
-        return networks.served(self._weights)
+        """Return weights that never choose what the log does not show."""
+        found = networks.served(self._weights)
+        return found | {"advantage.bias": found["advantage.bias"] - self._beyond}
 
     def envelope(self) -> tuple[Float32Array, Float32Array]:
         return self._log.observation.min(axis=0), self._log.observation.max(axis=0)
@@ -171,19 +180,20 @@ def _goals(values: Array, rewards: Array, kept: Array, lasting: Array, trace: Ar
     return goals
 
 
-def _updates(architecture: Architecture, settings: OperationSettings, optimiser: Any) -> Any:
+def _updates(
+    architecture: Architecture, settings: OperationSettings, optimiser: Any, beyond: Float32Array
+) -> Any:
     def loss(weights: Weights, target: Weights, batch: tuple[Array, ...]) -> Array:
         inputs, fresh, actions, rewards, kept, lasting, known = batch
         nothing = jnp.zeros((inputs.shape[1], settings.recurrent))
         online = networks.unrolled(architecture, weights, inputs, nothing, fresh)
         judged = networks.unrolled(architecture, target, inputs, nothing, fresh)
-        best = lax.stop_gradient(online).argmax(axis=-1)
+        best = lax.stop_gradient(online - beyond).argmax(axis=-1)
         values = jnp.take_along_axis(judged, best[..., None], axis=-1)[..., 0]
         same = jnp.append(actions[1:] == best[1:-1], jnp.zeros_like(actions[:1], bool), axis=0)
         goals = _goals(values, rewards, kept, lasting, settings.trace * same)
         chosen = jnp.take_along_axis(online[:-1], actions[..., None], axis=-1)[..., 0]
-        above = jax.nn.logsumexp(online[:-1] / settings.caution, axis=-1)
-        above = settings.caution * above - chosen
+        above = jax.nn.logsumexp(online[:-1] - beyond, axis=-1) - chosen
         taught = lasting & known
         errors = (chosen - goals) ** 2 + settings.caution * above
         return jnp.sum(taught * errors) / jnp.maximum(jnp.sum(taught), 1)
