@@ -37,11 +37,17 @@ class Crowd:
         ranges: Mapping[str, tuple[float, float]],
         nodes: int,
         draws: np.random.Generator,
+        *,
+        expected: bool = False,
     ) -> None:
-        """Divide the nodes into fleets of eight if there are ranges, else keep them together."""
+        """Divide the nodes into fleets of eight if there are ranges, else keep them together.
+
+        Detections are counted as they come, or as they were `expected` at each audit.
+        """
         self._scenario = scenario
         self._ranges = ranges
         self._draws = draws
+        self._expected = expected
         self._each = 8 if ranges else nodes
         count, over = divmod(nodes, self._each)
         if over:
@@ -70,6 +76,7 @@ class Crowd:
             world = world_of(scenario)
             nodes, outcome = fleet.step(world, self._fleets[index], some, self._draws)
             self._fleets[index] = fleet.restart(world, nodes, outcome.finished, self._draws)
+            found = outcome.encounter - outcome.miss_probability
             waited = GRID.interval_of[some] * outcome.encounter
             parts.append(
                 (
@@ -79,7 +86,7 @@ class Crowd:
                             outcome.miss_probability,
                             outcome.encounter,
                             waited,
-                            outcome.detection,
+                            found if self._expected else outcome.detection,
                         )
                     ),
                     outcome.finished,

@@ -9,7 +9,7 @@ number of decisions, and the horizon does not end anything: the node lives on.
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -83,6 +83,9 @@ def _between(ends: tuple[float, float], count: int, draws: np.random.Generator) 
 
 @dataclass(frozen=True)
 class PlusSettings:
+    # Whether detections cost what was to be expected. Where audits often miss, that spares the
+    # network noise; the policies that ship were trained on the outcomes.
+    expected: ClassVar[bool] = False
     dials: DialRange = DialRange()
     # Pairs of ceilings that get validated dials at the end, and the pair that is the default.
     targets: tuple[Ceilings, ...] = TARGETS
@@ -150,7 +153,9 @@ class PlusLearner:
         self._moments = optimiser.init(self._weights)
         self._updates = _updates(self.architecture, settings, optimiser)
         self._served = networks.served(self._weights)
-        self._crowd = Crowd(scenario, settings.ranges, settings.nodes, self._draws)
+        self._crowd = Crowd(
+            scenario, settings.ranges, settings.nodes, self._draws, expected=settings.expected
+        )
         self._dials = settings.dials.draw(settings.nodes, self._draws)
         self._hidden = np.zeros((settings.nodes, settings.recurrent), np.float32)
         self._fresh = np.ones(settings.nodes, np.bool_)

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -52,6 +52,11 @@ class Budget:
 
 
 @dataclass(frozen=True)
+class FittedSettings(PlusSettings):
+    expected: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
 class Order:
     """What is to be trained: the same order gives the same challenger."""
 
@@ -64,7 +69,7 @@ class Order:
     facts: dict[str, Any]  # for the manifest: where it comes from
 
     def run(self, seed: int) -> Run:
-        settings = PlusSettings(
+        settings = FittedSettings(
             dials=self.dials,
             targets=self.targets,
             default=self.ceilings,
