@@ -8,7 +8,8 @@ import numpy as np
 
 from holdfast.bench.logged import operate
 from holdfast.inference.confidence import confidence
-from holdfast.inference.fit import Estimate, fit
+from holdfast.inference.estimate import Estimate
+from holdfast.inference.fit import fit
 from holdfast.model.scenario import DRIFT, PAPER, Scenario
 from holdfast.policy.registry import policy_named
 
@@ -46,7 +47,7 @@ def measure(
 
 def covered(world: Scenario, policy: str, *, fleets: int, nodes: int) -> dict[str, float]:
     """Return the share of fleets, nodes and parameters whose truth lies where it was said to."""
-    acting = policy_named(policy, world)
+    acting: Any = policy_named(policy, world)
     held: dict[str, list[float]] = {}
     for seed in range(fleets):
         fleet = operate(acting, world, nodes=nodes, units=UNITS, seed=seed)
@@ -72,7 +73,8 @@ def covered(world: Scenario, policy: str, *, fleets: int, nodes: int) -> dict[st
 
 def recovery(policy: str, *, nodes: int, seed: int = 0) -> dict[str, Any]:
     """Return each parameter of a fleet: the true one, and what its log gives back."""
-    fleet = operate(policy_named(policy, FLEET), FLEET, nodes=nodes, units=UNITS, seed=seed)
+    acting: Any = policy_named(policy, FLEET)
+    fleet = operate(acting, FLEET, nodes=nodes, units=UNITS, seed=seed)
     fitted = fit(fleet.log, PAPER)
     return {
         name: {"true": getattr(FLEET, name), **vars(told)}

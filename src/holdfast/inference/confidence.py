@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast.inference.fit import Estimate, Fitted
+from holdfast.inference.estimate import Estimate
+from holdfast.inference.fit import Fitted
 from holdfast.inference.histories import draw_histories, pick
 from holdfast.inference.log import Log
 from holdfast.inference.passage import filter_of, lots

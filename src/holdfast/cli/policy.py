@@ -1,0 +1,8 @@
+"""`holdfast policy`: learned policies in operation."""
+
+import typer
+
+from holdfast.cli.fit import fit
+
+app = typer.Typer(no_args_is_help=True, help="Learned policies in operation.")
+app.command()(fit)
