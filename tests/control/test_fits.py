@@ -3,12 +3,10 @@
 from sqlalchemy import Engine
 from tests.inference.fleets import fitted
 
-from holdfast.control.database import migrate
 from holdfast.control.fits import latest_fit, save_fit
 
 
 def test_the_latest_fit_comes_back_as_it_was_saved(engine: Engine) -> None:
-    migrate(engine)
     assert latest_fit(engine) is None
     first, second = fitted(0.1), fitted(0.2)
     save_fit(engine, first, 1)

@@ -2,12 +2,9 @@
 
 from dataclasses import replace
 
-from holdfast.inference.fit import Estimate, Fitted
-from holdfast.model.scenario import PAPER
-
-# The fleet of the documentation: more honest, and with less damage, than the shipped policies
-# were trained for.
-FLEET = replace(PAPER, name="fleet", malicious_share=0.1, honest_rate=0.0003, malicious_rate=0.02)
+from holdfast.bench.inference import FLEET
+from holdfast.inference.estimate import Estimate
+from holdfast.inference.fit import Fitted
 
 
 def fitted(share: float) -> Fitted:

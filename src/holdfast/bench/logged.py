@@ -40,7 +40,7 @@ def operate(
     here = fleet.start(world, nodes, draws)
     malicious = here.malicious
     elapsed, corrupted = np.zeros(nodes, np.int64), np.zeros(nodes, np.int64)
-    rows = []
+    rows: list[list[Any]] = []
     while len(who):
         seen = observe(here.history, scenario.constants)
         actions, state = policy.act(state, seen)
@@ -49,7 +49,7 @@ def operate(
         elapsed[who[over]] = units - here.time[over]
         corrupted[who[over]] = _midway(outcome.growth, units - here.time, draws)[over]
         counts = (draws.random(len(who)) < counted) & outcome.detection
-        row = (
+        row: tuple[Any, ...] = (
             *(who, world.interval[actions], scenario.samples_of[actions], outcome.detection),
             *(after.history.latency, np.where(counts, outcome.corrupted, -1)),
             *(actions, seen, outcome.miss),

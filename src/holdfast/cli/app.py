@@ -26,6 +26,7 @@ from holdfast.cli import (
     policy,
     terminal,
 )
+from holdfast.cli.confidence import confidence
 from holdfast.cli.demo import demo
 from holdfast.cli.evaluate import evaluate
 from holdfast.cli.serve import serve
@@ -52,6 +53,8 @@ app.add_typer(audit.app, name="audit")
 app.command()(audit.repair)
 app.command()(serve)
 app.command()(status)
+app.command()(confidence)
+app.add_typer(policy.app, name="policy")
 app.add_typer(pdp.app, name="pdp")
 app.add_typer(node.app, name="node")
 app.add_typer(evidence.app, name="evidence")

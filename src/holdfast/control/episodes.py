@@ -6,7 +6,7 @@ not given says nothing of the blocks, and failures after which not one damaged b
 a time-out after which damage was counted did find it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,7 +61,7 @@ def _log(
     ids: IntArray,
     blocks: IntArray,
     added: IntArray,
-    columns: dict[str, Sequence[Any]],
+    columns: Mapping[str, Sequence[Any]],
     unit: int,
     now: int,
 ) -> Log:
@@ -96,7 +96,7 @@ def _log(
         latency=np.where(latency > 0, latency, np.nan),
         found=np.minimum(found[kept], blocks[node]),
         action=np.array([GRID.nearest(*each) for each in zip(planned, ratio, strict=True)], int),
-        observation=_observations([columns["observation"][row] for row in kept]),
+        observation=_observations([columns["observation"][row] for row in kept.tolist()]),
     )
 
 

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from holdfast.errors import InputError
+from holdfast.inference.estimate import NORMAL_95, Estimate
 from holdfast.inference.latency import fit_latency
 from holdfast.inference.log import Log
 from holdfast.inference.passage import Lot, filter_of, lots, passed_through, some
 from holdfast.model.arrays import FloatArray
 from holdfast.model.scenario import Scenario, scenario_from
 
-NORMAL_95 = 1.959964
 # What the base scenario says counts as one look at each parameter, with this standard deviation on
 # the logit scale: a factor of 20 either way. A parameter that the log says nothing of stays there.
 VAGUE = 3.0
@@ -31,15 +31,6 @@ TINY = 1e-5  # of a logit: the step of a slope
 # counts of so large a standard error of their logarithm, and with so many of the nodes.
 BLUR = 0.5
 FEW = 256
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A figure and its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)
@@ -87,17 +78,16 @@ def fit(log: Log, base: Scenario) -> Fitted:
     target = _Target(log, everyone, base, hidden)
     found = target.climb(found)
     covariance = np.linalg.inv(target.information(found))
-    answering, estimates = fit_latency(log, base)
+    answering = fit_latency(log, base)
+    timed: dict[str, Any] = {name: told.value for name, told in answering.items()}
     spread = NORMAL_95 * np.sqrt(np.diag(covariance))
     told = {
         name: Estimate(*map(float, expit(np.array([at, at - width, at + width]))))
         for name, at, width in zip(hidden, found.tolist(), spread.tolist(), strict=True)
     }
     return Fitted(
-        scenario=with_parameters(
-            replace(base, name=f"{base.name}-fitted", **answering), hidden, found
-        ),
-        parameters=told | {name: Estimate(*each) for name, each in estimates.items()},
+        scenario=with_parameters(replace(base, name=f"{base.name}-fitted", **timed), hidden, found),
+        parameters=told | answering,
         log_likelihood=float(target.by_node(found).sum()),
         audits=log.audits,
         nodes=log.nodes,

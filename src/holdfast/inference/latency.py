@@ -6,34 +6,28 @@ scenario; then only the median is told, for the noise can't be told from the loa
 
 import numpy as np
 
+from holdfast.inference.estimate import NORMAL_95, Estimate
 from holdfast.inference.log import Log
-from holdfast.model.arrays import FloatArray
+from holdfast.model.arrays import FloatArray, IntArray
 from holdfast.model.scenario import Scenario
 
 MEAN_LOAD = 0.5
 _ROUNDS = 50
 
 
-def fit_latency(
-    log: Log, base: Scenario
-) -> tuple[dict[str, float], dict[str, tuple[float, float, float]]]:
-    """Return the parameters, and each with its interval; nothing where no answer was timed."""
+def fit_latency(log: Log, base: Scenario) -> dict[str, Estimate]:
+    """Return the parameters that answers tell; none where hardly any was timed."""
     timed = np.flatnonzero(log.latency > 0)
     if len(timed) < 2 or not np.ptp(log.latency[timed]):
-        return {}, {}
-    strain = base.latency_load * MEAN_LOAD
-    at = _logistic(np.log(log.latency[timed]) - strain)
-    spread = 1.959964 * np.sqrt(
-        np.diag(_covariance(np.log(log.latency[timed]) - strain, at, log.node[timed]))
-    )
-    ends = [
-        (float(np.exp(x)), float(np.exp(x - w)), float(np.exp(x + w)))
-        for x, w in zip(at, spread, strict=True)
-    ]
-    told = dict(zip(("latency_median", "latency_noise"), ends, strict=True))
+        return {}
+    values = np.log(log.latency[timed]) - base.latency_load * MEAN_LOAD
+    at = _logistic(values)
+    width = NORMAL_95 * np.sqrt(np.diag(_covariance(values, at, log.node[timed])))
+    ends = np.exp([at, at - width, at + width]).T.tolist()
+    names = ["latency_median", "latency_noise"]
     if base.latency_load or base.latency_tampering:
-        del told["latency_noise"]
-    return {name: value for name, (value, _, _) in told.items()}, told
+        names.remove("latency_noise")
+    return {name: Estimate(*told) for name, told in zip(names, ends, strict=False)}
 
 
 def _logistic(values: FloatArray) -> FloatArray:
@@ -48,7 +42,7 @@ def _logistic(values: FloatArray) -> FloatArray:
     return at
 
 
-def _covariance(values: FloatArray, at: FloatArray, node: np.ndarray) -> FloatArray:
+def _covariance(values: FloatArray, at: FloatArray, node: IntArray) -> FloatArray:
     """Return the covariance that holds even where answers of one node resemble each other."""
     scores, information = _slopes(values, at)
     by_node = np.zeros((int(node.max()) + 1, 2))

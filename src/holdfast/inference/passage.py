@@ -20,9 +20,9 @@ from holdfast.policy.modes import modes_of
 WIDENING = 1.02
 # How likely a count is held to be a stray one, which may be any: none rules a type out for good.
 STRAY = 1e-9
-TOGETHER = 512  # nodes: their beliefs after every audit are kept at once to draw histories
+TOGETHER = 256  # nodes: their beliefs after every audit are kept at once to draw histories
 
-Watcher = Callable[[int, Belief, Belief], None]  # hears of each step: before and after its audits
+Watcher = Callable[[Belief, Belief], None]  # hears what is believed before and after each audit
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,11 +78,11 @@ def passed_through(
     With a blur, the logarithm of a count is taken to have this standard error.
     """
     belief = bayes.initial(len(lot.nodes))
-    for step, rows in enumerate(lot.steps):
+    for rows in lot.steps:
         prefix = np.arange(len(rows))
         before = bayes.predict(take(belief, prefix), log.interval[rows])
         after = weighed(bayes, before, log, rows, blur)
-        watcher(step, before, after)
+        watcher(before, after)
         for name, new in vars(after).items():
             getattr(belief, name)[: len(rows)] = new
     return belief

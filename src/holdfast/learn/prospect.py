@@ -27,8 +27,7 @@ ABOVE = 1.15
 WAY = 0.75
 LEVELS = 4  # of ceilings on misses
 HASTE = (1.0, 0.7)  # ceilings on latency, as shares of that of the cheapest plan
-# A network needs other prices than the planner: it is trained at so many times less and more. A
-# factor of 4 cost 7 % of the gas where honest faults are a third as frequent as in `paper`.
+# A network needs other prices than the planner: it is trained at so many times less and more.
 WIDER = 2.5
 # In the three scenarios that ship, plans that hurry by a fifth or two have prices of up to 0.022.
 LATENCY_PRICE = (0.0005, 0.02)
