@@ -31,9 +31,10 @@ from sqlalchemy.exc import IntegrityError
 
 from holdfast.control import many
 from holdfast.control.database import transaction
-from holdfast.control.schema import NEVER, audits, holdings, leaves, public_keys
+from holdfast.control.schema import NEVER, audits, batches, holdings, leaves, public_keys
 from holdfast.control.telemetry import unaudited
 from holdfast.errors import InputError
+from holdfast.ledger.interface import WORD_BYTES, Batch
 from holdfast.model.arrays import IntArray
 from holdfast.pdp import PublicKey
 
@@ -178,12 +179,26 @@ class Schedule:
         with transaction(self.engine) as connection:
             many.execute(connection, _DECIDE, _ours(token, rows))
 
-    def depart(self, token: int, flights: Sequence[tuple[int, int, bytes]]) -> None:
+    def depart(
+        self, token: int, flights: Sequence[tuple[int, int, bytes]], together: Sequence[Batch] = ()
+    ) -> None:
         """Write down audits before they have any effect; raise if a lease was lost."""
         rows = [dict(zip(("id", "overrides", "flight"), each, strict=True)) for each in flights]
         with transaction(self.engine) as connection:
             if many.execute(connection, _DEPART, _ours(token, rows)) != len(rows):
                 raise LeaseLostError
+            for each in together:
+                words = b"".join(each.words)
+                row = {"owner": each.owner, "deadline": each.deadline, "words": words}
+                connection.execute(insert(batches).values(seed=each.seed, **row))
+
+    def batch(self, seed: bytes) -> Batch:
+        """Return the batch with that seed, which audits under way were written down with."""
+        query = select(batches.c.owner, batches.c.deadline, batches.c.words)
+        with transaction(self.engine) as connection:
+            owner, deadline, words = connection.execute(query.where(batches.c.seed == seed)).one()
+        entries = (words[at : at + WORD_BYTES] for at in range(0, len(words), WORD_BYTES))
+        return Batch(owner, seed, deadline, tuple(entries))
 
     def postpone(self, token: int, later: Sequence[tuple[int, int, int]]) -> None:
         """Put holdings back, each due at another time and with more overrides."""

@@ -192,10 +192,12 @@ def opened_service(
             schedule = Schedule(engine)
             challenger = Challenger(
                 fleet,
+                schedule.batch,
                 sample_cap=settings.rails.sample_cap,
                 patience=settings.patience,
                 clock=clock,
                 seed=lambda: secrets.token_bytes(SEED_BYTES),
+                settlement=settings.settlement,
             )
             worker = Worker(
                 schedule,
