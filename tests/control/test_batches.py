@@ -8,7 +8,7 @@ from threading import Event
 from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import func, select
 from tests.control.operation import SIGNER, Operation, operation
 from tests.control.test_kills import names_opened
 from tests.control.world import START, Clock
@@ -18,7 +18,7 @@ from tests.ledger.world import evm_world
 from holdfast.control.auditor import Auditor, Later, Result
 from holdfast.control.challenger import Settlement
 from holdfast.control.database import transaction
-from holdfast.control.rails import DAY, HOUR, SECOND
+from holdfast.control.rails import DAY, HOUR, SECOND, Rails
 from holdfast.control.schema import audits, holdings
 from holdfast.control.telemetry import Outcome
 from holdfast.control.worker import Pace
@@ -165,6 +165,33 @@ def test_a_ledger_that_is_away_is_asked_once_for_a_batch(
     running.clock.now += HOUR // 2
     assert len(running.worker.tick().concluded) == TOGETHER
     assert len(events(running, OpenedMany)) == 1
+
+
+def test_what_is_due_waits_for_more_to_be_settled_with(tmp_path: Path) -> None:
+    running = daily(tmp_path, rails=Rails(jitter=0.1))
+    running.worker._pace = Pace(gather=6 * HOUR)
+    while running.clock.now < START + 5 * DAY:
+        running.worker.tick()
+        running.clock.now += HOUR // 2
+    opened = [len(event.words) for event in events(running, OpenedMany)]
+    assert sum(opened) + len(events(running, Opened)) >= 3 * TOGETHER
+    assert max(opened) > TOGETHER // 2
+    with transaction(running.engine) as connection:
+        late = connection.execute(select(func.max(audits.c.ended - audits.c.due))).scalar_one()
+    assert 0 < late < 7 * HOUR
+
+
+def test_a_whole_batch_waits_for_nobody(tmp_path: Path) -> None:
+    running = daily(tmp_path)
+    running.worker._pace = Pace(gather=6 * HOUR, batch=TOGETHER)
+    assert running.worker.tick().decided == TOGETHER
+    running.clock.now += DAY
+    assert len(running.worker.tick().concluded) == TOGETHER
+    running.worker._pace = Pace(gather=6 * HOUR, batch=TOGETHER + 1)
+    running.clock.now += DAY
+    assert running.worker.tick().claimed == 0
+    running.clock.now += 6 * HOUR
+    assert running.worker.tick().claimed == TOGETHER
 
 
 class OnChain(Clock):

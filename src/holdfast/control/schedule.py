@@ -168,6 +168,16 @@ class Schedule:
             rows = connection.execute(taken).all()
         return token, sorted((Claim(*row) for row in rows), key=lambda claim: (claim.due, claim.id))
 
+    def gathered(self, now: int, longest: int, enough: int) -> bool:
+        """Return whether so many holdings are due, or one has been for so long."""
+        free = or_(holdings.c.lease <= now, holdings.c.due <= now - longest)
+        due = select(holdings.c.due).where(holdings.c.due <= now, free).order_by(holdings.c.due)
+        with transaction(self.engine) as connection:
+            first = connection.execute(due.limit(1)).scalar()
+            if first is None or first <= now - longest:
+                return first is not None
+            return connection.execute(due.offset(enough - 1).limit(1)).first() is not None
+
     def extend(self, token: int, until: int) -> int:
         """Lengthen the lease of what is still ours; return how many holdings that are."""
         held = update(holdings).where(holdings.c.token == token, holdings.c.lease > 0)

@@ -109,7 +109,9 @@ def _settings(table: Any) -> ControlSettings:
         "settlement": _settlement,
         "rails": lambda rows: _table(Rails, rows, "rails", _RAILS),
         "patience": lambda rows: _table(Patience, rows, "patience", _PATIENCE),
-        "pace": lambda rows: _table(Pace, rows, "pace", {"batch": _count, "lease": _duration}),
+        "pace": lambda rows: _table(
+            Pace, rows, "pace", {"batch": _count, "lease": _duration, "gather": _delay}
+        ),
         "upkeep": lambda rows: _table(
             Upkeep, rows, "upkeep", dict.fromkeys(("enrol", "anchor", "idle"), _duration)
         ),

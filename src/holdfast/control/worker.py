@@ -35,6 +35,7 @@ class Pace:
 
     batch: int = 256
     lease: int = 120 * SECOND
+    gather: int = 0  # how long what is due may wait for more to be settled with
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,10 @@ class Worker:
 
     def tick(self) -> Tick:
         """Do what is due now, up to a batch of it."""
-        now = self._clock()
-        token, claims = self._schedule.claim(now, self._pace.lease, self._pace.batch)
+        now, pace = self._clock(), self._pace
+        if pace.gather and not self._schedule.gathered(now, pace.gather, pace.batch):
+            return Tick()
+        token, claims = self._schedule.claim(now, pace.lease, pace.batch)
         if not claims:
             return Tick()
         new = [claim for claim in claims if not claim.decided]
