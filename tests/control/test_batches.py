@@ -27,7 +27,8 @@ from holdfast.evidence.bundle import Bundle, write_bundle
 from holdfast.evidence.verification import verify
 from holdfast.ledger.interface import Opened, OpenedMany, Passed, TimedOut
 from holdfast.model.scenario import PAPER
-from holdfast.pdp import Proof
+from holdfast.node.wire import Code, NodeRefusedError
+from holdfast.pdp import FileEntry, Inventory, Proof
 
 DAILY = "constant:1,0.01"
 TOGETHER = 12
@@ -192,6 +193,24 @@ def test_a_whole_batch_waits_for_nobody(tmp_path: Path) -> None:
     assert running.worker.tick().claimed == 0
     running.clock.now += 6 * HOUR
     assert running.worker.tick().claimed == TOGETHER
+
+
+def test_a_holding_that_its_owner_changes_meanwhile_has_not_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = daily(tmp_path)
+    subject = running.world.subjects[2]
+
+    def refuse(*_asked: Any) -> None:
+        entry = FileEntry(b"n" * 16, 1, 5)
+        subject.inventory = Inventory(subject.key.public.id, 1).with_file(entry)
+        raise NodeRefusedError(Code.INVENTORY, "it has another inventory")
+
+    monkeypatch.setattr(subject, "prove", refuse)
+    (result,) = (each for each in days(running, 1) if each.holding.id & 0xFFFFFFFF == 2)
+    assert result.outcome == Outcome.UNKNOWN
+    assert result.reason == "the holding was changed while its audit was under way"
+    check_evidence(running, tmp_path)
 
 
 class OnChain(Clock):

@@ -196,12 +196,19 @@ class Going:
             if found is None:
                 return self._result(None, None, Outcome.UNKNOWN, "it was never opened in time")
             ended = found
+        return self._result(ended, None, *self._without_proof(ended, silence))
+
+    def _without_proof(self, ended: Finding, silence: Silence) -> tuple[Outcome, str]:
+        """Return what a verdict means that no proof came with, and why."""
+        flight = self._flight
         if ended.outcome is audit.Outcome.PASSED:
-            lost = "it passed on the ledger, but an interruption lost its proof"
-            return self._result(ended, None, Outcome.UNKNOWN, lost)
+            return Outcome.UNKNOWN, "it passed on the ledger, but an interruption lost its proof"
+        if self._subject.inventory.hash != flight.challenge.inventory_hash:
+            return Outcome.UNKNOWN, "the holding was changed while its audit was under way"
+        reason = flight.reason or silence.reason
         if ended.outcome is audit.Outcome.TIMEOUT and not flight.reached:
-            return self._result(ended, None, Outcome.OFFLINE, flight.reason or silence.reason)
-        return self._result(ended, None, reason=flight.reason or silence.reason)
+            return Outcome.OFFLINE, reason
+        return OUTCOMES[ended.outcome], reason
 
     def _found(self) -> Finding | None:
         """Return the verdict that the ledger has already."""
