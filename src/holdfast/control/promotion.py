@@ -63,7 +63,7 @@ class Trial:
         return Check(self.world, self.kept, f"{figures}, and the ceiling is {self.ceiling:.4f}")
 
 
-def world_of_fleet(scenario: Scenario) -> Scenario:
+def world_of_fleet(_engine: Engine, scenario: Scenario) -> Scenario:
     """Return the world that is most like this fleet."""
     return scenario
 

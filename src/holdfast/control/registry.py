@@ -86,7 +86,7 @@ class Registry:
         if text in ALIASES:
             version: str | None = getattr(aliases, text)
             if version is None:
-                raise InputError(f"there is no {text}")
+                raise InputError(f"there is no {text}: see `holdfast policy list`")
             return version
         return _only(text, [each.version for each in self.listing()])
 
@@ -117,4 +117,6 @@ def _loaded(row: Any) -> Serving:
         found = checkpoint.parse(bytes(row.manifest), bytes(row.weights))
         return learned(row.name, row.options, found)
     scenario = document.read(Scenario, document.parse(bytes(row.scenario)))
+    if row.manifest is not None or place_of(row.name, scenario) is not None:
+        raise MalformedError("its weights or its manifest are gone")
     return serving(row.name, scenario)

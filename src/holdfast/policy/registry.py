@@ -35,7 +35,7 @@ _PLAIN: dict[str, Callable[[Scenario], AnyPolicy]] = {
     "daily-5": rules.daily_5,
     "sample-460": rules.sample_460,
 }
-_PLANNED: dict[str, Callable[[Scenario, Ceilings], AnyPolicy]] = {
+PLANNED: dict[str, Callable[[Scenario, Ceilings], AnyPolicy]] = {
     "belief": belief_policy,
     "clairvoyant": clairvoyant,
 }
@@ -43,7 +43,7 @@ LEARNED = (
     *("dqn", "double-dqn", "dueling-dqn", "d3qn", "ppo", "a2c"),
     *("ppo-lagrangian", "drqn-cmdp", "drqn-cmdp-plus"),
 )
-NAMES = (*_PLAIN, "constant", *_PLANNED, *LEARNED)
+NAMES = (*_PLAIN, "constant", *PLANNED, *LEARNED)
 
 
 class Place(NamedTuple):
@@ -56,8 +56,8 @@ class Place(NamedTuple):
 def policy_named(name: str, scenario: Scenario) -> AnyPolicy:
     """Return the policy for a scenario; `belief` and `clairvoyant` are planned here, in seconds."""
     kind, colon, options = name.partition(":")
-    if kind in _PLANNED:
-        return _PLANNED[kind](scenario, _ceilings(name, options))
+    if kind in PLANNED:
+        return PLANNED[kind](scenario, _ceilings(name, options))
     if kind == "constant":
         return rules.Constant(_action(name, options))
     if kind in _PLAIN and not colon:
@@ -78,10 +78,9 @@ def set_dial(name: str, checkpoint: Checkpoint, options: str) -> Learned:
         raise InputError(f"policy {name}: {error}") from error
 
 
-def ceiling_named(name: str, options: str) -> float | None:
-    """Return the miss rate to stay below that a name means, None where it means none."""
-    planned = name.partition(":")[0] in _PLANNED
-    return _ceilings(name, options).miss_rate if options or planned else None
+def ceiling_named(name: str, options: str) -> float:
+    """Return the miss rate to stay below that a name's options mean."""
+    return _ceilings(name, options).miss_rate
 
 
 def place_of(name: str, scenario: Scenario) -> Place | None:

@@ -14,7 +14,7 @@ from holdfast.model.scenario import Scenario
 from holdfast.policy import document
 from holdfast.policy.checkpoint import Checkpoint, Manifest, load
 from holdfast.policy.interface import Policy
-from holdfast.policy.registry import ceiling_named, place_of, policy_named, set_dial
+from holdfast.policy.registry import PLANNED, ceiling_named, place_of, policy_named, set_dial
 
 Rows = NDArray[np.uint8]
 Observations = Float32Array | FloatArray
@@ -73,7 +73,8 @@ def serving(name: str, scenario: Scenario) -> Serving:
     # It was not trained, so nothing lies outside of its training.
     low, high = np.zeros(len(OBSERVATION), np.float32), np.ones(len(OBSERVATION), np.float32)
     version = _hash(name, options, scenario)
-    return Serving(name, version, policy, low, high, ceiling_named(name, options))
+    rho = ceiling_named(name, options) if name.partition(":")[0] in PLANNED else None
+    return Serving(name, version, policy, low, high, rho)
 
 
 def learned(name: str, options: str, checkpoint: Checkpoint) -> Serving:
