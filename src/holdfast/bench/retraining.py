@@ -37,7 +37,8 @@ DECLARED = Ceilings(0.05, 9.1)  # the champion's own
 TIGHT = Ceilings(0.25)  # which no dial of the champion keeps in the true world
 LOG_SEED = 60_060
 EVALUATION_SEED = 6161  # never used for tuning
-WANDERING = 0.1
+WANDERING = 0.1  # of the decisions, in the second log
+LESS = 3  # a log of some thousand audits is learnt in so much fewer rounds than a world
 
 Say = Callable[[str], None]
 Figures = dict[str, Any]
@@ -78,6 +79,7 @@ def measure(fleet: Fleet, budget: Budget, folder: Path, say: Say) -> Figures:
     wandered = _log(Wandering(champion, WANDERING, np.random.default_rng(LOG_SEED)), fleet)
     fitted = fit(log, PAPER)
     order = ordered(fitted.scenario, log.blocks, champion, DECLARED, budget, facts={})
+    order = replace(order, targets=(*order.targets, TIGHT))
     say(f"{budget.seeds} seeds are trained in the fitted world, for {order.ceilings}")
     retrained = retrain(order, champion, folder / "fitted")
     trained = {"fitted world": [folder / "fitted" / f"seed-{k}" for k in range(budget.seeds)]}
@@ -122,8 +124,10 @@ def _log(policy: Policy[Any], fleet: Fleet) -> Log:
 def _on_log(log: Log, order: Order, seed: int, folder: Path) -> Path:
     """Train on the log; its dials are validated in the fitted world, as nothing else could."""
     usual = order.run(seed)
-    settings = OperationSettings(**{**vars(usual.settings), "length": OperationSettings.length})
-    run = replace(usual, method="drqn-cmdp-log", settings=settings)
+    own = {"length": OperationSettings.length, "targets": (order.ceilings, TIGHT)}
+    settings = OperationSettings(**vars(usual.settings) | own)
+    units = max(1, usual.units // LESS)
+    run = replace(usual, method="drqn-cmdp-log", units=units, settings=settings)
 
     def begin(run: Run) -> OperationLearner:
         return OperationLearner(log, run.scenario, run.seed, settings, run.units)

@@ -36,8 +36,8 @@ from holdfast.policy.network import Architecture
 class OperationSettings(PlusSettings):
     """Those of the network, its dials and its updates mean what they mean to `plus`."""
 
-    length: int = 64  # decisions of a window; it begins anywhere in the log
-    settled: int = 24  # of them pass before a window that begins within a node's history teaches
+    length: int = 32  # decisions of a window; it begins anywhere in the log
+    settled: int = 12  # of them pass before a window that begins within a node's history teaches
     caution: float = 0.1  # the price of values above that of the action taken
     least: int = 20  # rows that an action must have in the log to be taken at all
 
