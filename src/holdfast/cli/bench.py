@@ -1,12 +1,15 @@
 """`holdfast bench`: what it costs, as ratios against named references measured in the same run."""
 
+import tempfile
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from holdfast import learn as trainers
 from holdfast.bench import pdp
 from holdfast.cli import terminal
 from holdfast.cli.terminal import Json
@@ -138,6 +141,36 @@ def inference_command(
     from holdfast.bench import inference  # noqa: PLC0415 - NumPy would slow every command's start
 
     figures = inference.measure(fleets=fleets, nodes=nodes, recovered=recovered, say=tell)
+    report(figures, as_json=as_json)
+
+
+@app.command(name="retraining")
+def retraining_command(
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Keep the trainings there, or go on with them."),
+    ] = None,
+    nodes: Annotated[int, typer.Option(min=20, help="Nodes of the fleet.")] = 1000,
+    days: Annotated[int, typer.Option(min=14, help="Units for which it is audited.")] = 60,
+    seeds: Annotated[int, typer.Option(min=1, help="Trainings of each kind.")] = 3,
+    rounds: Annotated[int, typer.Option(min=1, help="How long each of them lasts.")] = 600,
+    validation: Annotated[int, typer.Option(min=1, help="Episodes for each dial.")] = 4000,
+    episodes: Annotated[int, typer.Option(min=1, help="Episodes in the true world.")] = 2000,
+    as_json: Json = False,
+) -> None:
+    """Retrain for a fleet unlike the one we trained for, and try the result in its true world.
+
+    It takes half an hour of one core.
+
+    Example: holdfast bench retraining --json
+    """
+    trainers.check_installed()
+    from holdfast.bench import retraining  # noqa: PLC0415 - JAX would slow every command's start
+    from holdfast.learn.retraining import Budget  # noqa: PLC0415
+
+    fleet, budget = retraining.Fleet(nodes, days), Budget(seeds, rounds, validation, episodes)
+    with tempfile.TemporaryDirectory(prefix="holdfast-") as passing:
+        figures = retraining.measure(fleet, budget, out or Path(passing), tell)
     report(figures, as_json=as_json)
 
 

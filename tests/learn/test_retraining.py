@@ -1,0 +1,81 @@
+"""An order is carried out to the same challenger, whoever was interrupted; validation chooses."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.learn.worlds import VISIBLE
+
+from holdfast.errors import InputError
+from holdfast.learn import retraining, training
+from holdfast.learn.plus import DialRange
+from holdfast.learn.retraining import Budget, Order, ordered, retrain
+from holdfast.model.scenario import PAPER
+from holdfast.policy import checkpoint, document
+from holdfast.policy.lagrangian import Ceilings
+from holdfast.policy.rules import fixed_high
+
+pytestmark = pytest.mark.usefixtures("brief")
+
+ORDER = Order(
+    scenario=VISIBLE,
+    ranges={},
+    ceilings=Ceilings(0.9, 20.0),
+    targets=(Ceilings(0.9, 20.0),),
+    dials=DialRange(rho=(0.5, 0.9), latency=(1.0, 20.0)),
+    budget=Budget(seeds=2, rounds=2, validation=10, episodes=20),
+    facts={"fit": 7},
+)
+
+
+def test_validation_chooses_the_cheapest_seed_and_the_manifest_tells_why(tmp_path: Path) -> None:
+    heard: set[tuple[int, str]] = set()
+    done = retrain(ORDER, fixed_high(), tmp_path, lambda seed, phase, _: heard.add((seed, phase)))
+    assert heard == {(seed, phase) for seed in (0, 1) for phase in ("training", "validation")}
+    gas = [each.validated.gas for each in done.candidates if each.validated]
+    assert len(gas) == 2
+    assert done.seed == int(np.argmin(gas))
+    manifest = checkpoint.load(done.folder).manifest
+    assert manifest.seed == done.seed
+    assert manifest.default is not None
+    assert manifest.default.ceilings() == ORDER.ceilings
+    assert manifest.training["retraining"] == {"fit": 7}
+    assert len(manifest.training["candidates"]) == 2
+    assert manifest.evaluation["seed"] == retraining.EVALUATION_SEED != training.VALIDATION_SEED
+    assert manifest.evaluation["challenger"]["gas"]["value"] == done.challenger.gas.value
+
+    again = retrain(ORDER, fixed_high(), tmp_path)
+    assert again == replace(done, challenger=again.challenger, champion=again.champion)
+    assert again.challenger.gas == done.challenger.gas
+
+
+def test_an_order_survives_its_text() -> None:
+    assert document.read(Order, document.parse(document.dump(ORDER))) == ORDER
+
+
+def test_no_challenger_comes_of_ceilings_that_no_seed_kept(tmp_path: Path) -> None:
+    order = replace(ORDER, ceilings=Ceilings(0.001, 1.0), budget=replace(ORDER.budget, seeds=1))
+    with pytest.raises(InputError, match="no seed stayed below"):
+        retrain(order, fixed_high(), tmp_path)
+    assert not (tmp_path / retraining.CHALLENGER).exists()
+
+
+def test_ceilings_out_of_reach_become_what_the_champion_keeps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(retraining, "REHEARSED", 50)
+    world = replace(PAPER, blocks=100, horizon=60, honest_rate=0.003)
+    sizes, declared, budget = np.array([80, 100, 400]), Ceilings(0.01), ORDER.budget
+    order = ordered(world, sizes, fixed_high(), declared, budget, {})
+    assert order.scenario.blocks == 100
+    assert order.ranges == {"blocks": (80, 400)}
+    assert order.ceilings.miss_rate > 0.1
+    assert order.ceilings.latency is not None
+    reachable = Ceilings(0.6)
+    assert ordered(world, sizes, fixed_high(), reachable, budget, {}).ceilings == reachable
+
+
+def test_a_budget_of_nothing_is_refused() -> None:
+    with pytest.raises(InputError, match="at least one seed"):
+        Budget(seeds=0)
