@@ -1,0 +1,122 @@
+"""`holdfast policy retrain` as operators run it: on a real log, killed and run again."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.control.operation import operation
+from tests.control.world import START
+from tests.owner.world import PASSPHRASE, QUICK
+
+from holdfast.cli.app import run
+from holdfast.control.aliases import named_aliases
+from holdfast.control.database import connect
+from holdfast.control.fits import latest_fit
+from holdfast.control.rails import DAY
+from holdfast.control.registry import Registry
+from holdfast.control.retraining import FOLDER, ORDER, alone
+from holdfast.model.scenario import PAPER
+from holdfast.owner import Home
+
+# The real command, but for few dials and a snapshot after each round.
+EAGER = (
+    "import sys; from holdfast.learn import prospect, training, validation;"
+    "training.SECONDS = 0; training.VALIDATION_EPISODES = 10;"
+    "validation.FIRST, validation.LATER = (4, 5), ();"
+    "prospect.LEVELS, prospect.HASTE = 2, (1.0,);"
+    "from holdfast.cli.app import main; main(sys.argv[1:])"
+)
+BUDGET = ("--seeds", "1", "--rounds", "4", "--validation", "5", "--episodes", "10")
+
+
+def command(home: Path, *more: str) -> list[str]:
+    words = ("policy", "retrain", "--home", str(home), "--rho", "0.99", *BUDGET)
+    return [sys.executable, "-c", EAGER, *words, *more]
+
+
+def ended(home: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(home, *more), capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Return a home whose holdings were audited for six weeks."""
+    folder = tmp_path / "home"
+    Home.create(folder, PASSPHRASE, QUICK)
+    (folder / "holdfast.toml").write_text('[control]\nscenario = "paper"\n')
+    running = operation(folder, PAPER, 6)
+    running.until(START + 42 * DAY)
+    running.engine.dispose()
+    return folder
+
+
+@pytest.mark.slow
+def test_killed_and_run_again_it_ends_with_the_same_challenger(home: Path, tmp_path: Path) -> None:
+    killed = subprocess.Popen(command(home), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    for _ in range(2400):
+        if (home / FOLDER / "seed-0" / "state.safetensors").exists():
+            break
+        assert killed.poll() is None, killed.communicate()
+        time.sleep(0.05)
+    os.kill(killed.pid, signal.SIGKILL)
+    killed.communicate()
+    assert (home / FOLDER / ORDER).exists()
+    # Another home has the same order, of which nothing is done yet.
+    other = tmp_path / "other"
+    shutil.copytree(home, other)
+    shutil.rmtree(other / FOLDER / "seed-0")
+
+    versions = []
+    for folder in (home, other):
+        done = ended(folder, "--json")
+        assert (done.returncode, done.stderr) == (0, "")
+        told = json.loads(done.stdout)
+        engine = connect(str(folder / "control.db"))
+        aliases = named_aliases(engine)
+        assert aliases["challenger"].version == told["version"]
+        assert aliases["champion"].name == "drqn-cmdp-plus", "what decides has not changed"
+        manifest = Registry(engine).manifest(told["version"])
+        assert manifest is not None
+        fitted = latest_fit(engine)
+        assert fitted is not None
+        taught = manifest["training"]["retraining"]
+        assert taught["audits"] == fitted.audits > 10
+        assert set(taught["parameters"]) >= {"malicious_share", "honest_rate", "malicious_rate"}
+        assert manifest["evaluation"]["challenger"] == told["evaluation"]["challenger"]
+        engine.dispose()
+        assert not list((folder / FOLDER).glob("seed-*")), "nothing is left to go on with"
+        assert not (folder / FOLDER / ORDER).exists()
+        versions.append(told["version"])
+    # Their names differ, which are no part of a version.
+    assert versions[0] == versions[1]
+
+
+def test_one_sentence_says_why_it_could_not_run(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def said(*words: str) -> str:
+        assert run(["policy", "retrain", *words]) == 2
+        text = capsys.readouterr().err
+        assert text.count("\n") == 1
+        return text
+
+    assert "no owner's home" in said("--home", str(home / "nowhere"))
+    assert "rho must lie between 0 and 1" in said("--home", str(home), "--rho", "2")
+    with alone(home / FOLDER):
+        assert "a retraining is under way" in said("--home", str(home))
+    monkeypatch.setitem(sys.modules, "jax", None)
+    assert "training needs jax: install it" in said("--home", str(home))
+
+
+def test_there_is_nothing_to_learn_from_a_fleet_that_was_never_audited(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Home.create(tmp_path / "home", PASSPHRASE, QUICK)
+    assert run(["policy", "retrain", "--home", str(tmp_path / "home")]) == 2
+    assert "no audit has passed or failed yet" in capsys.readouterr().err
