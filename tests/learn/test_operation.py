@@ -55,7 +55,7 @@ def chosen(agent: OperationLearner, logged: Logged, dials: DialRange) -> IntArra
     hidden = np.zeros((len(seen), agent.architecture.recurrent), np.float32)
     inputs = np.concatenate((seen, signals), axis=1)
     outputs, _ = forward(agent.architecture, agent.served(), inputs, hidden)
-    return outputs.argmax(axis=1)
+    return np.asarray(outputs.argmax(axis=1), np.int64)
 
 
 def test_inferred_costs_add_up_to_the_true_ones(logged: Logged) -> None:
