@@ -64,7 +64,6 @@ def confidence(
             {
                 "observed": False,
                 "miss_rate": asdict(told.miss_rate),
-                "misses": asdict(told.misses),
                 "detections": told.detections,
                 "ceiling": ceiling,
                 "broken": broken,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from holdfast.inference.estimate import Estimate
-from holdfast.inference.fit import Fitted
+from holdfast.inference.fit import Fitted, expit
 from holdfast.inference.histories import draw_histories, pick
 from holdfast.inference.log import Log
 from holdfast.inference.passage import filter_of, lots
@@ -16,13 +16,15 @@ from holdfast.model.arrays import FloatArray, IntArray
 
 WORLDS = 25
 HISTORIES = 8  # in each of them
+# Standard deviations of a 95 % interval, when so many worlds tell the variance (Student's t). The
+# quantiles of so few draws would be too narrow.
+STUDENT_95 = 2.064
 SURELY = 0.95
 
 
 @dataclass(frozen=True, eq=False)
 class Confidence:
     miss_rate: Estimate  # misses / (misses + detections), over the whole log
-    misses: Estimate
     detections: int
     at_most: FloatArray  # (nodes,) share of its blocks damaged, at 95 %, as of now
     fleet_at_most: float  # the same for all blocks together
@@ -55,8 +57,7 @@ def confidence(log: Log, fitted: Fitted, *, seed: int = 0) -> Confidence:
         likely[lot.nodes] = 1.0 - count[:, 0]
     total = max(int(log.blocks.sum()), 1)
     return Confidence(
-        miss_rate=_estimate(misses / np.maximum(misses + detections, 1)),
-        misses=_estimate(misses),
+        miss_rate=_estimate(misses, detections),
         detections=detections,
         at_most=at_most,
         fleet_at_most=float(np.quantile(damaged, SURELY, method="higher")) / total,
@@ -74,6 +75,8 @@ def upper(cells: IntArray, count: FloatArray) -> IntArray:
     return np.asarray(highest[np.where(reached.any(axis=1), reached.argmax(axis=1), -1)], np.int64)
 
 
-def _estimate(draws: FloatArray | IntArray) -> Estimate:
-    low, middle, high = np.quantile(draws, (0.025, 0.5, 0.975))
-    return Estimate(float(middle), float(low), float(high))
+def _estimate(misses: IntArray, detections: int) -> Estimate:
+    """Return the miss rate, from draws of the misses; half an event on each side avoids 0 / 0."""
+    odds = np.log(misses + 0.5) - np.log(detections + 0.5)
+    middle, width = odds.mean(), STUDENT_95 * odds.std(ddof=1)
+    return Estimate(*map(float, expit(np.array([middle, middle - width, middle + width]))))

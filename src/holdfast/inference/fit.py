@@ -24,7 +24,8 @@ from holdfast.model.scenario import Scenario, scenario_from
 VAGUE = 3.0
 # Logits beyond which a parameter is as good as 0 or 1.
 FARTHEST = 25.0
-NEAR = 0.01  # standard errors from the maximum at which a search ends
+NEAR = 0.01  # standard errors from the maximum at which the search ends
+ROUGHLY = 0.5  # the same where it begins
 MOST_ROUNDS = 100
 TINY = 1e-5  # of a logit: the step of a slope
 # Far from the truth, exact counts are impossible and tell no direction. So the search begins with
@@ -74,9 +75,9 @@ def fit(log: Log, base: Scenario) -> Fitted:
     found = logit(np.array([getattr(base, name) for name in hidden]))
     everyone = lots(log)
     if (log.found > 0).any():
-        found = _Target(log, some(everyone, FEW), base, hidden, BLUR).climb(found)
+        found = _Target(log, some(everyone, FEW), base, hidden, BLUR).climb(found, ROUGHLY)
     target = _Target(log, everyone, base, hidden)
-    found = target.climb(found)
+    found = target.climb(found, NEAR)
     covariance = np.linalg.inv(target.information(found))
     answering = fit_latency(log, base)
     timed: dict[str, Any] = {name: told.value for name, told in answering.items()}
@@ -142,27 +143,27 @@ class _Target:
         return np.concatenate([belief.log_likelihood for belief in told])
 
     def total(self, at: FloatArray) -> float:
-        return float(self.by_node(at).sum()) - self._penalty(at)
+        return self._height(self.by_node(at), at)
 
-    def climb(self, at: FloatArray) -> FloatArray:
+    def climb(self, at: FloatArray, near: float) -> FloatArray:
         """Return the maximum, by the quasi-Newton method of Broyden, Fletcher, Goldfarb, Shanno.
 
         Squared slopes of single nodes are the first idea of the curvature.
         """
-        height, slope, squares = self._slopes(at)
-        curvature = squares
+        height, slope, curvature = self._slopes(at, self.by_node(at))
         for _ in range(MOST_ROUNDS):
             step = np.linalg.solve(curvature, slope)
-            if float(step @ slope) < NEAR**2:
+            if float(step @ slope) < near**2:
                 return at
             step *= min(1.0, 2.0 / float(np.abs(step).max()))
-            while self.total(at + step) < height + 1e-4 * float(step @ slope):
+            before, there = slope, self.by_node(at + step)
+            while self._height(there, at + step) < height + 1e-4 * float(step @ slope):
                 step /= 2
                 if np.abs(step).max() < TINY:
                     return at
-            before = slope
+                there = self.by_node(at + step)
             at = at + step
-            height, slope, _ = self._slopes(at)
+            height, slope, _ = self._slopes(at, there)
             bend, push = before - slope, curvature @ step
             if float(bend @ step) > 0:
                 curvature = curvature + np.outer(bend, bend) / float(bend @ step)
@@ -171,7 +172,7 @@ class _Target:
 
     def information(self, at: FloatArray) -> FloatArray:
         """Return the observed information: the negative Hessian, by differences."""
-        middle, _, squares = self._slopes(at)
+        middle, _, squares = self._slopes(at, self.by_node(at))
         # About a third of a standard error: there the function is a parabola and its bend shows.
         width = 0.3 / np.sqrt(np.diag(squares))
         steps = np.diag(width)
@@ -187,18 +188,17 @@ class _Target:
                 result[j, i] = result[i, j]
         return result
 
-    def _slopes(self, at: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+    def _slopes(self, at: FloatArray, here: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         """Return the height, its gradient, and the sum over nodes of the gradient's square."""
-        here = self.by_node(at)
         rises = [self.by_node(at + step) - here for step in TINY * np.eye(len(at))]
         slopes = np.stack(rises, axis=1) / TINY
         slope = slopes.sum(axis=0) - (at - self._middle) / VAGUE**2
         squares = slopes.T @ slopes + np.eye(len(at)) / VAGUE**2
-        return float(here.sum()) - self._penalty(at), slope, squares
+        return self._height(here, at), slope, squares
 
     @property
     def _middle(self) -> FloatArray:
         return logit(np.array([getattr(self.base, name) for name in self.names]))
 
-    def _penalty(self, at: FloatArray) -> float:
-        return float(((at - self._middle) ** 2).sum() / (2 * VAGUE**2))
+    def _height(self, by_node: FloatArray, at: FloatArray) -> float:
+        return float(by_node.sum() - ((at - self._middle) ** 2).sum() / (2 * VAGUE**2))
