@@ -1,0 +1,50 @@
+"""The trial of retraining reports every seed of every way, beside the planner and the champion."""
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from holdfast.bench import retraining
+from holdfast.cli.app import run
+from holdfast.learn import prospect, training, validation
+
+SMALL = replace(retraining.TRUE, blocks=200, horizon=60)
+WORDS = ("--nodes", "60", "--days", "42", "--seeds", "2", "--rounds", "3", "--validation", "5")
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retraining, "TRUE", SMALL)
+    monkeypatch.setattr(retraining, "PAPER", replace(retraining.PAPER, blocks=200, horizon=60))
+    monkeypatch.setattr(retraining, "TIGHT", retraining.Ceilings(0.95))
+    monkeypatch.setattr(retraining, "DECLARED", retraining.Ceilings(0.97))
+    monkeypatch.setattr(training, "VALIDATION_EPISODES", 10)
+    monkeypatch.setattr(validation, "FIRST", (4, 5))
+    monkeypatch.setattr(validation, "LATER", ())
+    monkeypatch.setattr(prospect, "LEVELS", 2)
+    monkeypatch.setattr(prospect, "HASTE", (1.0,))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("small")
+def test_every_way_is_tried_in_the_true_world(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("bench", "retraining", "--out", str(tmp_path), *WORDS, "--episodes", "20", "--json")
+    assert run(list(words)) == 0
+    found = json.loads(capsys.readouterr().out)
+    rate = found["fit"]["honest_rate"]
+    assert rate["true"] == SMALL.honest_rate
+    assert rate["inside"] == (rate["low"] <= rate["true"] <= rate["high"])
+    assert sum(found["log"]["actions"].values()) == found["log"]["audits"]
+    assert len(found["wandering_log"]["actions"]) > len(found["log"]["actions"])
+    for ceilings in found["ceilings"].values():
+        rows = [ceilings["champion"], ceilings["belief in the true world"]]
+        for way in ("fitted world", "log", "wandering log"):
+            assert set(ceilings[way]) == {"seed-0", "seed-1"}, "none is left out"
+            rows += [row for row in ceilings[way].values() if row]
+        assert all(math.isfinite(row["gas"]["value"]) for row in rows)
+    assert found["ceilings"]["tight"]["miss_rate"] == 0.95
