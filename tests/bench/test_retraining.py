@@ -10,6 +10,8 @@ import pytest
 from holdfast.bench import retraining
 from holdfast.cli.app import run
 from holdfast.learn import prospect, training, validation
+from holdfast.model.scenario import PAPER
+from holdfast.policy.lagrangian import Ceilings
 
 SMALL = replace(retraining.TRUE, blocks=200, horizon=60)
 WORDS = ("--nodes", "60", "--days", "42", "--seeds", "2", "--rounds", "3", "--validation", "5")
@@ -18,9 +20,9 @@ WORDS = ("--nodes", "60", "--days", "42", "--seeds", "2", "--rounds", "3", "--va
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retraining, "TRUE", SMALL)
-    monkeypatch.setattr(retraining, "PAPER", replace(retraining.PAPER, blocks=200, horizon=60))
-    monkeypatch.setattr(retraining, "TIGHT", retraining.Ceilings(0.95))
-    monkeypatch.setattr(retraining, "DECLARED", retraining.Ceilings(0.97))
+    monkeypatch.setattr(retraining, "BASE", replace(PAPER, blocks=200, horizon=60))
+    monkeypatch.setattr(retraining, "TIGHT", Ceilings(0.95))
+    monkeypatch.setattr(retraining, "DECLARED", Ceilings(0.97))
     monkeypatch.setattr(training, "VALIDATION_EPISODES", 10)
     monkeypatch.setattr(validation, "FIRST", (4, 5))
     monkeypatch.setattr(validation, "LATER", ())

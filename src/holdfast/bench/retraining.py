@@ -31,7 +31,8 @@ from holdfast.policy.registry import policy_named
 from holdfast.sim.evaluation import evaluate
 from holdfast.sim.measures import measure as measured
 
-TRUE = replace(PAPER, name="true", malicious_share=0.1, honest_rate=0.0003, malicious_rate=0.02)
+BASE = PAPER  # where the champion was trained
+TRUE = replace(BASE, name="true", malicious_share=0.1, honest_rate=0.0003, malicious_rate=0.02)
 CHAMPION = "drqn-cmdp-plus@paper"
 DECLARED = Ceilings(0.05, 9.1)  # the champion's own
 TIGHT = Ceilings(0.25)  # which no dial of the champion keeps in the true world
@@ -77,7 +78,7 @@ def measure(fleet: Fleet, budget: Budget, folder: Path, say: Say) -> Figures:
     say(f"{fleet.nodes} nodes are audited for {fleet.units} units, then fitted")
     log = _log(champion, fleet)
     wandered = _log(Wandering(champion, WANDERING, np.random.default_rng(LOG_SEED)), fleet)
-    fitted = fit(log, PAPER)
+    fitted = fit(log, BASE)
     order = ordered(fitted.scenario, log.blocks, champion, DECLARED, budget, facts={})
     order = replace(order, targets=(*order.targets, TIGHT))
     say(f"{budget.seeds} seeds are trained in the fitted world, for {order.ceilings}")
