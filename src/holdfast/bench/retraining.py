@@ -6,7 +6,7 @@ world on episodes that nothing else uses, beside the planner that knows the one 
 """
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -19,15 +19,18 @@ from holdfast.inference.fit import Fitted, fit
 from holdfast.inference.log import Log
 from holdfast.learn.operation import OperationLearner, OperationSettings
 from holdfast.learn.retraining import Budget, Order, ordered, report, retrain
-from holdfast.learn.training import Run, train
+from holdfast.learn.training import VALIDATION_SEED, Run, train
+from holdfast.learn.validation import attempt
 from holdfast.model.action import GRID
 from holdfast.model.arrays import FloatArray, IntArray
-from holdfast.model.scenario import PAPER
+from holdfast.model.scenario import PAPER, Scenario
 from holdfast.policy import checkpoint
 from holdfast.policy.belief import belief_policy
+from holdfast.policy.dial import Dial, Validated
 from holdfast.policy.interface import AnyPolicy, Policy
 from holdfast.policy.lagrangian import Ceilings
 from holdfast.policy.registry import policy_named
+from holdfast.policy.shipped import shipped_folder
 from holdfast.sim.evaluation import evaluate
 from holdfast.sim.measures import measure as measured
 
@@ -35,10 +38,11 @@ BASE = PAPER  # where the champion was trained
 TRUE = replace(BASE, name="true", malicious_share=0.1, honest_rate=0.0003, malicious_rate=0.02)
 CHAMPION = "drqn-cmdp-plus@paper"
 DECLARED = Ceilings(0.05, 9.1)  # the champion's own
-TIGHT = Ceilings(0.25)  # which no dial of the champion keeps in the true world
+TIGHT = Ceilings(0.25)  # near what is possible there
 LOG_SEED = 60_060
 EVALUATION_SEED = 6161  # never used for tuning
 WANDERING = 0.1  # of the decisions, in the second log
+TURNS = 500  # episodes in which each dial of the champion is tried
 LESS = 3  # a log of some thousand audits is learnt in so much fewer rounds than a world
 
 Say = Callable[[str], None]
@@ -103,6 +107,7 @@ def measure(fleet: Fleet, budget: Budget, folder: Path, say: Say) -> Figures:
             name: asdict(ceilings)
             | {
                 "champion": tried(champion),
+                "champion with another dial": tried(_turned(fitted.scenario, ceilings)),
                 **{
                     way: {
                         folder.name: tried(_set(checkpoint.load(folder), ceilings))
@@ -138,6 +143,21 @@ def _on_log(log: Log, order: Order, seed: int, folder: Path) -> Path:
     return place
 
 
+def _turned(world: Scenario, ceilings: Ceilings) -> AnyPolicy | None:
+    """Return the champion with the best of its dials in the fitted world: nothing is trained."""
+    found = checkpoint.load(shipped_folder(*CHAMPION.split("@")))
+    dials = np.array([astuple(each.dial) for each in found.manifest.dials])
+    network = found.manifest.architecture, found.parameters
+    tries = attempt(*network, world, dials, TURNS, np.random.default_rng(VALIDATION_SEED))
+    figures = zip(dials.tolist(), tries.gas, tries.miss_rate, tries.latency, strict=True)
+    validated = tuple(
+        Validated(Dial(*each), float(gas), float(misses), float(latency), TURNS)
+        for each, gas, misses, latency in figures
+    )
+    manifest = replace(found.manifest, dials=validated)
+    return _set(checkpoint.Checkpoint(manifest, found.parameters), ceilings)
+
+
 def _set(found: checkpoint.Checkpoint, ceilings: Ceilings) -> AnyPolicy | None:
     try:
         return found.policy(ceilings)
@@ -145,7 +165,7 @@ def _set(found: checkpoint.Checkpoint, ceilings: Ceilings) -> AnyPolicy | None:
         return None
 
 
-def _planned(scenario: Any, ceilings: Ceilings) -> AnyPolicy | None:
+def _planned(scenario: Scenario, ceilings: Ceilings) -> AnyPolicy | None:
     try:
         return belief_policy(scenario, ceilings)
     except InputError:
