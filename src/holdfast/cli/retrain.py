@@ -117,6 +117,7 @@ def _order(
 
     path = place / ORDER
     if path.exists():
+        terminal.messages.print("… going on with the retraining that was begun", style="dim")
         return document.read(Order, document.parse(atomic.read(path, at_most=MOST_BYTES)))
     _clear(place)
     now = _now()
@@ -164,7 +165,9 @@ def _registered(
     from holdfast.control.database import transaction  # noqa: PLC0415
     from holdfast.control.registry import Registry  # noqa: PLC0415
 
-    served = Registry(engine).register(str(result.folder), settings.scenario, _now())
+    served = Registry(engine).register(
+        str(result.folder), settings.scenario, _now(), f"retrained-{order.facts['fit']}"
+    )
     with transaction(engine) as connection:
         aliases = read_aliases(connection)
     if aliases.challenger != served.version:

@@ -35,10 +35,12 @@ class Registry:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def register(self, name: str, scenario: Scenario, now: int) -> Serving:
-        """Enter the policy of that name, unless it is there; return it."""
+    def register(
+        self, name: str, scenario: Scenario, now: int, known_as: str | None = None
+    ) -> Serving:
+        """Enter the policy of that name, or known as another, unless it is there; return it."""
         served, row = _entered(name, scenario)
-        row |= {"id": served.version, "name": name, "registered": now}
+        row |= {"id": served.version, "name": known_as or name, "registered": now}
         try:
             with transaction(self._engine) as connection:
                 connection.execute(insert(versions), [row])
