@@ -16,6 +16,7 @@ import holdfast
 from holdfast.cli import audit, bench, evidence, files, ledger, node, owner, paper, pdp, terminal
 from holdfast.cli.demo import demo
 from holdfast.cli.evaluate import evaluate
+from holdfast.cli.plan import plan
 from holdfast.cli.serve import serve
 from holdfast.cli.status import status
 from holdfast.cli.train import train
@@ -48,6 +49,7 @@ app.add_typer(ledger.app, name="ledger")
 app.add_typer(paper.app, name="paper")
 app.command()(demo)
 app.command()(evaluate)
+app.command()(plan)
 app.command()(train)
 
 

@@ -2,8 +2,8 @@
 
 `fixed-high`, `constant:14,0.20`, `belief`, `belief:rho=0.045,latency=7.5`, `clairvoyant:rho=0.05`.
 Learned: `drqn-cmdp-plus`, `drqn-cmdp-plus@paper` (trained for that scenario, whichever it is run
-in), `drqn-cmdp-plus:rho=0.04,latency=8`, `runs/a` and `runs/a:rho=0.03` (the folder of a
-checkpoint).
+in), `drqn-cmdp-plus:rho=0.04,latency=8`, `drqn-cmdp-plus:dial=3` (the third of its dials, whatever
+that achieves), `runs/a` and `runs/a:rho=0.03` (the folder of a checkpoint).
 """
 
 from collections.abc import Callable
@@ -60,7 +60,7 @@ def policy_named(name: str, scenario: Scenario) -> AnyPolicy:
         raise InputError(f"there is no policy {name!r}: the known ones are {', '.join(NAMES)}")
     options = _place(name, scenario)[1]
     try:
-        return checkpoint.policy(_ceilings(name, options) if options else None)
+        return checkpoint.policy(_setting(name, options))
     except InputError as error:
         raise InputError(f"policy {name}: {error}") from error
 
@@ -69,6 +69,23 @@ def checkpoint_named(name: str, scenario: Scenario) -> Checkpoint | None:
     """Return the checkpoint of a learned policy, or nothing if the policy is not learned."""
     folder, _ = _place(name, scenario)
     return load(folder) if folder else None
+
+
+def settings_of(name: str, scenario: Scenario) -> list[str]:
+    """Return a policy's name with each of its dials; just itself if there is no choice.
+
+    The names mean the same in every scenario and every working directory.
+    """
+    folder, options = _place(name, scenario)
+    if folder is None:
+        return [name]
+    method, _, trained_for = name.partition(":")[0].partition("@")
+    shipped = f"{method}@{trained_for or scenario.name}"
+    place = shipped if method in LEARNED else str(folder.absolute())
+    if options:
+        return [f"{place}:{options}"]
+    dials = range(1, len(load(folder).manifest.dials) + 1)
+    return [f"{place}:dial={number}" for number in dials] or [place]
 
 
 def _place(name: str, scenario: Scenario) -> tuple[Path | None, str]:
@@ -99,6 +116,17 @@ def _action(name: str, options: str) -> int:
         raise InputError(
             f"policy {name}: write the interval and the ratio, as in constant:14,0.20"
         ) from None
+
+
+def _setting(name: str, options: str) -> Ceilings | int | None:
+    """Read how a dial is set: for ceilings, or by its number."""
+    key, _, number = options.partition("=")
+    if key != "dial":
+        return _ceilings(name, options) if options else None
+    try:
+        return int(number)
+    except ValueError:
+        raise InputError(f"policy {name}: dial must be a whole number, not {number!r}") from None
 
 
 def _ceilings(name: str, options: str) -> Ceilings:

@@ -1,0 +1,114 @@
+"""A picture of what each cost buys: settings of a policy, references beside them, and the plan."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.sim.figure import (
+    COLOURS,
+    QUIET,
+    check_can_draw,
+    house_style,
+    label_decades,
+    save,
+    tidy,
+)
+from holdfast.sim.measures import Estimate
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True)
+class Spot:
+    """Where a policy lies on the plane of cost and misses."""
+
+    label: str
+    cost: Estimate
+    misses: Estimate
+
+
+@dataclass(frozen=True)
+class Chart:
+    title: str
+    unit: str  # of the cost
+    settings: Sequence[Spot]
+    frontier: Sequence[Spot]  # of the settings, the cheapest first
+    references: Sequence[Spot]
+    plan: Spot
+    budget: float | None = None
+    ceiling: float | None = None
+
+
+def draw(chart: Chart, path: Path) -> None:
+    check_can_draw(path)
+    from matplotlib.figure import Figure  # noqa: PLC0415 - an optional extra
+
+    with house_style():
+        figure = Figure(figsize=(8, 5.4), layout="constrained")
+        axes = figure.subplots()
+        _draw_limits(axes, chart)
+        _draw_spots(axes, chart.settings, label="settings", marker="o", color=COLOURS[0])
+        costs = [spot.cost.value for spot in chart.frontier]
+        misses = [100 * spot.misses.value for spot in chart.frontier]
+        # Between two settings there is nothing: what a budget buys changes in steps.
+        axes.step(costs, misses, where="post", color=COLOURS[0], linewidth=1.4, label="frontier")
+        _draw_spots(axes, chart.references, label="references", marker="D", color=QUIET)
+        for spot in chart.references:
+            place = (spot.cost.value, 100 * spot.misses.value)
+            axes.annotate(
+                spot.label,
+                place,
+                xytext=(6, 4),
+                textcoords="offset points",
+                fontsize=8,
+                color=QUIET,
+            )
+        _draw_spots(axes, [chart.plan], label="the plan", marker="*", color=COLOURS[1], size=17)
+        axes.set_xscale("log")
+        axes.set_ylim(bottom=0)
+        everything = [chart.plan, *chart.settings, *chart.references]
+        label_decades(axes, [spot.cost.value for spot in everything])
+        axes.xaxis.set_major_formatter("{x:,g}")
+        axes.set_xlabel(f"{chart.unit} a month")
+        axes.set_ylabel("miss rate (%)")
+        axes.set_title("Cost and safety: lower left is better", fontsize=10, color=QUIET)
+        tidy(axes)
+        figure.suptitle(chart.title, fontsize=12)
+        figure.legend(loc="outside lower center", ncols=6, frameon=False)
+        save(figure, path)
+
+
+def _draw_limits(axes: "Axes", chart: Chart) -> None:
+    look: dict[str, Any] = {"color": COLOURS[1], "linestyle": "--", "linewidth": 1.2, "zorder": 1}
+    if chart.budget is not None:
+        axes.axvline(chart.budget, label="budget", **look)
+    if chart.ceiling is not None:
+        axes.axhline(100 * chart.ceiling, label="ceiling", **look | {"linestyle": ":"})
+
+
+def _draw_spots(
+    axes: "Axes", spots: Sequence[Spot], *, label: str, marker: str, color: str, size: int = 7
+) -> None:
+    costs = [spot.cost for spot in spots]
+    misses = [spot.misses for spot in spots]
+    axes.errorbar(
+        [each.value for each in costs],
+        [100 * each.value for each in misses],
+        xerr=[[e.value - e.low for e in costs], [e.high - e.value for e in costs]],
+        yerr=[
+            [100 * (e.value - e.low) for e in misses],
+            [100 * (e.high - e.value) for e in misses],
+        ],
+        linestyle="none",
+        marker=marker,
+        markersize=size,
+        markeredgecolor="white",
+        markeredgewidth=0.8,
+        elinewidth=1,
+        capsize=2,
+        color=color,
+        label=label,
+        zorder=5 if marker == "*" else 3,
+    )
