@@ -100,7 +100,8 @@ class Answer:
         say("")
         for point in self.better:
             misses, cost = point.measures.miss_rate.value, self.cost(point.measures).value
-            say(f"{point.policy} costs less, {cost:,.4g}, and misses less, {misses:.1%}")
+            dear = format(cost, DIGITS[self.wish.currency])
+            say(f"{point.policy} costs less, {dear}, and misses less, {100 * misses:.2f} %")
         say(f"find the same: {self.check}")
 
     def _finding(self, days: float) -> list[Row]:
@@ -139,10 +140,10 @@ class Answer:
         spots += [(spot, "@") for spot in self._spots([self.plan.fresh])]
         marks = [Mark(spot.cost.value, 100 * spot.misses.value, letter) for spot, letter in spots]
         legend = "@ the plan, o the frontier, . other settings, x rules and belief"
-        unit = self.wish.currency.label
+        currency = self.wish.currency
         return [
-            f"miss rate over {unit} a month: {legend}",
-            *scatter(marks, across="{:,.3g}", upwards="{:.0f} %"),
+            f"miss rate over {currency.label} a month: {legend}",
+            *scatter(marks, lambda cost: format(cost, DIGITS[currency]), "{:.1f} %".format),
         ]
 
     def _entry(self, point: Point) -> dict[str, Any]:

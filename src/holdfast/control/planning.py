@@ -12,6 +12,7 @@ import numpy as np
 
 from holdfast.control.costs import Currency, Prices
 from holdfast.errors import InputError
+from holdfast.model.action import GRID
 from holdfast.model.scenario import Scenario
 from holdfast.policy.registry import policy_named
 from holdfast.sim.evaluation import Progress, evaluate
@@ -20,13 +21,13 @@ from holdfast.sim.measures import WITHIN, Estimate, Measures, measure
 FRESH_TIMES = 4  # as many episodes for the plan's own figures as for a comparison
 FRESH_SEEDS = 10**9  # so far from the seed of the comparison is theirs
 
-# Beside the settings: rules that people run today, the largest sample at each interval, and the
-# planner, for ceilings at these quantiles of the settings' miss rates.
+# Beside the settings: the planner, for ceilings at these quantiles of their miss rates, rules that
+# people run today, and the largest sample at each interval.
+BELIEF_AT = (0.25, 0.75)
 RULES = (
-    *("fixed-high", "fixed-low", "two-speed", "daily-5", "sample-460"),
-    *("constant:3,0.20", "constant:5,0.20", "constant:7,0.20", "constant:14,0.20"),
+    *("fixed-low", "two-speed", "daily-5", "sample-460"),
+    *(f"constant:{interval},{max(GRID.ratios):.2f}" for interval in GRID.intervals),
 )
-BELIEF_AT = (0.1, 0.5, 0.9)
 
 Figure = Callable[[Measures], float]  # the lower the better, at the worse end of its interval
 
@@ -159,15 +160,15 @@ def choose(
 
 
 def references(points: Sequence[Point], trials: Trials) -> list[Point]:
-    """Return what others would do: the rules, and the planner where it finds a plan."""
-    found = [trials.point(rule) for rule in RULES]
+    """Return what others would do: the planner where it finds a plan, and the rules."""
+    found = []
     misses = [point.measures.miss_rate.value for point in points]
     for rho in np.unique(np.nanquantile(misses, BELIEF_AT)):
         try:
             found.append(trials.point(f"belief:rho={rho:.3g}"))
         except InputError:  # so few misses are out of its reach
             continue
-    return found
+    return found + [trials.point(rule) for rule in RULES]
 
 
 def frontier(points: Sequence[Point], cost: Callable[[Measures], Estimate]) -> list[Point]:

@@ -10,6 +10,7 @@ from holdfast.sim.figure import (
     QUIET,
     check_can_draw,
     house_style,
+    key,
     label_decades,
     save,
     tidy,
@@ -46,53 +47,53 @@ def draw(chart: Chart, path: Path) -> None:
     from matplotlib.figure import Figure  # noqa: PLC0415 - an optional extra
 
     with house_style():
-        figure = Figure(figsize=(8, 5.4), layout="constrained")
+        figure = Figure(figsize=(8, 5.6), layout="constrained")
         axes = figure.subplots()
         _draw_limits(axes, chart)
-        _draw_spots(axes, chart.settings, label="settings", marker="o", color=COLOURS[0])
+        blue: dict[str, Any] = {"color": COLOURS[0], "linestyle": "none", "markersize": 6}
+        _draw_spots(axes, chart.settings, "settings", marker="o", **blue)
         costs = [spot.cost.value for spot in chart.frontier]
         misses = [100 * spot.misses.value for spot in chart.frontier]
         # Between two settings there is nothing: what a budget buys changes in steps.
         axes.step(costs, misses, where="post", color=COLOURS[0], linewidth=1.4, label="frontier")
-        _draw_spots(axes, chart.references, label="references", marker="D", color=QUIET)
-        for spot in chart.references:
-            place = (spot.cost.value, 100 * spot.misses.value)
-            axes.annotate(
-                spot.label,
-                place,
-                xytext=(6, 4),
-                textcoords="offset points",
-                fontsize=8,
-                color=QUIET,
-            )
-        _draw_spots(axes, [chart.plan], label="the plan", marker="*", color=COLOURS[1], size=17)
+        for index, (kind, spots) in enumerate(_kinds(chart.references).items(), start=1):
+            look = key(index) | {"color": QUIET, "linewidth": 0.8, "linestyle": ":"}
+            _draw_spots(axes, spots, kind, **look | {"markersize": 6, "zorder": 2})
+        star = {"marker": "*", "markersize": 17, "zorder": 5}
+        _draw_spots(axes, [chart.plan], "the plan", **blue | star | {"color": COLOURS[1]})
         axes.set_xscale("log")
-        axes.set_ylim(bottom=0)
         everything = [chart.plan, *chart.settings, *chart.references]
         label_decades(axes, [spot.cost.value for spot in everything])
-        axes.xaxis.set_major_formatter("{x:,g}")
+        axes.xaxis.set_major_formatter("{x:,.10g}")
         axes.set_xlabel(f"{chart.unit} a month")
         axes.set_ylabel("miss rate (%)")
         axes.set_title("Cost and safety: lower left is better", fontsize=10, color=QUIET)
         tidy(axes)
         figure.suptitle(chart.title, fontsize=12)
-        figure.legend(loc="outside lower center", ncols=6, frameon=False)
+        figure.legend(loc="outside lower center", ncols=6, frameon=False, fontsize=9)
         save(figure, path)
 
 
+def _kinds(spots: Sequence[Spot]) -> dict[str, list[Spot]]:
+    """Return spots by what they have in common, such as `belief` with several ceilings."""
+    kinds: dict[str, list[Spot]] = {}
+    for spot in spots:
+        kinds.setdefault(spot.label.partition(":")[0], []).append(spot)
+    return kinds
+
+
 def _draw_limits(axes: "Axes", chart: Chart) -> None:
-    look: dict[str, Any] = {"color": COLOURS[1], "linestyle": "--", "linewidth": 1.2, "zorder": 1}
+    look: dict[str, Any] = {"color": COLOURS[1], "linewidth": 1.2, "zorder": 1}
     if chart.budget is not None:
-        axes.axvline(chart.budget, label="budget", **look)
+        axes.axvline(chart.budget, label="budget", linestyle="--", **look)
     if chart.ceiling is not None:
-        axes.axhline(100 * chart.ceiling, label="ceiling", **look | {"linestyle": ":"})
+        axes.axhline(100 * chart.ceiling, label="ceiling", linestyle="-.", **look)
 
 
-def _draw_spots(
-    axes: "Axes", spots: Sequence[Spot], *, label: str, marker: str, color: str, size: int = 7
-) -> None:
+def _draw_spots(axes: "Axes", spots: Sequence[Spot], label: str, **look: Any) -> None:
     costs = [spot.cost for spot in spots]
     misses = [spot.misses for spot in spots]
+    usual: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": 0.8, "zorder": 3}
     axes.errorbar(
         [each.value for each in costs],
         [100 * each.value for each in misses],
@@ -101,14 +102,7 @@ def _draw_spots(
             [100 * (e.value - e.low) for e in misses],
             [100 * (e.high - e.value) for e in misses],
         ],
-        linestyle="none",
-        marker=marker,
-        markersize=size,
-        markeredgecolor="white",
-        markeredgewidth=0.8,
-        elinewidth=1,
-        capsize=2,
-        color=color,
+        elinewidth=0.8,
         label=label,
-        zorder=5 if marker == "*" else 3,
+        **usual | look,
     )
