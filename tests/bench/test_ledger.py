@@ -21,6 +21,6 @@ def test_gas_stays_within_its_limits() -> None:
     assert gas["pass_S1"] == pytest.approx(price.PASSING[1], rel=0.01)
     assert gas["pass_S16"] == pytest.approx(price.PASSING[16], rel=0.01)
     assert gas["open"] == pytest.approx(price.OPENING, rel=0.01)
-    assert gas["batch_100_per_proof"] == pytest.approx(price.PASSING_IN_A_BATCH, rel=0.01)
+    assert gas["batch_100_per_proof"] == pytest.approx(price.PASSING_IN_A_BATCH[1], rel=0.01)
+    assert gas["batch_S16_per_proof"] == pytest.approx(price.PASSING_IN_A_BATCH[16], rel=0.01)
     assert gas["open_batch_1000_per_challenge"] == pytest.approx(price.OPENING_IN_A_BATCH, rel=0.01)
-    assert gas["optimistic_per_verdict_1000"] == pytest.approx(price.VERDICT_IN_A_BATCH, rel=0.02)

@@ -54,7 +54,7 @@ def agree(one: dict[str, float], other: dict[str, float]) -> bool:
 def test_a_budget_and_its_inverse_agree_with_what_evaluation_finds(
     desk: Workplace, policy: Path
 ) -> None:
-    fleet = ("--holdings", "10", "--settlement", "batch")
+    fleet = ("--holdings", "10", "--batched")
     there = planned(desk, policy, "--gas-per-month", "4000000", *fleet)
     back = planned(desk, policy, "--ceiling", str(there["ceiling"]), *fleet)
     assert there["cost_per_month"]["gas"]["high"] <= 4_000_000

@@ -9,7 +9,8 @@ from tests.control.points import measured
 
 from holdfast.control.costs import Currency, Fleet, Prices, fleet_in
 from holdfast.errors import InputError
-from holdfast.ledger.price import Settlement, gas_of_an_audit
+from holdfast.ledger.artefact import SECTORS
+from holdfast.ledger.price import gas_of_an_audit
 from holdfast.owner.catalogue import Catalogue, FileRecord, HoldingRecord, Intent
 
 PRICES = Prices(months=12, holdings=10, gas=100_000, money=2e-5)
@@ -32,12 +33,13 @@ def test_without_a_price_there_is_no_money() -> None:
         free.cost(measured(), Currency.MONEY)
 
 
-def test_an_audit_is_cheaper_in_a_batch_and_cheapest_by_a_verdict() -> None:
-    for sectors in (1, 16, 128):
-        single, batch, verdict = (gas_of_an_audit(sectors, each) for each in Settlement)
-        assert single > batch > verdict
+def test_every_contract_has_its_price() -> None:
+    alone = [gas_of_an_audit(sectors, batched=False) for sectors in SECTORS]
+    together = [gas_of_an_audit(sectors, batched=True) for sectors in SECTORS]
+    assert alone == sorted(alone)
+    assert all(less < more for less, more in zip(together[:-1], alone[:-1], strict=True))
     with pytest.raises(InputError, match="no contract for 5 sectors a block, only for 1, 4, 16"):
-        gas_of_an_audit(5, Settlement.SINGLE)
+        gas_of_an_audit(5, batched=True)
 
 
 def test_a_fleet_is_read_from_the_catalogue(tmp_path: Path) -> None:
@@ -51,5 +53,5 @@ def test_a_fleet_is_read_from_the_catalogue(tmp_path: Path) -> None:
                 catalogue.conclude(name, Intent(file))
         fleet = fleet_in(catalogue)
     assert fleet == Fleet(Counter({1: 1, 16: 1}), blocks=45)
-    mean = (gas_of_an_audit(1, Settlement.SINGLE) + gas_of_an_audit(16, Settlement.SINGLE)) / 2
-    assert fleet.gas_of_an_audit(Settlement.SINGLE) == mean
+    mean = (gas_of_an_audit(1, batched=False) + gas_of_an_audit(16, batched=False)) / 2
+    assert fleet.gas_of_an_audit(batched=False) == mean

@@ -14,6 +14,7 @@ from holdfast.cli.terminal import say
 from holdfast.control.costs import Currency, Prices
 from holdfast.control.planning import Plan, Point, Trials, Wish, better, frontier
 from holdfast.control.rails import DAY
+from holdfast.policy.registry import held_to
 from holdfast.sim.frontier import Chart, Spot, draw
 from holdfast.sim.measures import Estimate, Measures
 
@@ -35,7 +36,7 @@ class Answer:
 
     @property
     def policy(self) -> str:
-        return self.plan.fresh.policy
+        return held_to(self.plan.fresh.policy, self.plan.ceiling)
 
     @property
     def check(self) -> str:

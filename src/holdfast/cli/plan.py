@@ -13,7 +13,6 @@ from holdfast.cli.evaluate import episode_bar
 from holdfast.cli.owner import DEFAULT_HOME, HomeFolder
 from holdfast.cli.terminal import Json, say
 from holdfast.errors import InputError
-from holdfast.ledger.price import Settlement
 from holdfast.pdp.field import DEFAULT_SECTORS
 
 if TYPE_CHECKING:
@@ -55,9 +54,9 @@ def plan(
     ] = False,
     gas_price: Annotated[float | None, typer.Option(min=0, help="Gwei for a unit of gas.")] = None,
     ether_price: Annotated[float | None, typer.Option(min=0, help="Money for an ether.")] = None,
-    settlement: Annotated[
-        Settlement, typer.Option(help="How audits come to the ledger.")
-    ] = Settlement.SINGLE,
+    batched: Annotated[
+        bool, typer.Option("--batched", help="Count gas as if batches on the ledger were full.")
+    ] = False,
     holdings: Annotated[
         int | None, typer.Option(min=1, help="How many there are; else the home's, or 1.")
     ] = None,
@@ -127,7 +126,7 @@ def plan(
     prices = Prices(
         months=world.horizon * unit / MONTH,
         holdings=fleet.holdings,
-        gas=fleet.gas_of_an_audit(settlement),
+        gas=fleet.gas_of_an_audit(batched=batched),
         money=_money(currency, gas_price, ether_price),
     )
     answer = _answer(

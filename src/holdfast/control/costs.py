@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from holdfast.control.rails import DAY
 from holdfast.errors import InputError
-from holdfast.ledger.price import Settlement, gas_of_an_audit
+from holdfast.ledger.price import gas_of_an_audit
 from holdfast.owner.catalogue import Catalogue
 from holdfast.sim.measures import Estimate, Measures
 
@@ -38,8 +38,8 @@ class Fleet:
     def usual_sectors(self) -> int:
         return self.sectors.most_common(1)[0][0]
 
-    def gas_of_an_audit(self, settlement: Settlement) -> float:
-        parts = (n * gas_of_an_audit(s, settlement) for s, n in self.sectors.items())
+    def gas_of_an_audit(self, *, batched: bool) -> float:
+        parts = (n * gas_of_an_audit(s, batched=batched) for s, n in self.sectors.items())
         return sum(parts) / self.holdings
 
 
