@@ -19,6 +19,7 @@ from holdfast.sim.frontier import Chart, Spot, draw
 from holdfast.sim.measures import Estimate, Measures
 
 Row = tuple[str, str, str]  # a label, a figure and its interval
+LEAST = 0.01  # per cent of misses that the plot can show
 DIGITS = {Currency.UNITS: ",.4g", Currency.GAS: ",.0f", Currency.MONEY: ",.2f"}
 
 
@@ -139,7 +140,10 @@ class Answer:
         groups = ((self.points, "."), (self.frontier, "o"), (self.references, "x"))
         spots = [(spot, letter) for some, letter in groups for spot in self._spots(some)]
         spots += [(spot, "@") for spot in self._spots([self.plan.fresh])]
-        marks = [Mark(spot.cost.value, 100 * spot.misses.value, letter) for spot, letter in spots]
+        marks = [
+            Mark(spot.cost.value, max(100 * spot.misses.value, LEAST), letter)
+            for spot, letter in spots
+        ]
         legend = "@ the plan, o the frontier, . other settings, x rules and belief"
         currency = self.wish.currency
         return [

@@ -16,15 +16,16 @@ class Mark(NamedTuple):
 def scatter(
     marks: Sequence[Mark], across: Callable[[float], str], upwards: Callable[[float], str]
 ) -> list[str]:
-    """Return the lines of a plot, x by logarithm; of two marks in one place the last shows.
+    """Return the lines of a plot by logarithms; of two marks in one place the last shows.
 
     `across` and `upwards` write the figures at the ends of the axes.
     """
-    x, y = [math.log(mark.x) for mark in marks], [mark.y for mark in marks]
+    x, y = [math.log(mark.x) for mark in marks], [math.log(mark.y) for mark in marks]
     rows = [[" "] * WIDTH for _ in range(HEIGHT)]
     for at, mark in enumerate(marks):
         rows[HEIGHT - 1 - _place(y[at], y, HEIGHT)][_place(x[at], x, WIDTH)] = mark.letter
-    labels = [upwards(max(y)), *[""] * (HEIGHT - 2), upwards(min(y))]
+    top, bottom = (upwards(math.exp(end)) for end in (max(y), min(y)))
+    labels = [top, *[""] * (HEIGHT - 2), bottom]
     margin = max(map(len, labels))
     lines = [f"{label:>{margin}} |{''.join(row)}" for label, row in zip(labels, rows, strict=True)]
     low, high = (across(math.exp(end)) for end in (min(x), max(x)))

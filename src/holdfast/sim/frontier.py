@@ -20,6 +20,8 @@ from holdfast.sim.measures import Estimate
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+TICKS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100)  # per cent
+
 
 @dataclass(frozen=True)
 class Spot:
@@ -62,8 +64,13 @@ def draw(chart: Chart, path: Path) -> None:
         star = {"marker": "*", "markersize": 17, "zorder": 5}
         _draw_spots(axes, [chart.plan], "the plan", **blue | star | {"color": COLOURS[1]})
         axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_yticks(TICKS, [f"{tick:g}" for tick in TICKS])
+        axes.set_yticks([], minor=True)
         everything = [chart.plan, *chart.settings, *chart.references]
         label_decades(axes, [spot.cost.value for spot in everything])
+        shares = [max(100 * spot.misses.value, TICKS[0]) for spot in everything]
+        axes.set_ylim(min(shares) / 1.2, min(max(shares) * 1.2, 100))
         axes.xaxis.set_major_formatter("{x:,.10g}")
         axes.set_xlabel(f"{chart.unit} a month")
         axes.set_ylabel("miss rate (%)")
