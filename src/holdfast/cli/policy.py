@@ -164,12 +164,8 @@ def evaluate(version: Version, home: HomeFolder = DEFAULT_HOME, as_json: Json = 
 
     Example: holdfast policy evaluate challenger
     """
-    from holdfast.control.promotion import (  # noqa: PLC0415 - as above
-        ceiling_of,
-        numbers,
-        trials,
-        world_of_fleet,
-    )
+    from holdfast.control.fits import world_of_fleet  # noqa: PLC0415 - as above
+    from holdfast.control.promotion import ceiling_of, numbers, trials  # noqa: PLC0415
 
     with _desk(home, read_only=True) as desk, _bar(desk) as progress:
         conditions = desk.settings.promotion
@@ -234,7 +230,8 @@ def promote(
     """
     from holdfast.control.aliases import Verdict  # noqa: PLC0415 - as above
     from holdfast.control.aliases import promote as let_in  # noqa: PLC0415
-    from holdfast.control.promotion import judge, world_of_fleet  # noqa: PLC0415
+    from holdfast.control.fits import world_of_fleet  # noqa: PLC0415
+    from holdfast.control.promotion import judge  # noqa: PLC0415
     from holdfast.evidence.form import plain  # noqa: PLC0415
     from holdfast.evidence.leaf import Check  # noqa: PLC0415
 

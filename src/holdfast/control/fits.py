@@ -7,6 +7,7 @@ from sqlalchemy import Engine, insert, select
 from holdfast.control.database import transaction
 from holdfast.control.schema import fits
 from holdfast.inference.fit import Fitted
+from holdfast.model.scenario import Scenario
 
 
 def save_fit(engine: Engine, fitted: Fitted, now: int) -> int:
@@ -21,3 +22,9 @@ def latest_fit(engine: Engine) -> Fitted | None:
     with transaction(engine) as connection:
         document = connection.execute(query).scalar()
     return None if document is None else Fitted.of_document(json.loads(document))
+
+
+def world_of_fleet(engine: Engine, scenario: Scenario) -> Scenario:
+    """Return the world that is most like this fleet: the latest fit's, or else the scenario."""
+    fitted = latest_fit(engine)
+    return scenario if fitted is None else fitted.scenario

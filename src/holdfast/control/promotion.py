@@ -63,11 +63,6 @@ class Trial:
         return Check(self.world, self.kept, f"{figures}, and the ceiling is {self.ceiling:.4f}")
 
 
-def world_of_fleet(_engine: Engine, scenario: Scenario) -> Scenario:
-    """Return the world that is most like this fleet."""
-    return scenario
-
-
 def ceiling_of(conditions: Conditions, champion: Serving) -> float:
     ceiling = conditions.ceiling or champion.rho
     if ceiling is None:

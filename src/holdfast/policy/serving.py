@@ -82,8 +82,9 @@ def learned(name: str, options: str, checkpoint: Checkpoint) -> Serving:
     manifest = checkpoint.manifest
     ends = [manifest.envelope[signal] for signal in OBSERVATION]
     low, high = np.array(ends, np.float32).T
-    default = manifest.default.rho if manifest.default else manifest.rho
-    rho = ceiling_named(name, options) if options else default
+    rho = ceiling_named(name, options) if options else None
+    if rho is None:
+        rho = manifest.default.rho if manifest.default else manifest.rho
     policy = set_dial(name, checkpoint, options)
     return Serving(name, _hash("", options, manifest), policy, low, high, rho)
 
