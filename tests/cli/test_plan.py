@@ -6,8 +6,14 @@ from typing import Any
 
 import pytest
 from tests.cli.conftest import Workplace
+from tests.inference.fleets import fitted
 
+from holdfast.control.aliases import Aliases, Author, promote
+from holdfast.control.database import connect, migrate
+from holdfast.control.fits import save_fit
+from holdfast.control.registry import Registry
 from holdfast.control.settings import read_control
+from holdfast.model.scenario import PAPER
 from holdfast.owner import Home
 from holdfast.pdp.sealing import ScryptCost
 from holdfast.policy.checkpoint import load, save
@@ -180,3 +186,24 @@ def test_a_policy_that_nobody_could_serve_is_not_set(desk: Workplace) -> None:
     told = desk.run("plan", "--policy", "oracle", "--ceiling", "0.9", "--set", *WORLD)
     assert "can't be served" in told.sentence()
     assert not (home / "holdfast.toml").exists()
+
+
+def test_a_home_in_operation_is_planned_for_in_the_world_fitted_to_it(
+    desk: Workplace, policy: Path
+) -> None:
+    home = desk.directory / "home"
+    Home.create(home, b"a passphrase", ScryptCost(n=16))
+    (home / "holdfast.toml").write_text('[control]\nscenario = "paper"\n')
+    engine = connect(read_control(home).address(home))
+    migrate(engine)
+    save_fit(engine, fitted(0.11), 1)
+    champion = Registry(engine).register("fixed-high", PAPER, 1)
+    promote(engine, Aliases(), champion.version, Author("a test", 1))
+    engine.dispose()
+    wanted = ("plan", "--ceiling", "0.5", "--no-references", "--episodes", "20")
+    told = desk.run(*wanted, "--policy", policy, "--json")
+    assert told.code == 0, told
+    assert "malicious_share=0.11" in told.data["scenario"]
+    shown = desk.run(*wanted, "--policy", policy)
+    assert "fixed-high decides at present" in shown.stdout
+    assert f"holdfast policy add {told.data['policy']} --challenger" in shown.stdout
