@@ -3,6 +3,7 @@
 import random
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from holdfast.control.schedule import Schedule
 from holdfast.control.schema import audits
 from holdfast.control.settings import ControlSettings
 from holdfast.control.telemetry import Outcome
+from holdfast.evidence import leaf
 from holdfast.model.action import GRID
 from holdfast.pdp import SecretKey
 
@@ -50,10 +52,16 @@ def test_the_log_has_every_audit_of_an_operation_with_its_outcome(tmp_path: Path
     assert not (log.observation[1:5, 0] == 0.5).all()
 
 
-def added(engine: Engine, *rows: dict[str, object]) -> None:
+def added(engine: Engine, *rows: Any) -> None:
     """Enter a holding of 100 blocks, and audits of it, each a week after the last."""
     Schedule(engine).add([("attic", 100, PUBLIC)], START)
-    usual = {"holding": 1, "interval": 7, "ratio": 0.1, "samples": 10, "overrides": 0}
+    usual: dict[str, Any] = {
+        "holding": 1,
+        "interval": 7,
+        "ratio": 0.1,
+        "samples": 10,
+        "overrides": 0,
+    }
     usual |= {"latency": 0.2, "gas": 1.0, "observation": b"", "found": None}
     for number, row in enumerate(rows, 1):
         moment = START + 7 * DAY * number
@@ -114,7 +122,8 @@ def test_damage_that_was_located_is_in_the_log(engine: Engine, world: World) -> 
         known = read_episodes(engine, DAY, running.clock.now)
     rows = known.log.node == known.names.index("plain")
     assert known.log.failed[rows].tolist() == [True, False]
-    blocks = sum(span.stop - span.start for span in located.blocks)  # type: ignore[union-attr]
+    assert isinstance(located, leaf.Response)
+    blocks = sum(span.stop - span.start for span in located.blocks)
     assert known.log.found[rows].tolist() == [blocks, -1]
 
 
@@ -146,6 +155,7 @@ def test_the_commands_tell_what_was_inferred(
         told = desk.run("confidence", "--json").data
         assert told["observed"] is False
         (attic,) = told["holdings"]
-        assert 0 < attic["at_most"] < 1
+        assert 0 <= attic["at_most"] < 1
+        assert 0 < attic["damaged"] < 1
         assert "inferred from the log, not observed" in desk.run("confidence", "attic").stdout
         assert "is not on the schedule" in desk.run("confidence", "cellar").sentence()

@@ -16,6 +16,7 @@ import holdfast
 from holdfast.cli import (
     audit,
     bench,
+    canary,
     evidence,
     files,
     ledger,
@@ -54,6 +55,7 @@ app.command()(audit.repair)
 app.command()(serve)
 app.command()(status)
 app.command()(confidence)
+app.add_typer(canary.app, name="canary")
 app.add_typer(policy.app, name="policy")
 app.add_typer(pdp.app, name="pdp")
 app.add_typer(node.app, name="node")

@@ -128,7 +128,7 @@ def control_command(
 @app.command(name="inference")
 def inference_command(
     fleets: Annotated[int, typer.Option(min=1, help="Simulated fleets.")] = 200,
-    nodes: Annotated[int, typer.Option(min=1, help="Nodes of each.")] = 100,
+    nodes: Annotated[int, typer.Option(min=1, help="Nodes of each.")] = 50,
     recovered: Annotated[
         int, typer.Option(min=1, help="Nodes of the fleet whose parameters are recovered.")
     ] = 1000,

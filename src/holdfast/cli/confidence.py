@@ -33,12 +33,14 @@ def confidence(
 
     Example: holdfast confidence --ceiling 0.05
     """
-    from holdfast.control.database import opened  # noqa: PLC0415 - as in other commands
+    from holdfast.control.canaries import read_trials  # noqa: PLC0415 - as in other commands
+    from holdfast.control.database import opened  # noqa: PLC0415
     from holdfast.control.episodes import read_episodes  # noqa: PLC0415
     from holdfast.control.fits import latest_fit  # noqa: PLC0415
     from holdfast.control.service import milliseconds  # noqa: PLC0415
     from holdfast.control.settings import read_control  # noqa: PLC0415
     from holdfast.inference import confidence as inference  # noqa: PLC0415
+    from holdfast.inference.efficacy import efficacy  # noqa: PLC0415
     from holdfast.inference.fit import fit  # noqa: PLC0415
     from holdfast.owner import check_home  # noqa: PLC0415
 
@@ -47,11 +49,12 @@ def confidence(
     settings = read_control(folder)
     with opened(settings.address(folder), read_only=True) as engine:
         known = read_episodes(engine, settings.rails.unit, milliseconds())
-        fitted = latest_fit(engine)
+        fitted, works = latest_fit(engine), efficacy(read_trials(engine))
     for name in holding or ():
         if name not in known.names:
             raise InputError(f"holding {name!r} is not on the schedule")
-    told = inference.confidence(known.log, fitted or fit(known.log, settings.scenario))
+    fitted = fitted or fit(known.log, settings.scenario)
+    told = inference.confidence(known.log, fitted, works=works)
     rows = [
         {"holding": known.names[at], "at_most": float(told.at_most[at])}
         | {"damaged": float(told.damaged[at])}

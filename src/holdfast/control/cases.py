@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine, case, insert, or_, select, update
 from holdfast.control.database import transaction
 from holdfast.control.rails import Override
 from holdfast.control.schedule import LeaseLostError
-from holdfast.control.schema import NEVER, alerts, audits, holdings, leaves, responses
+from holdfast.control.schema import NEVER, alerts, audits, canaries, holdings, leaves, responses
 from holdfast.control.telemetry import FAILURES, Outcome
 from holdfast.errors import InputError, StorageError
 from holdfast.evidence import leaf
@@ -85,6 +85,9 @@ class Cases:
     def _answer(self, connection: Connection, audit: Any, plan: Sequence[Step], now: int) -> None:
         whose = select(holdings.c.id).where(holdings.c.id == audit.holding)
         connection.execute(whose.with_for_update())  # so that nobody opens a second case
+        if _expected(connection, audit.holding, now):
+            _answered(connection, audit.id)
+            return
         under_way = select(responses.c.id).where(*_of(audit.holding, *_OPEN))
         if plan and not connection.execute(under_way.limit(1)).first():
             row = {"holding": audit.holding, "audit": audit.number, "detail": ""}
@@ -229,7 +232,7 @@ def release(engine: Engine, name: str, now: int) -> None:
         _drop(connection, row.id, now)
         _calm(connection, row.id, now)
         told = Told(leaf.Step.RELEASED, "an operator brought it back to the schedule")
-        _write(connection, row.id, row.number, told, now)
+        record(connection, row.id, row.number, told, now)
 
 
 _OPEN = (State.PLANNED, State.READY, State.ASKED)
@@ -284,6 +287,13 @@ def _answered(connection: Connection, audit: int) -> None:
     connection.execute(update(audits).where(audits.c.id == audit).values(unanswered=False))
 
 
+def _expected(connection: Connection, holding: int, now: int) -> bool:
+    """Return whether the damage is the owner's own; note when it was found first."""
+    planted = (canaries.c.holding == holding, canaries.c.lifted == NEVER)
+    found = case((canaries.c.found == NEVER, now), else_=canaries.c.found)
+    return connection.execute(update(canaries).where(*planted).values(found=found)).rowcount > 0
+
+
 def _idle(connection: Connection, holding: int, now: int, changes: Mapping[str, Any]) -> int | None:
     """Change a holding that nobody audits; return the number of its last audit."""
     idle = (holdings.c.id == holding, holdings.c.lease <= now, holdings.c.flight.is_(None))
@@ -304,10 +314,10 @@ def _calm(connection: Connection, holding: int, now: int) -> None:
 
 
 def _record(connection: Connection, task: Task, told: Told, now: int) -> None:
-    _write(connection, task.holding, task.audit, told, now)
+    record(connection, task.holding, task.audit, told, now)
 
 
-def _write(connection: Connection, holding: int, audit: int, told: Told, now: int) -> None:
+def record(connection: Connection, holding: int, audit: int, told: Told, now: int) -> None:
     """Write a leaf after the holding's last one, of which it takes whose it is."""
     last = select(leaves.c.body).where(leaves.c.holding == holding).order_by(leaves.c.id.desc())
     body = connection.execute(last.limit(1)).scalar()

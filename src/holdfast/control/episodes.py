@@ -3,7 +3,8 @@
 Audits that taught nothing are left out, and the time before them counts for the next: those of
 nodes not reached, and those that something of ours prevented. So are time-outs, because a proof
 not given says nothing of the blocks, and failures after which not one damaged block was counted;
-a time-out after which damage was counted did find it.
+a time-out after which damage was counted did find it. Audits of damage that the owner planted are
+no part of this log either: see `canaries`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine, and_, exists, select
 
 from holdfast.control.database import transaction
 from holdfast.control.rails import Override
-from holdfast.control.schema import audits, holdings
+from holdfast.control.schema import audits, canaries, holdings
 from holdfast.control.telemetry import Outcome
 from holdfast.inference.log import Log
 from holdfast.model.action import GRID
@@ -28,6 +29,7 @@ _COLUMNS = (
     *("holding", "due", "ended", "outcome", "interval", "ratio"),
     *("samples", "overrides", "latency", "observation", "found"),
 )
+_ALL = (*_COLUMNS, "planted")
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,12 +48,17 @@ def read_log(engine: Engine, unit: int, now: int) -> Log:
 def read_episodes(engine: Engine, unit: int, now: int) -> Episodes:
     """Return the same with the names of the holdings."""
     chosen = select(holdings.c.id, holdings.c.name, holdings.c.blocks, holdings.c.audited)
-    carried_out = select(*[audits.c[name] for name in _COLUMNS])
+    during = and_(
+        canaries.c.holding == audits.c.holding,
+        audits.c.ended > canaries.c.planted,
+        audits.c.ended <= canaries.c.lifted,
+    )
+    carried_out = select(*[audits.c[name] for name in _COLUMNS], exists().where(during))
     with transaction(engine) as connection:
         listed = connection.execute(chosen.order_by(holdings.c.id)).all()
         rows = connection.execute(carried_out.order_by(audits.c.holding, audits.c.number)).all()
     ids, names, blocks, audited = zip(*listed, strict=True) if listed else ((), (), (), ())
-    columns = dict(zip(_COLUMNS, zip(*rows, strict=True), strict=True)) if rows else {}
+    columns = dict(zip(_ALL, zip(*rows, strict=True), strict=True)) if rows else {}
     added = np.array(audited, np.int64)
     log = _log(np.array(ids, np.int64), np.array(blocks, np.int64), added, columns, unit, now)
     return Episodes(names, log)
@@ -75,7 +82,8 @@ def _log(
     outcome = np.array(columns.get("outcome", ()), np.str_)
     counted = columns.get("found", ())
     found = np.array([NOT_COUNTED if each is None else each for each in counted], np.int64)
-    kept = np.flatnonzero(_taught(node, outcome, found, whole("overrides")))
+    taught = _taught(node, outcome, found, whole("overrides"))
+    kept = np.flatnonzero(taught & (whole("planted") == 0))
 
     # Rounding the time since the beginning, not each interval, lets no error add up.
     age = np.rint((whole("ended") - added[node]) / unit).astype(np.int64)[kept]

@@ -260,3 +260,22 @@ fits = Table(
     _moment("at"),
     Column("document", Text, nullable=False),
 )
+
+# Damage that the owner planted in a holding of its own, to see whether audits find it.
+canaries = Table(
+    "canaries",
+    metadata,
+    Column("id", _Number, primary_key=True),
+    Column("holding", BigInteger, nullable=False),
+    Column("damaged", Text, nullable=False),  # the blocks, as a list in JSON
+    _moment("planted"),
+    _moment("found", NEVER),  # when an audit first failed
+    _moment("lifted", NEVER),
+    Index(
+        "canaries_planted",
+        "holding",
+        unique=True,
+        sqlite_where=Column("lifted") == NEVER,
+        postgresql_where=Column("lifted") == NEVER,
+    ),
+)

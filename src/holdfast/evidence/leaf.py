@@ -176,6 +176,8 @@ class Step(StrEnum):
     QUARANTINED = "quarantined"
     RELEASED = "released"
     ALERTED = "alerted"
+    PLANTED = "planted"  # the owner damaged blocks of its own, to see whether audits find them
+    LIFTED = "lifted"  # and put them back
 
 
 @dataclass(frozen=True)

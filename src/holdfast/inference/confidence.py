@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from holdfast.inference.efficacy import SOUNDLY, Efficacy
 from holdfast.inference.estimate import Estimate
 from holdfast.inference.fit import Fitted, expit
 from holdfast.inference.histories import draw_histories, pick
@@ -31,8 +32,8 @@ class Confidence:
     damaged: FloatArray  # (nodes,) probability that any block is
 
 
-def confidence(log: Log, fitted: Fitted, *, seed: int = 0) -> Confidence:
-    """Return what the log says of what nobody observed."""
+def confidence(log: Log, fitted: Fitted, *, works: Efficacy = SOUNDLY, seed: int = 0) -> Confidence:
+    """Return what the log says of what nobody observed, if audits work as canaries tell."""
     source = np.random.default_rng(seed)
     every = lots(log)
     cells = {lot.blocks: filter_of(fitted.scenario, lot.blocks).cells for lot in every}
@@ -41,7 +42,8 @@ def confidence(log: Log, fitted: Fitted, *, seed: int = 0) -> Confidence:
     damaged = np.zeros((WORLDS, HISTORIES), np.int64)
     for world in range(WORLDS):
         scenario = fitted.draw(source)
-        filters = {blocks: filter_of(scenario, blocks) for blocks in cells}
+        share = works.draw(source)
+        filters = {blocks: filter_of(scenario, blocks, share) for blocks in cells}
         for at, lot in enumerate(every):
             bayes = filters[lot.blocks]
             drawn = draw_histories(bayes, log, lot, HISTORIES, source)

@@ -59,10 +59,10 @@ def some(every: list[Lot], count: int) -> list[Lot]:
     ]
 
 
-def filter_of(scenario: Scenario, blocks: int) -> BayesFilter:
+def filter_of(scenario: Scenario, blocks: int, efficacy: float = 1.0) -> BayesFilter:
     """Return the filter for nodes of this size."""
     sized = replace(scenario, blocks=blocks)
-    return BayesFilter(sized, modes_of(sized), reduced_counts(blocks, WIDENING))
+    return BayesFilter(sized, modes_of(sized), reduced_counts(blocks, WIDENING), efficacy)
 
 
 def passed_through(
@@ -97,7 +97,7 @@ def weighed(
     counted = np.flatnonzero(found > 0)
     if not len(counted):
         return after
-    chance = bayes.scenario.detection_probability(found[counted], sampled[counted])
+    chance = bayes.efficacy * bayes.scenario.detection_probability(found[counted], sampled[counted])
     counts, exactly = belief.counts[counted], found[counted]
     density = (
         _blurred(bayes.cells, counts, exactly, blur)

@@ -37,6 +37,7 @@ class BayesFilter:
     scenario: Scenario
     modes: Modes
     cells: IntArray  # the corruption counts that are told apart
+    efficacy: float = 1.0  # share of samples with a damaged block that fail
     _cache: dict[tuple[str | int, ...], FloatArray] = field(
         default_factory=dict, init=False, repr=False
     )
@@ -136,7 +137,7 @@ class BayesFilter:
         """Return the probability that an audit of so many blocks passes, for each cell."""
         key = ("passing", sampled)
         if key not in self._cache:
-            found = self.scenario.detection_probability(self.cells, sampled)
+            found = self.efficacy * self.scenario.detection_probability(self.cells, sampled)
             self._cache[key] = np.maximum(1.0 - found, LEAST_LIKELY)
         return self._cache[key]
 

@@ -222,3 +222,21 @@ def upgrade() -> None:
         sa.Column("document", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("id"),
     )
+    op.create_table(
+        "canaries",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("holding", sa.BigInteger(), nullable=False),
+        sa.Column("damaged", sa.Text(), nullable=False),
+        sa.Column("planted", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("found", sa.BigInteger(), server_default="4611686018427387904", nullable=False),
+        sa.Column("lifted", sa.BigInteger(), server_default="4611686018427387904", nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_index(
+        "canaries_planted",
+        "canaries",
+        ["holding"],
+        unique=True,
+        sqlite_where=sa.text("lifted = 4611686018427387904"),
+        postgresql_where=sa.text("lifted = 4611686018427387904"),
+    )
