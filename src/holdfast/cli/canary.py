@@ -34,6 +34,7 @@ def plant(
     blocks: Annotated[int, typer.Option(min=1, help="How many blocks to damage.")] = 10,
     home: HomeFolder = DEFAULT_HOME,
     passphrase_file: PassphraseFile = None,
+    as_json: Json = False,
 ) -> None:
     """Damage blocks of a holding whose node you run; audits that fail there are then expected.
 
@@ -50,7 +51,10 @@ def plant(
             raise InputError(f"holding {holding!r} has {held} blocks, not {blocks}")
         chosen = sorted(random.SystemRandom().sample(range(held), blocks))
         canaries.plant(engine, holding, chosen, _flip(store, known), milliseconds())
-    say(f"planted: {blocks} of {held} blocks of {holding} are damaged")
+    if as_json:
+        terminal.print_json({"holding": holding, "damaged": chosen, "blocks": held})
+    else:
+        say(f"planted: {blocks} of {held} blocks of {holding} are damaged")
 
 
 @app.command()
@@ -59,6 +63,7 @@ def lift(
     store: Store,
     home: HomeFolder = DEFAULT_HOME,
     passphrase_file: PassphraseFile = None,
+    as_json: Json = False,
 ) -> None:
     """Put the blocks of a canary back.
 
@@ -69,7 +74,10 @@ def lift(
 
     with _open(home, passphrase_file, holding) as (engine, known):
         canaries.lift(engine, holding, _flip(store, known), milliseconds())
-    say(f"lifted: the blocks of {holding} are as they were")
+    if as_json:
+        terminal.print_json({"holding": holding, "lifted": True})
+    else:
+        say(f"lifted: the blocks of {holding} are as they were")
 
 
 @app.command(name="list")
