@@ -99,6 +99,26 @@ def test_a_stuck_transaction_is_replaced_at_a_higher_fee_up_to_the_cap(
     assert len(anchored(ledger)) == 1
 
 
+def test_what_someone_died_before_sending_holds_nobody_up(chain: str, storage: Path | Room) -> None:
+    web3 = Web3(Node(chain))
+    contract = deploy(sender_of(web3, storage), 1)
+    sender = sender_of(web3, storage, terms=Terms(patience=2, give_up=10, gas=TERMS.gas))
+    ledger = EvmLedger(sender, contract, sectors=1)
+    pauses: list[float] = []
+    sender._pause = pauses.append
+    call = ledger._contract.encode_abi("anchor", [ROOT, 1])
+    sender.journal.intend(  # as whoever is killed before its broadcast
+        contract,
+        bytes.fromhex(call[2:]),
+        200_000,
+        web3.eth.get_transaction_count(sender.account.address),
+        lambda intent: sender._sign(intent, sender._market_fee(), Terms().tip),
+    )
+    ledger.anchor(ROOT, 2)
+    assert len(pauses) <= 3
+    assert anchored(ledger) == [Anchored(ledger.sender, ROOT, size) for size in (1, 2)]
+
+
 def test_a_transaction_that_a_reorganisation_drops_is_noticed_and_sent_again(
     storage: Path | Room,
 ) -> None:

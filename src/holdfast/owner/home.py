@@ -129,4 +129,8 @@ def _place(folder: Path, settings: Settings, owner: bytes) -> Place:
     """Return where the catalogue is: owners who share a database have one each."""
     if settings.database is None:
         return folder / CATALOGUE
+    if (folder / CATALOGUE).exists():
+        raise InputError(
+            f"{folder} has its tables in files: take database out of [home], or begin a new home"
+        )
     return Room(settings.database, f"holdfast_{owner.hex()[:16]}")
