@@ -58,7 +58,7 @@ def test_values_come_back_as_they_were_and_texts_are_ordered_byte_by_byte(
 
 def test_a_transaction_that_fails_leaves_nothing(two: tuple[Tables, Tables]) -> None:
     one, other = two
-    with pytest.raises(StorageError, match="the things in [^ ]+ can't be used"):
+    with pytest.raises(StorageError, match=r"the things in [^ ]+ can't be used"):
         put_both(one, "a", "a")
     assert names(other) == []
     put_both(one, "a", "b")
