@@ -4,9 +4,13 @@ import atexit
 import os
 import shutil
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from itertools import count
 
 import pytest
+
+from holdfast.bench.postgres import Server, installed
+from holdfast.tables import Room
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command line does, before NumPy loads
 # Compiling takes JAX longer than all else in its tests, so they and the processes they start share
@@ -28,3 +32,19 @@ def pytest_runtest_makereport(
         report.outcome = "failed"
         report.longrepr = f"skipped under HOLDFAST_NO_SKIPS: {item.nodeid}: {report.longrepr}"
     return report
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    if not installed():
+        pytest.skip("PostgreSQL's server is not installed")
+    server = Server()
+    yield server
+    server.remove()
+
+
+@pytest.fixture(scope="session")
+def rooms(postgres: Server) -> Iterator[Room]:
+    """Yield one empty schema after another."""
+    address = postgres.make("rooms")
+    return (Room(address, f"room{number}") for number in count())

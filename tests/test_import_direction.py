@@ -7,7 +7,7 @@ import holdfast
 
 SOURCE = Path(holdfast.__file__).parent
 
-FOUNDATION = {"errors", "atomic", "jsontext", "workers"}
+FOUNDATION = {"errors", "atomic", "jsontext", "workers", "tables", "postgres"}
 ALLOWED = {
     "model": set(),
     "pdp": {"model"},

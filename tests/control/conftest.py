@@ -8,21 +8,11 @@ import pytest
 from sqlalchemy import Engine
 from tests.owner.conftest import site, world
 
-from holdfast.bench.postgres import Server, installed
 from holdfast.control.database import connect, migrate
 
 __all__ = ["site", "world"]  # two real nodes, and a home
 
 _numbers = itertools.count()
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[Server]:
-    if not installed():
-        pytest.skip("PostgreSQL's server is not installed")
-    server = Server()
-    yield server
-    server.remove()
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -31,7 +21,7 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     if request.param == "sqlite":
         yield str(tmp_path / "control.db")
         return
-    server: Server = request.getfixturevalue("postgres")
+    server = request.getfixturevalue("postgres")
     name = f"test{next(_numbers)}"
     yield server.make(name)
     server.drop(name)

@@ -1,4 +1,4 @@
-"""A client that is killed with its transaction on the way: `python client.py URL FOLDER MOMENT`."""
+"""A client that is killed with its transaction on the way: run by the tests."""
 
 import os
 import signal
@@ -11,10 +11,12 @@ from web3 import Web3
 from holdfast.ledger.evm import EvmLedger
 from holdfast.ledger.journal import Attempt
 from holdfast.ledger.transactions import Node
+from holdfast.tables import Room
 
 
-def main(url: str, folder: str, contract: str, moment: str) -> None:
-    sender = sender_of(Web3(Node(url)), Path(folder))
+def main(url: str, folder: str, schema: str, contract: str, moment: str) -> None:
+    storage = Room(folder, schema) if schema else Path(folder)
+    sender = sender_of(Web3(Node(url)), storage)
     broadcast = sender._broadcast
 
     def killed(*_: object) -> bool:

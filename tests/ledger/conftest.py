@@ -8,6 +8,7 @@ import pytest
 from tests.ledger.world import World, anvil, anvil_world, evm_world, local_world
 
 from holdfast.pdp.field import DEFAULT_SECTORS
+from holdfast.tables import Room
 
 
 @contextmanager
@@ -39,6 +40,15 @@ def wide_world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World
     """Yield a ledger for the default number of sectors."""
     with world_of(request.param, DEFAULT_SECTORS, tmp_path) as world:
         yield world
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Path | Room:
+    """Return where journals can be, once of each kind: an empty folder or schema."""
+    if request.param == "sqlite":
+        return tmp_path
+    rooms: Iterator[Room] = request.getfixturevalue("rooms")
+    return next(rooms)
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from holdfast.ledger.build import compiled
 from holdfast.ledger.evm import EvmLedger, deploy, recognise
 from holdfast.ledger.interface import Anchored, Event
 from holdfast.ledger.transactions import Node, Terms, connect, read_account
+from holdfast.tables import Room
 
 ROOT = b"r" * 32
 
@@ -29,9 +30,10 @@ def anchored(ledger: EvmLedger) -> list[Event]:
     return [event for receipt in ledger.receipts() for event in receipt.events]
 
 
-def killed_client(chain: str, folder: Path, contract: bytes, moment: str) -> None:
+def killed_client(chain: str, storage: Path | Room, contract: bytes, moment: str) -> None:
+    room = (storage.address, storage.schema) if isinstance(storage, Room) else (storage, "")
     killed = subprocess.run(
-        [sys.executable, "-m", "tests.ledger.client", chain, folder, contract.hex(), moment],
+        [sys.executable, "-m", "tests.ledger.client", chain, *room, contract.hex(), moment],
         check=False,
         cwd=Path(__file__).parents[2],
     )
@@ -40,11 +42,11 @@ def killed_client(chain: str, folder: Path, contract: bytes, moment: str) -> Non
 
 @pytest.mark.parametrize("moment", ["before", "after", "mined"])
 def test_a_client_killed_around_its_broadcast_loses_and_doubles_nothing(
-    moment: str, chain: str, tmp_path: Path
+    moment: str, chain: str, storage: Path | Room
 ) -> None:
-    sender = sender_of(Web3(Node(chain)), tmp_path)
+    sender = sender_of(Web3(Node(chain)), storage)
     contract = deploy(sender, 1)
-    killed_client(chain, tmp_path, contract, moment)
+    killed_client(chain, storage, contract, moment)
     ledger = EvmLedger(sender, contract, sectors=1)
     assert len(anchored(ledger)) == (moment != "before")
     (receipt,) = ledger.reconcile()
@@ -57,11 +59,11 @@ def test_a_client_killed_around_its_broadcast_loses_and_doubles_nothing(
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_call_made_again_after_a_kill_happens_once(
-    moment: str, chain: str, tmp_path: Path
+    moment: str, chain: str, storage: Path | Room
 ) -> None:
-    sender = sender_of(Web3(Node(chain)), tmp_path)
+    sender = sender_of(Web3(Node(chain)), storage)
     contract = deploy(sender, 1)
-    killed_client(chain, tmp_path, contract, moment)
+    killed_client(chain, storage, contract, moment)
     ledger = EvmLedger(sender, contract, sectors=1)
     assert ledger.anchor(ROOT, 1).events == (Anchored(ledger.sender, ROOT, 1),)
     assert ledger.reconcile() == []
@@ -69,10 +71,10 @@ def test_a_call_made_again_after_a_kill_happens_once(
 
 
 def test_a_stuck_transaction_is_replaced_at_a_higher_fee_up_to_the_cap(
-    chain: str, tmp_path: Path
+    chain: str, storage: Path | Room
 ) -> None:
     web3 = Web3(Node(chain))
-    contract = deploy(sender_of(web3, tmp_path), 1)
+    contract = deploy(sender_of(web3, storage), 1)
     first = web3.eth.get_block("latest")["baseFeePerGas"] * 2 + Terms().tip
     terms = Terms(fee_cap=first * 5 // 4, patience=2, gas=TERMS.gas)
     pauses = []
@@ -82,11 +84,13 @@ def test_a_stuck_transaction_is_replaced_at_a_higher_fee_up_to_the_cap(
         if len(pauses) == 12:
             request(web3, "evm_mine")
 
-    sender = sender_of(web3, tmp_path, terms=terms, pause=pause)
+    sender = sender_of(web3, storage, terms=terms, pause=pause)
     request(web3, "evm_setAutomine", False)
     ledger = EvmLedger(sender, contract, sectors=1)
     receipt = ledger.anchor(ROOT, 1)
-    paid = list(sender.journal._db.execute("SELECT fee, tip FROM attempts ORDER BY rowid"))[1:]
+    paid = list(
+        sender.journal._tables.execute("SELECT fee, tip FROM attempts ORDER BY nonce, fee")
+    )[1:]
     assert len(paid) == 3, "the first, an eighth more, and then the cap"
     for before, after in pairwise(paid):
         assert all(10 * more >= 11 * less for less, more in zip(before, after, strict=True))
@@ -95,12 +99,32 @@ def test_a_stuck_transaction_is_replaced_at_a_higher_fee_up_to_the_cap(
     assert len(anchored(ledger)) == 1
 
 
+def test_what_someone_died_before_sending_holds_nobody_up(chain: str, storage: Path | Room) -> None:
+    web3 = Web3(Node(chain))
+    contract = deploy(sender_of(web3, storage), 1)
+    sender = sender_of(web3, storage, terms=Terms(patience=2, give_up=10, gas=TERMS.gas))
+    ledger = EvmLedger(sender, contract, sectors=1)
+    pauses: list[float] = []
+    sender._pause = pauses.append
+    call = ledger._contract.encode_abi("anchor", [ROOT, 1])
+    sender.journal.intend(  # as whoever is killed before its broadcast
+        contract,
+        bytes.fromhex(call[2:]),
+        200_000,
+        web3.eth.get_transaction_count(sender.account.address),
+        lambda intent: sender._sign(intent, sender._market_fee(), Terms().tip),
+    )
+    ledger.anchor(ROOT, 2)
+    assert len(pauses) <= 3
+    assert anchored(ledger) == [Anchored(ledger.sender, ROOT, size) for size in (1, 2)]
+
+
 def test_a_transaction_that_a_reorganisation_drops_is_noticed_and_sent_again(
-    tmp_path: Path,
+    storage: Path | Room,
 ) -> None:
     tester = EthereumTester(PyEVMBackend())
     web3 = Web3(EthereumTesterProvider(tester))
-    contract = deploy(sender_of(web3, tmp_path), 1)
+    contract = deploy(sender_of(web3, storage), 1)
     before = tester.take_snapshot()
     pauses = []
 
@@ -113,7 +137,7 @@ def test_a_transaction_that_a_reorganisation_drops_is_noticed_and_sent_again(
             tester.mine_block()
 
     terms = Terms(confirmations=3, gas=TERMS.gas)
-    sender = sender_of(web3, tmp_path, terms=terms, pause=pause)
+    sender = sender_of(web3, storage, terms=terms, pause=pause)
     ledger = EvmLedger(sender, contract, sectors=1)
     receipt = ledger.anchor(ROOT, 1)
     assert sender.journal.reorganisations() == 1
@@ -122,10 +146,12 @@ def test_a_transaction_that_a_reorganisation_drops_is_noticed_and_sent_again(
     assert sender.journal.pending() == []
 
 
-def test_what_a_reorganisation_undoes_after_it_was_final_is_taken_up_again(tmp_path: Path) -> None:
+def test_what_a_reorganisation_undoes_after_it_was_final_is_taken_up_again(
+    storage: Path | Room,
+) -> None:
     tester = EthereumTester(PyEVMBackend())
     web3 = Web3(EthereumTesterProvider(tester))
-    sender = sender_of(web3, tmp_path)
+    sender = sender_of(web3, storage)
     ledger = EvmLedger(sender, deploy(sender, 1), sectors=1)
     before = tester.take_snapshot()
     ledger.anchor(ROOT, 1)
@@ -136,9 +162,9 @@ def test_what_a_reorganisation_undoes_after_it_was_final_is_taken_up_again(tmp_p
     assert anchored(ledger) == [Anchored(ledger.sender, ROOT, size) for size in (1, 2)]
 
 
-def test_a_nonce_that_something_else_took_is_told(tmp_path: Path) -> None:
+def test_a_nonce_that_something_else_took_is_told(storage: Path | Room) -> None:
     web3 = Web3(EthereumTesterProvider(EthereumTester(PyEVMBackend())))
-    sender = sender_of(web3, tmp_path)
+    sender = sender_of(web3, storage)
     contract = deploy(sender, 1)
     nonce = web3.eth.get_transaction_count(sender.account.address)
     sender.journal.intend(
@@ -151,11 +177,11 @@ def test_a_nonce_that_something_else_took_is_told(tmp_path: Path) -> None:
 
 
 def test_a_transaction_that_the_node_refuses_gives_its_nonce_back(
-    chain: str, tmp_path: Path
+    chain: str, storage: Path | Room
 ) -> None:
     web3 = Web3(Node(chain))
-    contract = deploy(sender_of(web3, tmp_path), 1)
-    poor = sender_of(web3, tmp_path, number=99)
+    contract = deploy(sender_of(web3, storage), 1)
+    poor = sender_of(web3, storage, number=99)
     ledger = EvmLedger(poor, contract, sectors=1)
     with pytest.raises(LedgerError, match="did not take"):
         ledger.anchor(ROOT, 1)
@@ -233,11 +259,11 @@ def test_events_are_asked_for_in_portions(tmp_path: Path, monkeypatch: pytest.Mo
         assert len(ledger.receipts(receipts[2].block)) == 3
 
 
-def test_a_journal_that_breaks_is_told_before_anything_is_sent(tmp_path: Path) -> None:
+def test_a_journal_that_breaks_is_told_before_anything_is_sent(storage: Path | Room) -> None:
     web3 = Web3(EthereumTesterProvider(EthereumTester(PyEVMBackend())))
-    sender = sender_of(web3, tmp_path)
+    sender = sender_of(web3, storage)
     ledger = EvmLedger(sender, deploy(sender, 1), sectors=1)
-    sender.journal._db.execute("DROP TABLE attempts")
+    sender.journal._tables.execute("DROP TABLE attempts")
     with pytest.raises(StorageError, match="journal of transactions"):
         ledger.anchor(ROOT, 1)
     assert anchored(ledger) == []

@@ -4,6 +4,7 @@ import socket
 import subprocess
 import sys
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -40,6 +41,7 @@ from holdfast.ledger.keccak import address_of
 from holdfast.ledger.local import LocalLedger
 from holdfast.ledger.transactions import Node, Sender, Terms
 from holdfast.pdp import Challenge, Proof, draw_challenge, target_of
+from holdfast.tables import Room
 
 WINDOW = 1000
 TERMS = Terms(poll=0.05, gas=8_000_000)
@@ -229,15 +231,18 @@ def _listens(port: int) -> bool:
 
 def sender_of(
     web3: Web3,
-    folder: Path,
+    storage: Path | Room,
     number: int = 1,
     terms: Terms = TERMS,
     pause: Callable[[float], None] = time.sleep,
 ) -> Sender:
     account = account_of(number)
     address = bytes.fromhex(account.address[2:])
-    journal = Journal(folder / "journal", web3.eth.chain_id, address)
-    return Sender(web3, account, journal, terms, pause)
+    place = storage / "journal" if isinstance(storage, Path) else storage
+    journal = Journal(place, web3.eth.chain_id, address)
+    sender = Sender(web3, account, journal, terms, pause)
+    weakref.finalize(sender, journal.close)
+    return sender
 
 
 def _world(

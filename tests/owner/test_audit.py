@@ -135,7 +135,7 @@ def test_a_wrong_proof_that_the_node_did_not_sign_frames_nobody(
 def test_another_node_at_the_same_place_is_not_believed(world: World, time: Time) -> None:
     world.put("plain", world.file(CONTENT))
     with world.home.catalogue() as catalogue:
-        catalogue._db.execute("UPDATE holdings SET url = ?", (world.two.url,))
+        catalogue._tables.execute("UPDATE holdings SET url = ?", (world.two.url,))
     home = replace(world.home, clock=lambda: time.now)
     with home.holding("plain") as place, home.ledger(2) as ledger:
         finding = run_audit(ledger, place, 50, patience=5, watch=time.watch)
@@ -157,11 +157,11 @@ def test_what_the_node_took_in_a_crash_is_audited_too(
 ) -> None:
     ledger, place = audited
     with world.home.catalogue() as catalogue:
-        before = catalogue._db.execute("SELECT * FROM files").fetchall()
+        before = list(catalogue._tables.execute("SELECT * FROM files"))
     stored = world.put("plain", world.file(b"something more", "more")).file
     with world.home.catalogue() as catalogue:  # as if we had been killed before we heard of it
-        catalogue._db.execute("DELETE FROM files WHERE name = ?", (b"more",))
-        assert catalogue._db.execute("SELECT * FROM files").fetchall() == before
+        catalogue._tables.execute("DELETE FROM files WHERE name = ?", (b"more",))
+        assert list(catalogue._tables.execute("SELECT * FROM files")) == before
         catalogue.intend("plain", Intent(stored))
     finding = run_audit(ledger, place, 50, patience=30, watch=time.watch)
     assert finding.outcome is Outcome.PASSED

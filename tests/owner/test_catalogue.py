@@ -1,10 +1,9 @@
 """The catalogue: names of any bytes, and an inventory that is always the node's."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given, settings
@@ -14,16 +13,19 @@ from holdfast.errors import InputError, StorageError
 from holdfast.owner.catalogue import Catalogue, FileRecord, HoldingRecord, Intent, OpenAudit
 from holdfast.pdp import Inventory
 
+Fresh = Callable[[], AbstractContextManager[Catalogue]]
+
 HOLDING = HoldingRecord("attic", "http://node", b"\1" * 20, None, b"\2" * 16, 2, encrypted=True)
 KEY_ID = b"\3" * 32
 
 
-@contextmanager
-def fresh() -> Iterator[Catalogue]:
-    with TemporaryDirectory() as folder:
-        catalogue = Catalogue(Path(folder) / "catalogue.db")
-        yield catalogue
-        catalogue.close()
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def fresh(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Fresh:
+    """Return what opens an empty catalogue, once of each kind."""
+    if request.param == "postgres":
+        rooms = request.getfixturevalue("rooms")
+        return lambda: closing(Catalogue(next(rooms)))
+    return lambda: closing(Catalogue(tmp_path_factory.mktemp("home") / "catalogue.db"))
 
 
 def record(name: str, version: int = 1, length: int = 100) -> FileRecord:
@@ -32,7 +34,7 @@ def record(name: str, version: int = 1, length: int = 100) -> FileRecord:
 
 @settings(max_examples=30, deadline=None)
 @given(st.binary(min_size=1, max_size=50))
-def test_a_name_of_any_bytes_is_found_again(name: bytes) -> None:
+def test_a_name_of_any_bytes_is_found_again(fresh: Fresh, name: bytes) -> None:
     with fresh() as catalogue:
         file = record(os.fsdecode(name))
         intent = Intent(file, upload=b"\5" * 32)
@@ -45,7 +47,9 @@ def test_a_name_of_any_bytes_is_found_again(name: bytes) -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.booleans()), max_size=12))
-def test_the_inventory_is_what_the_steps_make_of_it(steps: list[tuple[str, bool]]) -> None:
+def test_the_inventory_is_what_the_steps_make_of_it(
+    fresh: Fresh, steps: list[tuple[str, bool]]
+) -> None:
     """The node applies the same steps to its own inventory: the two must never differ."""
     with fresh() as catalogue:
         inventory = Inventory(KEY_ID, 2)
@@ -62,7 +66,7 @@ def test_the_inventory_is_what_the_steps_make_of_it(steps: list[tuple[str, bool]
             assert catalogue.intents("attic") == []
 
 
-def test_what_is_concluded_late_does_not_undo_what_came_after() -> None:
+def test_what_is_concluded_late_does_not_undo_what_came_after(fresh: Fresh) -> None:
     with fresh() as catalogue:
         first, second = Intent(record("file", 1)), Intent(record("file", 2))
         catalogue.conclude("attic", first)
@@ -74,7 +78,7 @@ def test_what_is_concluded_late_does_not_undo_what_came_after() -> None:
         assert catalogue.file("attic", "file") == second.file
 
 
-def test_a_holding_is_found_by_its_name() -> None:
+def test_a_holding_is_found_by_its_name(fresh: Fresh) -> None:
     with fresh() as catalogue:
         catalogue.add_holding(HOLDING)
         catalogue.add_holding(HOLDING)
@@ -85,7 +89,7 @@ def test_a_holding_is_found_by_its_name() -> None:
             catalogue.holding("cellar")
 
 
-def test_an_audit_is_open_until_its_end_and_the_last_block_is_kept() -> None:
+def test_an_audit_is_open_until_its_end_and_the_last_block_is_kept(fresh: Fresh) -> None:
     with fresh() as catalogue:
         catalogue.add_holding(HOLDING)
         audit = OpenAudit(b"challenge", b"target", 100)
@@ -98,5 +102,5 @@ def test_an_audit_is_open_until_its_end_and_the_last_block_is_kept() -> None:
 
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     (tmp_path / "catalogue.db").write_bytes(b"something else" * 100)
-    with pytest.raises(StorageError, match="can't be used as a catalogue"):
+    with pytest.raises(StorageError, match=r"the catalogue in .*catalogue\.db can't be used"):
         Catalogue(tmp_path / "catalogue.db")

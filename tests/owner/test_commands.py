@@ -209,7 +209,8 @@ def test_a_node_with_another_address_than_pinned_gets_nothing(
     world: World, desk: Workplace
 ) -> None:
     with world.home.catalogue() as catalogue:
-        catalogue._db.execute("UPDATE holdings SET url = ? WHERE name = 'plain'", (world.two.url,))
+        change = "UPDATE holdings SET url = ? WHERE name = 'plain'"
+        catalogue._tables.execute(change, (world.two.url,))
     world.file(CONTENT, "photos")
     assert "another node" in desk.run("put", "photos", "--to", "plain").sentence()
 

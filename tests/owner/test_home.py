@@ -1,11 +1,13 @@
 """The owner's home: one sealed secret, from which all others come, and its settings."""
 
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.owner.world import PASSPHRASE, QUICK
 
+from holdfast.control.settings import read_control
 from holdfast.errors import InputError, PassphraseError
 from holdfast.node.identity import named_owner
 from holdfast.owner import Home, add_holding
@@ -88,6 +90,55 @@ def test_a_chain_is_named_with_its_contract_and_account(tmp_path: Path) -> None:
 def test_settings_that_make_no_sense_are_refused(tmp_path: Path, text: str, reason: str) -> None:
     with pytest.raises(InputError, match=reason):
         read_settings(write(tmp_path, text))
+
+
+CHAIN = f'[ledger]\nkind = "evm"\nurl = "x"\ncontract = "{CONTRACT}"\nkeystore = "k"\n'
+
+
+def test_a_home_that_hosts_share_has_its_schedule_in_the_same_database(tmp_path: Path) -> None:
+    address = "postgresql://me:hush@host/name"
+    write(tmp_path, f'[home]\ndatabase = "{address}"\n{CHAIN}')
+    assert read_settings(tmp_path).database == read_control(tmp_path).database == address
+    assert "hush" not in repr(read_settings(tmp_path))
+
+
+def read_both(home: Path) -> None:
+    read_settings(home)
+    read_control(home)
+
+
+def test_a_home_that_began_with_files_does_not_seem_empty_in_a_database(tmp_path: Path) -> None:
+    home = Home.create(tmp_path, PASSPHRASE, QUICK)
+    with home.catalogue():
+        pass
+    shared = replace(home, settings=Settings(database="postgresql://host/name"))
+    with pytest.raises(InputError, match="has its tables in files"):
+        shared.catalogue()
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("[home]\nfolder = 1", "the one key 'database'"),
+        ("[home]\ndatabase = 5", "as in postgresql://"),
+        ("[home]\ndatabase = 'mysql://me:hush@host/name'", "as in postgresql://"),
+        ("[home]\ndatabase = 'postgresql://me:hush/hush@host/name'", "percent sign"),
+        ("[home]\ndatabase = 'postgresql://me:1/hush@host/name'", "percent sign"),
+        ("[home]\ndatabase = 'postgresql://me:1?hush@host/name'", "percent sign"),
+        ("[home]\ndatabase = 'postgresql://me:hush@host/name'", "name a chain"),
+        (
+            f"[home]\ndatabase = 'postgresql://host/name'\n{CHAIN}[control]\ndatabase = 'own.db'",
+            "must share the schedule",
+        ),
+    ],
+)
+def test_a_home_that_hosts_could_not_share_is_refused(
+    tmp_path: Path, text: str, reason: str
+) -> None:
+    write(tmp_path, text)
+    with pytest.raises(InputError, match=reason) as caught:
+        read_both(tmp_path)
+    assert "hush" not in str(caught.value)
 
 
 def test_a_holding_is_not_made_where_nobody_listens(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """The owner's holdings, ready to be audited: opened once and kept open."""
 
 from collections import OrderedDict
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from typing import Self
 
 from holdfast.ledger.interface import Ledger
@@ -16,8 +16,11 @@ class HomeFleet:
 
     def __init__(self, home: Home) -> None:
         self._home = home
+        self._kept = ExitStack()
+        # One for all holdings: a connection to PostgreSQL is a process there.
+        self._catalogue = self._kept.enter_context(home.catalogue())
         self._open: OrderedDict[str, tuple[ExitStack, Holding]] = OrderedDict()
-        self._ledgers: dict[int, tuple[AbstractContextManager[Ledger], Ledger]] = {}
+        self._ledgers: dict[int, Ledger] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -25,15 +28,14 @@ class HomeFleet:
     def __exit__(self, *_: object) -> None:
         while self._open:
             self._open.popitem()[1][0].close()
-        while self._ledgers:
-            self._ledgers.popitem()[1][0].__exit__(None, None, None)
+        self._kept.close()
 
     def subject(self, name: str) -> Holding:
         if name in self._open:
             self._open.move_to_end(name)
             return self._open[name][1]
         stack = ExitStack()
-        holding = stack.enter_context(self._home.holding(name))
+        holding = stack.enter_context(self._home.holding(name, self._catalogue))
         self._open[name] = (stack, holding)
         if len(self._open) > MOST_OPEN:
             self._open.popitem(last=False)[1][0].close()
@@ -42,13 +44,12 @@ class HomeFleet:
     def ledger(self, name: str) -> Ledger:
         sectors = self.subject(name).key.sectors
         if sectors not in self._ledgers:
-            opened = self._home.ledger(sectors)
-            self._ledgers[sectors] = (opened, opened.__enter__())
-        return self._ledgers[sectors][1]
+            self._ledgers[sectors] = self._kept.enter_context(self._home.ledger(sectors))
+        return self._ledgers[sectors]
 
     def any_ledger(self) -> Ledger | None:
         """Return a ledger that roots of evidence can be anchored on, if any holding has one."""
-        return next((ledger for _, ledger in self._ledgers.values()), None)
+        return next(iter(self._ledgers.values()), None)
 
     def gas_price(self) -> int:
         ledger = self.any_ledger()

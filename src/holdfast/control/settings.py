@@ -1,7 +1,7 @@
 """The table `[control]` of the home's `holdfast.toml`: everything an operator can set, checked.
 
 [control]
-database = "control.db"            # a file in the home, or postgresql://host/name
+database = "control.db"            # a file in the home, or postgresql://host/name; [home]'s, if any
 policy = "drqn-cmdp-plus"
 scenario = "field"
 settlement = "batch"               # the ledger hears of all that are due at once, or "single"
@@ -27,7 +27,7 @@ every = "30 days"                  # never, unless it is set
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -44,6 +44,7 @@ from holdfast.control.worker import Pace
 from holdfast.errors import InputError
 from holdfast.model.action import Action
 from holdfast.model.scenario import SCENARIOS, Scenario
+from holdfast.owner.settings import home_database
 
 MAX_SETTINGS_BYTES = 1 << 16
 _UNITS = {"second": SECOND, "minute": MINUTE, "hour": HOUR, "day": DAY}
@@ -103,8 +104,9 @@ def read_control(home: Path) -> ControlSettings:
         document = tomllib.loads(atomic.read(path, at_most=MAX_SETTINGS_BYTES).decode())
     except ValueError as error:
         raise InputError(f"{path} is not TOML: {error}") from error
+    shared = home_database(path, document.get("home", {}))
     try:
-        return _settings(document.get("control", {}))
+        return _settings(document.get("control", {}), shared)
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
 
@@ -114,7 +116,7 @@ def read_duration(text: str) -> int:
     return _duration(text)
 
 
-def _settings(table: Any) -> ControlSettings:
+def _settings(table: Any, shared: str | None) -> ControlSettings:
     readers: dict[str, Callable[[Any], Any]] = {
         "database": _text,
         "policy": _text,
@@ -141,7 +143,14 @@ def _settings(table: Any) -> ControlSettings:
             dict.fromkeys(("every", "at_most", "again"), _duration),
         ),
     }
-    return _table(ControlSettings, table, "control", readers)
+    settings = _table(ControlSettings, table, "control", readers)
+    if shared is None or "://" in settings.database:
+        return settings
+    if "database" in table:
+        raise InputError(
+            "database in control: hosts that share a home must share the schedule and the evidence"
+        )
+    return replace(settings, database=shared)
 
 
 def _table(

@@ -184,7 +184,7 @@ def kind_of(error: Exception) -> Kind:
         return Kind.DISK
     if isinstance(error, LedgerError):
         return Kind.LEDGER
-    if any(isinstance(each, (DBAPIError, sqlite3.Error)) for each in causes):
+    if any(_of_database(each) for each in causes):
         return Kind.DATABASE
     return Kind.STANDSTILL
 
@@ -195,6 +195,11 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
         if isinstance(error, DBAPIError) and error.orig is not None:
             yield error.orig
         error = error.__cause__
+
+
+def _of_database(error: BaseException) -> bool:
+    # By the last, errors of PostgreSQL's driver are known, which need not be installed.
+    return isinstance(error, (DBAPIError, sqlite3.Error)) or hasattr(error, "sqlstate")
 
 
 def _full(error: BaseException) -> bool:

@@ -5,13 +5,11 @@ each attempt to carry it out, before anyone else hears of it; after a crash the 
 what may be under way.
 """
 
-import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from sqlite3 import Cursor
 
-from holdfast.errors import StorageError
+from holdfast.errors import LedgerError
+from holdfast.tables import Place, open_tables
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS intents (
@@ -45,20 +43,14 @@ class Attempt:
 
 
 class Journal:
-    """The intents of one sender on one chain; processes that share the file share the nonces."""
+    """The intents of one sender on one chain; whoever shares the tables shares the nonces."""
 
-    def __init__(self, path: Path, chain: int, sender: bytes) -> None:
+    def __init__(self, place: Place, chain: int, sender: bytes) -> None:
         self._whose = (chain, sender)
-        try:
-            self._db = sqlite3.connect(path, isolation_level=None, timeout=60)
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = FULL")
-            self._db.executescript(_SCHEMA)
-        except sqlite3.Error as error:
-            raise StorageError(f"{path} can't be used as a journal: {error}") from error
+        self._tables = open_tables(place, _SCHEMA, "the journal of transactions")
 
     def close(self) -> None:
-        self._db.close()
+        self._tables.close()
 
     def intend(
         self,
@@ -69,24 +61,19 @@ class Journal:
         sign: Callable[[Intent], Attempt],
     ) -> tuple[Intent, Attempt]:
         """Bind the next nonce to this call and write down its first attempt."""
-        self._execute("BEGIN IMMEDIATE")
-        try:
-            (last,) = self._execute(
+        with self._tables.transaction():
+            (last,) = self._tables.execute(
                 "SELECT max(nonce) FROM intents WHERE chain = ? AND sender = ?", self._whose
             ).fetchone()
             nonce = chain_nonce if last is None else max(chain_nonce, last + 1)
             intent = Intent(nonce, contract, data, gas)
             attempt = sign(intent)
-            self._execute(
+            self._tables.execute(
                 "INSERT INTO intents (chain, sender, nonce, contract, data, gas) "
                 "VALUES (?, ?, ?, ?, ?, ?)",
                 (*self._whose, nonce, contract, data, gas),
             )
             self._add(intent, attempt)
-        except BaseException:
-            self._execute("ROLLBACK")
-            raise
-        self._execute("COMMIT")
         return intent, attempt
 
     def again(self, intent: Intent, attempt: Attempt) -> None:
@@ -94,36 +81,44 @@ class Journal:
         self._add(intent, attempt)
 
     def attempts(self, intent: Intent) -> list[Attempt]:
-        rows = self._execute(
+        """Return what was signed for it, the dearest last."""
+        rows = self._tables.execute(
             "SELECT hash, fee, tip, raw FROM attempts "
             "WHERE chain = ? AND sender = ? AND nonce = ? ORDER BY fee",
             (*self._whose, intent.nonce),
         )
-        return [Attempt(*row) for row in rows]
+        found = [Attempt(*row) for row in rows]
+        if not found:
+            raise LedgerError(
+                f"the transaction with nonce {intent.nonce} was given up by another process, "
+                "whose node did not take it"
+            )
+        return found
 
     def pending(self) -> list[Intent]:
-        rows = self._execute(
+        rows = self._tables.execute(
             "SELECT nonce, contract, data, gas FROM intents "
-            "WHERE chain = ? AND sender = ? AND NOT done ORDER BY nonce",
+            "WHERE chain = ? AND sender = ? AND done = 0 ORDER BY nonce",
             self._whose,
         )
         return [Intent(*row) for row in rows]
 
     def reopen(self, chain_nonce: int) -> int:
         """Take up again what was done, and what a deep reorganisation undid; return how many."""
-        return self._execute(
-            "UPDATE intents SET done = 0 WHERE chain = ? AND sender = ? AND nonce >= ? AND done",
+        return self._tables.execute(
+            "UPDATE intents SET done = 0 "
+            "WHERE chain = ? AND sender = ? AND nonce >= ? AND done = 1",
             (*self._whose, chain_nonce),
         ).rowcount
 
     def seen(self, intent: Intent, block: bytes | None) -> bool:
         """Note the block that has the transaction; return whether it was in another one before."""
         where = (*self._whose, intent.nonce)
-        (before,) = self._execute(
+        (before,) = self._tables.execute(
             "SELECT block FROM intents WHERE chain = ? AND sender = ? AND nonce = ?", where
         ).fetchone()
         moved = before is not None and before != block
-        self._execute(
+        self._tables.execute(
             "UPDATE intents SET block = ?, reorganised = reorganised + ? "
             "WHERE chain = ? AND sender = ? AND nonce = ?",
             (block, moved, *where),
@@ -131,36 +126,33 @@ class Journal:
         return moved
 
     def finish(self, intent: Intent) -> None:
-        self._execute(
+        self._tables.execute(
             "UPDATE intents SET done = 1 WHERE chain = ? AND sender = ? AND nonce = ?",
             (*self._whose, intent.nonce),
         )
 
     def abandon(self, intent: Intent) -> None:
         """Give the nonce back, unless later ones wait for it."""
-        self._execute(
-            "DELETE FROM intents WHERE chain = ? AND sender = ? AND nonce = ? AND NOT EXISTS "
-            "(SELECT 1 FROM intents later WHERE later.chain = intents.chain "
-            "AND later.sender = intents.sender AND later.nonce > intents.nonce)",
-            (*self._whose, intent.nonce),
-        )
-        self._execute(
-            "DELETE FROM attempts WHERE NOT EXISTS (SELECT 1 FROM intents WHERE "
-            "intents.chain = attempts.chain AND intents.sender = attempts.sender "
-            "AND intents.nonce = attempts.nonce)"
-        )
+        with self._tables.transaction():
+            self._tables.execute(
+                "DELETE FROM intents WHERE chain = ? AND sender = ? AND nonce = ? AND NOT EXISTS "
+                "(SELECT 1 FROM intents later WHERE later.chain = intents.chain "
+                "AND later.sender = intents.sender AND later.nonce > intents.nonce)",
+                (*self._whose, intent.nonce),
+            )
+            self._tables.execute(
+                "DELETE FROM attempts WHERE NOT EXISTS (SELECT 1 FROM intents WHERE "
+                "intents.chain = attempts.chain AND intents.sender = attempts.sender "
+                "AND intents.nonce = attempts.nonce)"
+            )
 
     def reorganisations(self) -> int:
-        query = "SELECT total(reorganised) FROM intents WHERE chain = ? AND sender = ?"
-        return int(self._execute(query, self._whose).fetchone()[0])
-
-    def _execute(self, statement: str, values: tuple[int | bytes | None, ...] = ()) -> Cursor:
-        try:
-            return self._db.execute(statement, values)
-        except sqlite3.Error as error:
-            raise StorageError(f"the journal of transactions can't be used: {error}") from error
+        query = "SELECT coalesce(sum(reorganised), 0) FROM intents WHERE chain = ? AND sender = ?"
+        return int(self._tables.execute(query, self._whose).fetchone()[0])
 
     def _add(self, intent: Intent, attempt: Attempt) -> None:
         paid = (attempt.fee, attempt.tip)
         row = (attempt.hash, *self._whose, intent.nonce, *paid, attempt.raw)
-        self._execute("INSERT OR IGNORE INTO attempts VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        self._tables.execute(
+            "INSERT INTO attempts VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", row
+        )

@@ -157,6 +157,7 @@ class Sender:
                         "does something else send from this account?"
                     )
             elif waited >= self.terms.patience:
+                self._wake_earlier(intent)
                 self._replace(intent)
                 waited = 0
             waited += 1
@@ -180,6 +181,12 @@ class Sender:
 
     def _count(self) -> int:
         return self.web3.eth.get_transaction_count(self.account.address)
+
+    def _wake_earlier(self, intent: Intent) -> None:
+        """Broadcast what this one waits for: whoever wrote it down may have died before."""
+        for earlier in self.journal.pending():
+            if earlier.nonce < intent.nonce:
+                self._broadcast(self.journal.attempts(earlier)[-1])
 
     def _replace(self, intent: Intent) -> None:
         """Offer an eighth more than before: nodes ask for a tenth, of the fee and of the tip."""

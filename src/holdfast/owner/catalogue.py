@@ -1,20 +1,18 @@
-"""What the owner keeps where: holdings, the files in them, and what is under way, in SQLite.
+"""What the owner keeps where: holdings, the files in them, their tags, and what is under way.
 
 Every change is one transaction. An intent is written down before anyone else hears of it, so that
 after a crash it is known what may have happened.
 """
 
 import os
-import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from pathlib import Path
 
-from holdfast.errors import InputError, StorageError
+from holdfast.errors import InputError
 from holdfast.pdp import FileEntry, Inventory
 from holdfast.pdp.blocks import count_blocks
 from holdfast.pdp.limbs import Layout
+from holdfast.tables import Place, open_tables
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS holdings (
@@ -22,7 +20,7 @@ CREATE TABLE IF NOT EXISTS holdings (
   sectors INTEGER NOT NULL, encrypted INTEGER NOT NULL, number INTEGER, block INTEGER NOT NULL
 );
 CREATE TABLE IF NOT EXISTS files (
-  place INTEGER PRIMARY KEY AUTOINCREMENT, holding TEXT NOT NULL, name BLOB NOT NULL,
+  place INTEGER PRIMARY KEY, holding TEXT NOT NULL, name BLOB NOT NULL,
   file_id BLOB NOT NULL, version INTEGER NOT NULL, length INTEGER NOT NULL, sha256 BLOB NOT NULL,
   UNIQUE (holding, name)
 );
@@ -30,6 +28,10 @@ CREATE TABLE IF NOT EXISTS intents (
   holding TEXT NOT NULL, name BLOB NOT NULL, file_id BLOB NOT NULL, version INTEGER NOT NULL,
   length INTEGER NOT NULL, sha256 BLOB NOT NULL, removes INTEGER NOT NULL, upload BLOB,
   PRIMARY KEY (holding, name)
+);
+CREATE TABLE IF NOT EXISTS tagged (
+  holding TEXT NOT NULL, file_id BLOB NOT NULL, version INTEGER NOT NULL, sha256 BLOB NOT NULL,
+  PRIMARY KEY (holding, file_id, version)
 );
 CREATE TABLE IF NOT EXISTS audits (
   holding TEXT NOT NULL, challenge BLOB NOT NULL, target BLOB NOT NULL, deadline INTEGER NOT NULL,
@@ -94,21 +96,18 @@ class OpenAudit:
 class Catalogue:
     """One connection to the database; every thread opens its own."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        try:
-            self._db = sqlite3.connect(path, isolation_level=None, timeout=60)
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = FULL")
-            self._db.executescript(_SCHEMA)
-        except sqlite3.Error as error:
-            raise StorageError(f"{path} can't be used as a catalogue: {error}") from error
+    def __init__(self, place: Place) -> None:
+        self._tables = open_tables(place, _SCHEMA, "the catalogue")
 
     def close(self) -> None:
-        self._db.close()
+        self._tables.close()
+
+    def locked(self, holding: str, *, wait: bool) -> AbstractContextManager[None]:
+        """Keep everyone else from changing a holding, or raise BlockingIOError."""
+        return self._tables.locked(holding, wait=wait)
 
     def holdings(self) -> list[HoldingRecord]:
-        rows = self._db.execute("SELECT * FROM holdings ORDER BY name")
+        rows = self._tables.execute("SELECT * FROM holdings ORDER BY name")
         return [_holding(*row) for row in rows]
 
     def holding(self, name: str) -> HoldingRecord:
@@ -119,18 +118,18 @@ class Catalogue:
 
     def add_holding(self, record: HoldingRecord) -> None:
         """Write down a holding that is about to be registered; it may be known already."""
-        with self._transaction():
-            self._db.execute(
-                "INSERT OR IGNORE INTO holdings VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        with self._tables.transaction():
+            self._tables.execute(
+                "INSERT INTO holdings VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
                 tuple(vars(record).values()),
             )
 
     def number_holding(self, name: str, number: int) -> None:
-        with self._transaction():
-            self._db.execute("UPDATE holdings SET number = ? WHERE name = ?", (number, name))
+        with self._tables.transaction():
+            self._tables.execute("UPDATE holdings SET number = ? WHERE name = ?", (number, name))
 
     def files(self, holding: str) -> list[FileRecord]:
-        rows = self._db.execute(
+        rows = self._tables.execute(
             "SELECT name, file_id, version, length, sha256 FROM files WHERE holding = ? "
             "ORDER BY place",
             (holding,),
@@ -138,7 +137,7 @@ class Catalogue:
         return [_file(row) for row in rows]
 
     def file(self, holding: str, name: str) -> FileRecord | None:
-        row = self._db.execute(
+        row = self._tables.execute(
             "SELECT name, file_id, version, length, sha256 FROM files "
             "WHERE holding = ? AND name = ?",
             (holding, os.fsencode(name)),
@@ -150,9 +149,9 @@ class Catalogue:
         return Inventory(key_id, sectors, tuple(entries))
 
     def intents(self, holding: str) -> list[Intent]:
-        rows = self._db.execute(
+        rows = self._tables.execute(
             "SELECT name, file_id, version, length, sha256, removes, upload FROM intents "
-            "WHERE holding = ? ORDER BY rowid",
+            "WHERE holding = ? ORDER BY name",
             (holding,),
         )
         return [Intent(_file(row[:5]), bool(row[5]), row[6]) for row in rows]
@@ -162,24 +161,28 @@ class Catalogue:
 
     def intend(self, holding: str, intent: Intent) -> None:
         """Write down what is about to be done, in place of what was before."""
-        with self._transaction():
-            self._db.execute(
-                "INSERT OR REPLACE INTO intents VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        with self._tables.transaction():
+            self._tables.execute(
+                "INSERT INTO intents VALUES (?, ?, ?, ?, ?, ?, ?, ?) "
+                "ON CONFLICT (holding, name) DO UPDATE SET file_id = excluded.file_id, "
+                "version = excluded.version, length = excluded.length, sha256 = excluded.sha256, "
+                "removes = excluded.removes, upload = excluded.upload",
                 (holding, *_row(intent.file), intent.removes, intent.upload),
             )
 
     def conclude(self, holding: str, intent: Intent) -> None:
         """Write down that it is done: the node has said so."""
         file = intent.file
-        with self._transaction():
+        with self._tables.transaction():
             if intent.removes:
-                self._db.execute(
+                self._tables.execute(
                     "DELETE FROM files WHERE holding = ? AND file_id = ?", (holding, file.file_id)
                 )
             else:
-                self._db.execute(
-                    "INSERT INTO files (holding, name, file_id, version, length, sha256) "
-                    "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (holding, name) DO UPDATE SET "
+                self._tables.execute(
+                    "INSERT INTO files VALUES "
+                    "((SELECT coalesce(max(place), 0) + 1 FROM files), ?, ?, ?, ?, ?, ?) "
+                    "ON CONFLICT (holding, name) DO UPDATE SET "
                     "version = excluded.version, length = excluded.length, "
                     "sha256 = excluded.sha256 WHERE excluded.version > files.version",
                     (holding, *_row(file)),
@@ -187,52 +190,57 @@ class Catalogue:
             self._drop(holding, intent)
 
     def abandon(self, holding: str, intent: Intent) -> None:
-        with self._transaction():
+        with self._tables.transaction():
             self._drop(holding, intent)
 
+    def tagged(self, holding: str, file_id: bytes) -> dict[int, bytes]:
+        """Return the SHA-256 of the tags to which each version of a file is bound."""
+        rows = self._tables.execute(
+            "SELECT version, sha256 FROM tagged WHERE holding = ? AND file_id = ?",
+            (holding, file_id),
+        )
+        return dict(iter(rows))
+
+    def bind_tags(self, holding: str, file_id: bytes, version: int, sha256: bytes) -> bytes:
+        """Bind the version to these tags, unless it is bound; return to which it is bound then."""
+        with self._tables.transaction():
+            self._tables.execute(
+                "INSERT INTO tagged VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                (holding, file_id, version, sha256),
+            )
+            return self.tagged(holding, file_id)[version]
+
     def audits(self, holding: str) -> list[OpenAudit]:
-        rows = self._db.execute(
+        rows = self._tables.execute(
             "SELECT challenge, target, deadline FROM audits WHERE holding = ? ORDER BY deadline",
             (holding,),
         )
         return [OpenAudit(*row) for row in rows]
 
     def begin_audit(self, holding: str, audit: OpenAudit) -> None:
-        with self._transaction():
-            self._db.execute(
+        with self._tables.transaction():
+            self._tables.execute(
                 "INSERT INTO audits VALUES (?, ?, ?, ?)",
                 (holding, audit.challenge, audit.target, audit.deadline),
             )
 
     def end_audit(self, holding: str, audit: OpenAudit, block: int | None) -> None:
         """Forget an audit whose verdict stands in that block of the ledger, if it has one."""
-        with self._transaction():
-            self._db.execute(
-                "UPDATE holdings SET block = max(block, ?) WHERE name = ?", (block or 0, holding)
+        with self._tables.transaction():
+            self._tables.execute(
+                "UPDATE holdings SET block = ? WHERE name = ? AND block < ?",
+                (block or 0, holding, block or 0),
             )
-            self._db.execute(
+            self._tables.execute(
                 "DELETE FROM audits WHERE holding = ? AND challenge = ?",
                 (holding, audit.challenge),
             )
 
     def _drop(self, holding: str, intent: Intent) -> None:
-        self._db.execute(
+        self._tables.execute(
             "DELETE FROM intents WHERE holding = ? AND file_id = ? AND version = ? AND removes = ?",
             (holding, intent.file.file_id, intent.file.version, intent.removes),
         )
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        try:
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-            except BaseException:
-                self._db.execute("ROLLBACK")
-                raise
-            self._db.execute("COMMIT")
-        except sqlite3.Error as error:
-            raise StorageError(f"{self._path} can't be written: {error}") from error
 
 
 def _holding(

@@ -7,8 +7,8 @@ from holdfast.errors import InputError, RefusedError
 from holdfast.node.client import NodeClient
 from holdfast.owner.catalogue import Catalogue, FileRecord, HoldingRecord
 from holdfast.owner.cipher import EncryptedSource, FileCipher
+from holdfast.owner.tagged import Tagged
 from holdfast.pdp import Inventory, SecretKey
-from holdfast.pdp.journal import TagJournal
 from holdfast.pdp.readers import Source
 
 
@@ -36,8 +36,8 @@ class Holding:
         return self.key.public.id
 
     @property
-    def journal(self) -> TagJournal:
-        return TagJournal(self.folder / "tags.journal")
+    def journal(self) -> Tagged:
+        return Tagged(self.catalogue, self.name)
 
     @property
     def inventory(self) -> Inventory:

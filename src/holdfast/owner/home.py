@@ -2,16 +2,20 @@
 
 owner.key        the one secret, sealed
 owner.pub        what nodes know the owner by
-catalogue.db     holdings, files, what is under way
 holdfast.toml    settings, if there are any
+holdings/NAME/   tags on their way
+
+and, unless the settings name a database that several hosts share:
+
+catalogue.db     holdings, files, which tags they have, what is under way
+transactions.db  transactions on a chain, written down before they are broadcast
 ledger-16.db     the local ledger for holdings of 16 sectors a block
-holdings/NAME/   the journal of what was tagged, tags on their way, a lock
+NAME.lock        which whoever changes the holding has
 """
 
-import fcntl
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -20,13 +24,14 @@ from holdfast import atomic
 from holdfast.errors import InputError, RefusedError
 from holdfast.ledger.interface import Ledger
 from holdfast.node.client import NodeClient
-from holdfast.node.identity import encode_owner
+from holdfast.node.identity import encode_owner, named_owner
 from holdfast.owner.catalogue import Catalogue
 from holdfast.owner.holding import Holding
 from holdfast.owner.keyring import Keyring, read_keyring, write_keyring
 from holdfast.owner.ledgers import opened_ledger
 from holdfast.owner.settings import Settings, read_settings
 from holdfast.pdp.sealing import DEFAULT_COST, ScryptCost
+from holdfast.tables import Place, Room
 
 KEY, PUBLIC, CATALOGUE = "owner.key", "owner.pub", "catalogue.db"
 
@@ -54,7 +59,8 @@ class Home:
         return cls(folder, read_keyring(folder / KEY, passphrase), read_settings(folder))
 
     def catalogue(self) -> AbstractContextManager[Catalogue]:
-        return catalogue_in(self.folder)
+        check_home(self.folder)
+        return closing(Catalogue(_place(self.folder, self.settings, self.keyring.owner)))
 
     def ledger(self, sectors: int) -> AbstractContextManager[Ledger]:
         sender = self.keyring.sender
@@ -65,15 +71,17 @@ class Home:
         return NodeClient(url, self.keyring.request_key, node, authority=authority)
 
     @contextmanager
-    def holding(self, name: str) -> Iterator[Holding]:
-        """Yield a holding and the way to its node."""
-        with self.catalogue() as catalogue:
+    def holding(self, name: str, catalogue: Catalogue | None = None) -> Iterator[Holding]:
+        """Yield a holding and the way to its node; it may share a catalogue with others."""
+        with ExitStack() as stack:
+            if catalogue is None:
+                catalogue = stack.enter_context(self.catalogue())
             record = catalogue.holding(name)
-            with self.client(record.url, record.node, record.ca) as node:
-                key = self.keyring.audit_key(record.salt, record.sectors)
-                secret = self.keyring.cipher_secret(record.salt) if record.encrypted else None
-                folder, owner = self._folder_of(name), self.keyring.owner
-                yield Holding(record, key, secret, folder, catalogue, node, owner)
+            node = stack.enter_context(self.client(record.url, record.node, record.ca))
+            key = self.keyring.audit_key(record.salt, record.sectors)
+            secret = self.keyring.cipher_secret(record.salt) if record.encrypted else None
+            folder, owner = self._folder_of(name), self.keyring.owner
+            yield Holding(record, key, secret, folder, catalogue, node, owner)
 
     @contextmanager
     def changing(self, name: str, *, wait: bool = True) -> Iterator[Holding]:
@@ -81,9 +89,10 @@ class Home:
 
         Wait for whoever does, or raise.
         """
-        with self.holding(name) as holding, (holding.folder / "lock").open("wb") as lock:
+        with ExitStack() as stack:
+            holding = stack.enter_context(self.holding(name))
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+                stack.enter_context(holding.catalogue.locked(name, wait=wait))
             except BlockingIOError as error:
                 raise RefusedError(
                     f"holding {name!r} is being changed by another process: try again"
@@ -111,4 +120,17 @@ def check_home(folder: Path) -> None:
 def catalogue_in(folder: Path) -> AbstractContextManager[Catalogue]:
     """Open a home's catalogue, which is not secret."""
     check_home(folder)
-    return closing(Catalogue(folder / CATALOGUE))
+    settings = read_settings(folder)
+    owner = named_owner(str(folder / PUBLIC)) if settings.database else b""
+    return closing(Catalogue(_place(folder, settings, owner)))
+
+
+def _place(folder: Path, settings: Settings, owner: bytes) -> Place:
+    """Return where the catalogue is: owners who share a database have one each."""
+    if settings.database is None:
+        return folder / CATALOGUE
+    if (folder / CATALOGUE).exists():
+        raise InputError(
+            f"{folder} has its tables in files: take database out of [home], or begin a new home"
+        )
+    return Room(settings.database, f"holdfast_{owner.hex()[:16]}")

@@ -17,9 +17,11 @@ from holdfast.ledger.interface import (
 from holdfast.ledger.local import LocalLedger
 from holdfast.owner.settings import EvmSettings, Settings
 from holdfast.pdp import PublicKey
+from holdfast.tables import Place, Room
 
 KEYSTORE_VARIABLE = "HOLDFAST_KEYSTORE_PASSPHRASE"
 MAX_PASSPHRASE_BYTES = 4096
+TRANSACTIONS = "holdfast_transactions"  # a schema for all owners: two may pay from one account
 
 
 @contextmanager
@@ -28,7 +30,9 @@ def opened_ledger(
 ) -> Iterator[Ledger]:
     """Yield the ledger for holdings of that many sectors; first conclude what a crash left."""
     if settings.evm is not None:
-        with _evm(home, settings.evm, sectors) as chain:
+        database = settings.database
+        place = home / "transactions.db" if database is None else Room(database, TRANSACTIONS)
+        with _evm(place, settings.evm, sectors) as chain:
             yield chain
         return
     local = LocalLedger(home / f"ledger-{sectors}.db", sender, clock, sectors=sectors)
@@ -64,7 +68,7 @@ def _key(ledger: Ledger, number: int) -> PublicKey | None:
 
 
 @contextmanager
-def _evm(home: Path, settings: EvmSettings, sectors: int) -> Iterator[Ledger]:
+def _evm(place: Place, settings: EvmSettings, sectors: int) -> Iterator[Ledger]:
     try:
         # An extra, and a second of imports that a local ledger does without.
         from holdfast.ledger import evm, transactions  # noqa: PLC0415
@@ -78,7 +82,7 @@ def _evm(home: Path, settings: EvmSettings, sectors: int) -> Iterator[Ledger]:
     if (found := evm.recognise(web3, settings.contract)) != sectors:
         raise InputError(f"the contract is for {found} sectors a block, not for {sectors}")
     address = bytes.fromhex(account.address[2:])
-    journal = Journal(home / "transactions.db", web3.eth.chain_id, address)
+    journal = Journal(place, web3.eth.chain_id, address)
     try:
         sender = transactions.Sender(web3, account, journal, transactions.Terms())
         chain = evm.EvmLedger(sender, settings.contract, sectors=sectors)

@@ -10,6 +10,7 @@ import hashlib
 import os
 import re
 from pathlib import Path
+from typing import Protocol
 
 from holdfast.errors import MalformedError, RefusedError, StorageError
 
@@ -18,6 +19,18 @@ _LINE = re.compile(
     r" (?P<checksum>[0-9a-f]{16})"
 )
 LONGEST_LINE = 32 + 1 + 19 + 1 + 64 + 1 + 16
+
+
+class Versions(Protocol):
+    def bind(self, file_id: bytes, version: int, digest: bytes) -> None:
+        """Bind the version to these tags for good, or refuse if it is bound to others."""
+
+
+def spent(file_id: bytes, version: int) -> RefusedError:
+    return RefusedError(
+        f"version {version} of file {file_id.hex()} was tagged with other content: "
+        "a changed file needs a new version, or its tags would betray the key"
+    )
 
 
 class TagJournal:
@@ -45,10 +58,7 @@ class TagJournal:
                 if bound == digest:
                     return
                 if bound is not None:
-                    raise RefusedError(
-                        f"version {version} of file {file_id.hex()} was tagged with other content: "
-                        "a changed file needs a new version, or its tags would betray the key"
-                    )
+                    raise spent(file_id, version)
                 file.truncate(len(whole))
                 entry = f"{file_id.hex()} {version} {digest.hex()}"
                 file.write(f"{entry} {_checksum(entry)}\n".encode())

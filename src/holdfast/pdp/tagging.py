@@ -20,7 +20,7 @@ from pathlib import Path
 from holdfast import atomic
 from holdfast.errors import HoldfastError, InputError, StorageError
 from holdfast.pdp.blocks import run_of_blocks
-from holdfast.pdp.journal import TagJournal
+from holdfast.pdp.journal import Versions
 from holdfast.pdp.keys import MAX_VERSION, SecretKey
 from holdfast.pdp.limbs import RUN_ROWS
 from holdfast.pdp.readers import Reader, Source
@@ -59,7 +59,7 @@ def tag_file(
     file_id: bytes,
     version: int,
     out: Path,
-    journal: TagJournal,
+    journal: Versions,
     processes: int | None = None,
     progress: Progress = lambda _bytes: None,
 ) -> TagHeader:

@@ -1,0 +1,106 @@
+"""A few tables under one set of statements, in a file of SQLite or in a schema of PostgreSQL.
+
+Statements keep to what both understand; `?` stands for a value. Every connection of SQLite belongs
+to one thread.
+"""
+
+import fcntl
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from holdfast.errors import InputError, StorageError
+
+PATIENCE = 60  # seconds to wait for another writer
+
+Value = int | str | bytes | None
+
+
+@dataclass(frozen=True)
+class Room:
+    """A schema of a PostgreSQL database, whose address is not shown: it may have a password."""
+
+    address: str = field(repr=False)
+    schema: str
+
+
+Place = Path | Room
+
+
+class Rows(Protocol):
+    @property
+    def rowcount(self) -> int: ...
+    def fetchone(self) -> Any: ...
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+class Tables(Protocol):
+    def execute(self, statement: str, values: Sequence[Value] = ()) -> Rows: ...
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Do all of it or nothing, durably, and while nobody else writes."""
+
+    def locked(self, name: str, *, wait: bool) -> AbstractContextManager[None]:
+        """Keep what has that name from others, or raise BlockingIOError if they have it.
+
+        Whoever dies lets go of it.
+        """
+
+    def close(self) -> None: ...
+
+
+def open_tables(place: Place, script: str, what: str) -> Tables:
+    """Open the tables that the script makes where they are missing; `what` names them in errors."""
+    if isinstance(place, Path):
+        return SqliteTables(place, script, what)
+    try:
+        # An extra, which whoever keeps to files does without.
+        from holdfast.postgres import PostgresTables  # noqa: PLC0415
+    except ImportError as error:
+        raise InputError(
+            "PostgreSQL needs a driver: install Holdfast with its extra, holdfast[postgres]"
+        ) from error
+    return PostgresTables(place, script, what)
+
+
+class SqliteTables:
+    def __init__(self, path: Path, script: str, what: str) -> None:
+        self._path, self._what = path, f"{what} in {path}"
+        with self._told():
+            self._db = sqlite3.connect(path, isolation_level=None, timeout=PATIENCE)
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = FULL")
+            self._db.executescript(script)
+
+    def close(self) -> None:
+        self._db.close()
+
+    def execute(self, statement: str, values: Sequence[Value] = ()) -> Rows:
+        with self._told():
+            return self._db.execute(statement, values)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        self.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self.execute("ROLLBACK")
+            raise
+        self.execute("COMMIT")
+
+    @contextmanager
+    def locked(self, name: str, *, wait: bool) -> Iterator[None]:
+        with self._path.with_name(f"{name}.lock").open("wb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            yield
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise StorageError(f"{self._what} can't be used: {error}") from error

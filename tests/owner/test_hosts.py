@@ -1,0 +1,86 @@
+"""One owner at two hosts, whose homes share their tables and nothing else."""
+
+import random
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from tests.owner.conftest import Site
+from tests.owner.small_node import SEGMENT_BYTES
+from tests.owner.world import PASSPHRASE, SECTORS, World
+
+from holdfast.errors import RefusedError
+from holdfast.owner import Home, Original, put
+from holdfast.owner.settings import Settings
+from holdfast.pdp import Location
+from holdfast.tables import Room
+
+CONTENT = random.Random(1).randbytes(2 * SEGMENT_BYTES + 100)
+
+
+@dataclass(frozen=True)
+class Hosts:
+    one: World
+    two: World
+
+
+@pytest.fixture
+def hosts(site: Site, tmp_path: Path, rooms: Iterator[Room]) -> Hosts:
+    settings = Settings(database=next(rooms).address)
+    found = []
+    for name in ("one", "two"):
+        folder = tmp_path / name
+        (folder / "home").mkdir(parents=True)
+        shutil.copy(site.home / "owner.key", folder / "home")
+        home = replace(Home.open(folder / "home", PASSPHRASE), settings=settings)
+        found.append(World(home, site.one, site.two, folder))
+    one, two = found
+    one.add(f"shared-{tmp_path.name}", site.one, encrypted=True, sectors=SECTORS)
+    return Hosts(one, two)
+
+
+@pytest.fixture
+def name(tmp_path: Path) -> str:
+    return f"shared-{tmp_path.name}"
+
+
+def interrupted(_done: int) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_file_that_one_host_began_to_put_is_finished_by_another(hosts: Hosts, name: str) -> None:
+    path = hosts.one.file(CONTENT)
+    original = Original.of(Location(str(path)), SEGMENT_BYTES)
+    with hosts.one.home.changing(name) as place, pytest.raises(KeyboardInterrupt):
+        put(place, "file", original, processes=1, progress=interrupted)
+    stored = hosts.two.put(name, hosts.two.file(CONTENT)).file
+    assert stored.version == 1
+    with hosts.one.home.changing(name) as place:
+        assert place.catalogue.files(name) == [stored]
+
+
+def test_no_two_hosts_tag_different_content_under_one_version(hosts: Hosts, name: str) -> None:
+    """Tags of two contents under one version would betray the key."""
+    first = hosts.one.put(name, hosts.one.file(CONTENT)).file
+    path = hosts.one.file(CONTENT + b"changed")
+    original = Original.of(Location(str(path)), SEGMENT_BYTES)
+    path.write_bytes(CONTENT + b"altered")  # so that it is tagged, and then given up
+    with hosts.one.home.changing(name) as place, pytest.raises(Exception, match="changed while"):
+        put(place, "file", original, processes=1)
+    second = hosts.two.put(name, hosts.two.file(CONTENT[::-1])).file
+    assert (first.version, second.version) == (1, 3)
+    with hosts.two.home.holding(name) as place, pytest.raises(RefusedError, match="betray the key"):
+        place.journal.bind(second.file_id, 2, b"other tags")
+
+
+def test_a_holding_that_one_host_changes_is_refused_to_another(hosts: Hosts, name: str) -> None:
+    with (
+        hosts.one.home.changing(name),
+        pytest.raises(RefusedError, match="being changed by another"),
+        hosts.two.home.changing(name, wait=False),
+    ):
+        pass
+    with hosts.two.home.changing(name, wait=False):
+        pass

@@ -1,0 +1,139 @@
+"""Tables in SQLite and in PostgreSQL: the same statements, and the same guarantees."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from holdfast.bench.postgres import Server
+from holdfast.errors import InputError, StorageError
+from holdfast.ledger.journal import Attempt, Intent, Journal
+from holdfast.tables import Place, Room, Tables, open_tables
+
+SCRIPT = "CREATE TABLE IF NOT EXISTS things (name TEXT PRIMARY KEY, body BLOB, number INTEGER);"
+WRITERS, EACH = 4, 8
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def spot(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    """Return where there are no tables yet, once of each kind."""
+    if request.param == "sqlite":
+        return tmp_path / "tables.db"
+    room: Room = next(request.getfixturevalue("rooms"))
+    return room
+
+
+@pytest.fixture
+def two(spot: Place) -> Iterator[tuple[Tables, Tables]]:
+    """Yield two connections to the same tables."""
+    with ExitStack() as stack:
+        pair = [open_tables(spot, SCRIPT, "the things") for _ in range(2)]
+        for each in pair:
+            stack.callback(each.close)
+        yield pair[0], pair[1]
+
+
+def names(tables: Tables) -> list[str]:
+    return [name for (name,) in tables.execute("SELECT name FROM things ORDER BY name")]
+
+
+def put_both(tables: Tables, *both: str) -> None:
+    with tables.transaction():
+        for name in both:
+            tables.execute("INSERT INTO things VALUES (?, NULL, 1)", (name,))
+
+
+def test_values_come_back_as_they_were_and_texts_are_ordered_byte_by_byte(
+    two: tuple[Tables, Tables],
+) -> None:
+    one, other = two
+    rows = [("B", b"\0\xff", 2**62), ("a", None, True), ("é", b"", -1)]
+    for row in rows:
+        one.execute("INSERT INTO things VALUES (?, ?, ?)", row)
+    assert list(other.execute("SELECT * FROM things ORDER BY name")) == rows
+
+
+def test_a_transaction_that_fails_leaves_nothing(two: tuple[Tables, Tables]) -> None:
+    one, other = two
+    with pytest.raises(StorageError, match=r"the things in [^ ]+ can't be used"):
+        put_both(one, "a", "a")
+    assert names(other) == []
+    put_both(one, "a", "b")
+    assert names(other) == ["a", "b"]
+
+
+def test_a_name_is_locked_for_one_until_it_lets_go_or_ends(two: tuple[Tables, Tables]) -> None:
+    one, other = two
+    with one.locked("attic", wait=True):
+        with pytest.raises(BlockingIOError), other.locked("attic", wait=False):
+            pass
+        with other.locked("cellar", wait=False):
+            pass
+    with other.locked("attic", wait=False):
+        pass
+
+
+def test_writers_that_share_a_journal_never_share_a_nonce(spot: Place) -> None:
+    def sign(intent: Intent) -> Attempt:
+        return Attempt(intent.data.ljust(32, b"\0"), 1, 1, b"")
+
+    def send(writer: int) -> list[int]:
+        with closing(Journal(spot, 1, b"sender")) as journal:
+            calls = [bytes([writer, call]) for call in range(EACH)]
+            return [journal.intend(b"", call, 1, 5, sign)[0].nonce for call in calls]
+
+    with ThreadPoolExecutor(WRITERS) as pool:
+        nonces = [nonce for sent in pool.map(send, range(WRITERS)) for nonce in sent]
+    assert sorted(nonces) == list(range(5, 5 + WRITERS * EACH))
+
+
+def cut(room: Room) -> None:
+    """End every other connection to the database, as a fall of the server would."""
+    with closing(psycopg.connect(room.address, autocommit=True)) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+
+
+def test_a_lost_connection_is_told_once_and_made_again(rooms: Iterator[Room]) -> None:
+    room = next(rooms)
+    with closing(open_tables(room, SCRIPT, "the things")) as tables:
+        cut(room)
+        with pytest.raises(StorageError):
+            names(tables)
+        assert names(tables) == []
+
+
+def test_whoever_lost_a_lock_writes_nothing_more(rooms: Iterator[Room]) -> None:
+    room = next(rooms)
+    with closing(open_tables(room, SCRIPT, "the things")) as tables:
+        with tables.locked("attic", wait=True):
+            cut(room)
+            for _ in range(2):
+                with pytest.raises(StorageError), tables.transaction():
+                    tables.execute("INSERT INTO things VALUES ('a', NULL, 1)")
+        assert names(tables) == []
+
+
+def test_a_commit_is_durable_even_where_the_servers_default_is_not(postgres: Server) -> None:
+    room = Room(postgres.make("careless"), "careless")
+    with closing(psycopg.connect(room.address, autocommit=True)) as connection:
+        connection.execute("ALTER DATABASE careless SET synchronous_commit = off")
+    with closing(open_tables(room, SCRIPT, "the things")) as tables:
+        assert tables.execute("SHOW synchronous_commit").fetchone() == ("on",)
+    postgres.drop("careless")
+
+
+def test_no_message_has_the_password() -> None:
+    for address in (
+        "postgresql://me:hush%zz@host/name",
+        "postgresql://me:hush@/name?host=/nowhere",
+    ):
+        room = Room(address, "room")
+        with pytest.raises((InputError, StorageError)) as caught:
+            open_tables(room, SCRIPT, "the things")
+        assert "hush" not in f"{caught.value} {caught.value.__cause__} {room}"
