@@ -134,7 +134,7 @@ def test_without_a_replica_the_holding_is_quarantined_until_it_is_released(
 
 def test_nobody_can_release_what_is_not_there(embedded: Engine) -> None:
     with pytest.raises(InputError, match="'attic' is not on the schedule"):
-        release(embedded, "attic", START)
+        release(embedded, "attic", START, by="a test")
 
 
 def test_a_follow_up_that_passes_ends_the_case(embedded: Engine, alone: World) -> None:

@@ -104,7 +104,7 @@ def release(
     folder = home.expanduser()
     check_home(folder)
     with opened(read_control(folder).address(folder), read_only=False) as engine:
-        bring_back(engine, holding, milliseconds())
+        bring_back(engine, holding, milliseconds(), by="the command line")
     if as_json:
         terminal.print_json({"holding": holding, "quarantined": False})
     else:

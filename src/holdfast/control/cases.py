@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, case, insert, or_, select, update
 
 from holdfast.control.database import transaction
+from holdfast.control.instructions import Orders, record_instruction
 from holdfast.control.rails import Override
 from holdfast.control.schedule import LeaseLostError
 from holdfast.control.schema import NEVER, alerts, audits, holdings, leaves, responses
@@ -208,7 +209,7 @@ class Cases:
             _end(connection, task, State.DONE, task.detail, now)
 
 
-def release(engine: Engine, name: str, now: int) -> None:
+def release(engine: Engine, name: str, now: int, *, by: str, reason: str = "") -> None:
     """Bring a holding back to the schedule, to be audited at once, and end alerts about it."""
     with transaction(engine) as connection:
         query = select(holdings).where(holdings.c.name == name).with_for_update()
@@ -223,8 +224,9 @@ def release(engine: Engine, name: str, now: int) -> None:
         connection.execute(update(holdings).where(holdings.c.id == row.id).values(back))
         _drop(connection, row.id, now)
         _calm(connection, row.id, now)
-        told = Told(leaf.Step.RELEASED, "an operator brought it back to the schedule")
+        told = Told(leaf.Step.RELEASED, f"{by} brought it back to the schedule")
         _write(connection, row.id, row.number, told, now)
+        record_instruction(connection, leaf.Order.RELEASE, name, Orders(now, by, reason))
 
 
 _OPEN = (State.PLANNED, State.READY, State.ASKED)

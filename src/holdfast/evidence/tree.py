@@ -13,6 +13,7 @@ from holdfast.errors import MalformedError
 HASH_BYTES = 32
 SIZE_BYTES = 8
 EMPTY = hashlib.sha256().digest()
+SUBTREE = 256  # leaves, whose root a log keeps: so a proof hashes at most two such sets of leaves
 
 Span = tuple[int, int]  # the leaves from start up to stop
 
@@ -59,6 +60,14 @@ class Frontier:
             raise MalformedError(f"{name} is not the frontier of a tree")
         starts = range(SIZE_BYTES, len(content), HASH_BYTES)
         return cls(size, tuple(content[at : at + HASH_BYTES] for at in starts))
+
+
+def subtree_root(before: Frontier, leaf: bytes) -> bytes | None:
+    """Return the root of the last subtree of 256 leaves, if this leaf completes it."""
+    if before.size % SUBTREE != SUBTREE - 1:
+        return None
+    inner = (SUBTREE - 1).bit_count()
+    return Frontier(SUBTREE - 1, before.peaks[-inner:]).append(leaf).root
 
 
 def root_of(leaves: Sequence[bytes]) -> bytes:
