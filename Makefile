@@ -9,11 +9,12 @@ READY  := $(VENV)/.ready-$(subst $(comma),-,$(EXTRAS))
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-long anvil lint format bench clean
+.PHONY: help demo test cover test-long anvil lint format bench clean
 
 help:
 	@echo "make demo    set up, then audit a 64 MiB file: damage it, detect it, locate it"
 	@echo "make test    set up, then run all tests; names what it skipped"
+	@echo "make cover   make test, and which lines it reached"
 	@echo "make test-long  the tests that last: a year of 1,000 holdings, 200 kills on each database"
 	@echo "make anvil   install a chain for the tests, where npm is present; make test does it too"
 	@echo "make lint    formatting, lint rules, types"
@@ -39,6 +40,10 @@ anvil: $(READY)
 
 test: $(READY) anvil
 	@echo "==> the tests, on all cores"
+	@$(BIN)/python -m pytest --numprocesses=auto
+
+cover: $(READY) anvil
+	@echo "==> the tests, with the lines they reach counted"
 	@$(BIN)/python -m pytest --numprocesses=auto --cov --cov-report=term
 
 test-long: $(READY) anvil

@@ -12,7 +12,7 @@ from tests.control.world import Clock
 from tests.owner.world import World, flip
 
 from holdfast.control.cases import Cases, State
-from holdfast.control.challenger import Challenger, Patience
+from holdfast.control.challenger import Challenger
 from holdfast.control.database import transaction
 from holdfast.control.fleet import HomeFleet
 from holdfast.control.log import DatabaseLog
@@ -21,6 +21,7 @@ from holdfast.control.responses import Responder, Responses
 from holdfast.control.schedule import Schedule
 from holdfast.control.schema import NEVER, holdings, responses
 from holdfast.control.sequencer import Sequencer
+from holdfast.control.settlement import Patience
 from holdfast.control.worker import Pace, Worker
 from holdfast.evidence import leaf
 from holdfast.evidence.bundle import Bundle, write_bundle
@@ -122,6 +123,7 @@ def guarded(engine: Engine, world: World, settings: Responses | None = None) -> 
             schedule.add(fresh, clock.now)
         challenger = Challenger(
             fleet,
+            schedule.batch,
             sample_cap=RAILS.sample_cap,
             patience=Patience(at_once=1),
             clock=clock,

@@ -7,14 +7,16 @@ import numpy as np
 from sqlalchemy import Engine
 from tests.control.world import Clock, World
 
-from holdfast.control.challenger import Challenger, Patience
+from holdfast.control.challenger import Challenger, Settlement
 from holdfast.control.database import connect, migrate
 from holdfast.control.log import DatabaseLog
 from holdfast.control.rails import Rails
 from holdfast.control.schedule import Schedule
 from holdfast.control.sequencer import Sequencer
+from holdfast.control.settlement import Patience
 from holdfast.control.worker import Pace, Tick, Worker
 from holdfast.evidence.note import Signer
+from holdfast.ledger.interface import Ledger
 from holdfast.model.scenario import Scenario
 from holdfast.policy.serving import serving
 
@@ -60,10 +62,13 @@ def operation(
     rails: Rails | None = None,
     patience: Patience | None = None,
     policy: str = "drqn-cmdp-plus",
+    settlement: Settlement = Settlement.BATCH,
+    clock: Clock | None = None,
+    chain: Ledger | None = None,
 ) -> Operation:
     rails = rails or Rails(jitter=0.0)
-    clock = Clock()
-    world = World(scenario, count, seed, clock, others)
+    clock = clock or Clock()
+    world = World(scenario, count, seed, clock, others, chain)
     engine = connect(address or str(folder / "control.db"))
     migrate(engine)
     schedule = Schedule(engine)
@@ -71,10 +76,12 @@ def operation(
     draws = np.random.default_rng((seed, 9))
     challenger = Challenger(
         world,
+        schedule.batch,
         sample_cap=rails.sample_cap,
         patience=patience or Patience(at_once=1),
         clock=clock,
         seed=lambda: draws.bytes(32),
+        settlement=settlement,
     )
     worker = Worker(
         schedule,

@@ -25,10 +25,10 @@ from holdfast.bench.postgres import Server
 from holdfast.control import database
 from holdfast.control.alerts import Kind
 from holdfast.control.auditor import Auditor, Later, Result
-from holdfast.control.challenger import Patience
 from holdfast.control.rails import HOUR, MINUTE, Rails
 from holdfast.control.service import Service
 from holdfast.control.settings import AlertSettings, ControlSettings, Upkeep
+from holdfast.control.settlement import Patience
 from holdfast.control.worker import Pace
 from holdfast.errors import InputError
 from holdfast.evidence.leaf import Outcome

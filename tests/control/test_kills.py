@@ -17,16 +17,16 @@ import pytest
 from sqlalchemy import select
 from tests.control.site import SECTORS, Site, site
 
-from holdfast.control.challenger import Patience
 from holdfast.control.database import connect, transaction
 from holdfast.control.rails import MINUTE, SECOND, Rails
 from holdfast.control.schedule import Schedule
 from holdfast.control.schema import audits, holdings, leaves
 from holdfast.control.service import milliseconds, opened_service
 from holdfast.control.settings import ControlSettings, Upkeep
+from holdfast.control.settlement import Patience
 from holdfast.control.worker import Pace
 from holdfast.evidence import leaf
-from holdfast.ledger.interface import Anchored, Opened, Passed
+from holdfast.ledger.interface import Anchored, Batch, Event, Opened, OpenedMany, Passed
 
 LONG = bool(os.environ.get("HOLDFAST_LONG"))
 KILLS = 200 if LONG else 10
@@ -137,6 +137,15 @@ def check_leases(schedule: Schedule) -> None:
     assert all(row.due <= now + max(unit, settings("").patience.first_pause) for row in rows)
 
 
+def names_opened(event: Event) -> list[bytes]:
+    if isinstance(event, Opened):
+        return [event.challenge]
+    if isinstance(event, OpenedMany):
+        batch = Batch(event.owner, event.seed, event.deadline, event.words)
+        return [batch.challenge_id(index) for index in range(len(batch.words))]
+    return []
+
+
 def check_everything(place: Site, schedule: Schedule) -> None:
     with transaction(schedule.engine) as connection:
         rows = connection.execute(select(audits.c.holding, audits.c.number)).all()
@@ -150,7 +159,7 @@ def check_everything(place: Site, schedule: Schedule) -> None:
     assert {each.outcome for each in told} == {leaf.Outcome.PASSED}
     with place.home.ledger(SECTORS) as ledger:
         events = [event for receipt in ledger.receipts() for event in receipt.events]
-    opened = Counter(event.challenge for event in events if isinstance(event, Opened))
+    opened = Counter(name for event in events for name in names_opened(event))
     passed = Counter(event.challenge for event in events if isinstance(event, Passed))
     assert set(opened.values()) == set(passed.values()) == {1}
     assert set(passed) >= {each.opening.name for each in told}

@@ -13,10 +13,10 @@ from sqlalchemy import select
 from tests.control.operation import SIGNER, Operation, operation
 from tests.control.world import START
 
-from holdfast.control.challenger import Patience
 from holdfast.control.database import transaction
 from holdfast.control.rails import DAY, FAIL_SAFE, HOUR, MINUTE, Override, Rails
 from holdfast.control.schema import audits, holdings, leaves
+from holdfast.control.settlement import Patience
 from holdfast.control.telemetry import Outcome
 from holdfast.evidence import leaf
 from holdfast.evidence.bundle import Bundle, write_bundle

@@ -15,7 +15,7 @@ from coincurve import PrivateKey
 from holdfast.control.rails import DAY
 from holdfast.errors import UnreachableError
 from holdfast.ledger import signing
-from holdfast.ledger.interface import Answer
+from holdfast.ledger.interface import Answer, Ledger
 from holdfast.ledger.keccak import address_of
 from holdfast.ledger.local import LocalLedger
 from holdfast.model.action import GRID
@@ -128,7 +128,13 @@ class World:
     """Subjects whose data decays and is repaired as in the scenario, each in its own time."""
 
     def __init__(
-        self, scenario: Scenario, count: int, seed: int, clock: Clock, others: int = 0
+        self,
+        scenario: Scenario,
+        count: int,
+        seed: int,
+        clock: Clock,
+        others: int = 0,
+        chain: Ledger | None = None,
     ) -> None:
         """Make as many subjects as an evaluation has episodes, and other honest ones."""
         self.scenario, self.seed, self.clock = scenario, seed, clock
@@ -146,7 +152,7 @@ class World:
         self.subjects = [Subject(self, k) for k in range(count)]
         self._by_name = {subject.name: subject for subject in self.subjects}
         owner = np.random.default_rng((seed, 8)).bytes(20)
-        self.chain = LocalLedger(Path(":memory:"), owner, clock.seconds, sectors=1)
+        self.chain: Ledger = chain or LocalLedger(Path(":memory:"), owner, clock.seconds, sectors=1)
         for subject in self.subjects:
             self.chain.register(subject.key.public, subject.address)
         self.price = 0
@@ -154,7 +160,7 @@ class World:
     def subject(self, name: str) -> Subject:
         return self._by_name[name]
 
-    def ledger(self, _name: str) -> LocalLedger:
+    def ledger(self, _name: str) -> Ledger:
         return self.chain
 
     def gas_price(self) -> int:

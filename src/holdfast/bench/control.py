@@ -21,7 +21,7 @@ from sqlalchemy import BigInteger, Engine, Text, cast, insert, literal, select, 
 from holdfast.bench import postgres
 from holdfast.bench.clock import Work, best_rates, best_times
 from holdfast.bench.tape import Tape, replay
-from holdfast.control.auditor import Later, Prepared, Result
+from holdfast.control.auditor import Departure, Later, Prepared, Result
 from holdfast.control.database import connect, migrate, transaction
 from holdfast.control.flight import Flight
 from holdfast.control.policies import Decisions, Remembered, decide
@@ -81,8 +81,8 @@ class ReadyAuditor:
     def gas_price(self) -> int:
         return 0
 
-    def prepare(self, _claim: Claim) -> Prepared:
-        return Prepared(self.flight, capped=False)
+    def prepare(self, claims: Sequence[Claim]) -> Departure:
+        return Departure([Prepared(self.flight, capped=False)] * len(claims))
 
     def carry_out(self, audits: Sequence[tuple[Claim, bytes]]) -> list[Result | Later]:
         return [self.result] * len(audits)

@@ -11,6 +11,7 @@ from typing import Protocol
 from holdfast.control.schedule import Claim
 from holdfast.control.telemetry import Outcome
 from holdfast.evidence.leaf import Holding, Opening, Transaction
+from holdfast.ledger.interface import Batch
 from holdfast.pdp import Challenge, Proof
 
 
@@ -30,6 +31,7 @@ class Result:
     proof: Proof | None
     signature: bytes | None
     verdict: Transaction | None
+    spent: int = 0  # gas, on opening the challenge
 
     @property
     def latency(self) -> float:
@@ -40,7 +42,7 @@ class Result:
 
     @property
     def gas(self) -> int:
-        return self.verdict.gas if self.verdict else 0
+        return self.spent + (self.verdict.gas if self.verdict else 0)
 
 
 @dataclass(frozen=True)
@@ -60,10 +62,18 @@ class Prepared:
     capped: bool
 
 
+@dataclass(frozen=True)
+class Departure:
+    """Audits that begin together, in the order of their claims, and the batches they are in."""
+
+    audits: Sequence[Prepared]
+    batches: Sequence[Batch] = ()
+
+
 class Auditor(Protocol):
     def gas_price(self) -> int:
         """Return what a unit of gas costs now, in wei; 0 where it costs nothing."""
 
-    def prepare(self, claim: Claim) -> Prepared: ...
+    def prepare(self, claims: Sequence[Claim]) -> Departure: ...
 
     def carry_out(self, audits: Sequence[tuple[Claim, bytes]]) -> list[Result | Later]: ...

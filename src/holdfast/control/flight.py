@@ -4,7 +4,8 @@ import json
 from dataclasses import dataclass
 
 from holdfast.ledger import check
-from holdfast.owner.audit import Question
+from holdfast.ledger.interface import Batch
+from holdfast.owner.audit import Place, Question
 from holdfast.pdp import Challenge, Target
 
 
@@ -14,16 +15,20 @@ class Flight:
     challenge: Challenge
     target: Target
     deadline: int  # seconds since 1970, as ledgers count
+    batch: bytes | None = None  # the seed of the batch that it is opened in, if it is
+    index: int = 0  # its place there
     since: int = 0  # the ledger's height when it was prepared: it knew nothing of it before
     opened: bool = False  # as far as we have heard
+    spent: int = 0  # gas, on opening it
     tries: int = 0
     reached: bool = False  # whether the node was, by any try
     sent: int | None = None  # when it was first asked, in milliseconds
     reason: str = ""  # why there is no answer yet
 
-    @property
-    def question(self) -> Question:
-        return Question(self.challenge, check.target_address(self.target), self.deadline)
+    def question(self, batch: Batch | None) -> Question:
+        """Return what the ledger is told, within its batch if it is in one."""
+        place = None if batch is None else Place(batch, self.index)
+        return Question(self.challenge, check.target_address(self.target), self.deadline, place)
 
     def encode(self) -> bytes:
         return json.dumps(
@@ -32,8 +37,11 @@ class Flight:
                 "challenge": self.challenge.encode().decode(),
                 "target": self.target.encode().decode(),
                 "deadline": self.deadline,
+                "batch": None if self.batch is None else self.batch.hex(),
+                "index": self.index,
                 "since": self.since,
                 "opened": self.opened,
+                "spent": self.spent,
                 "tries": self.tries,
                 "reached": self.reached,
                 "sent": self.sent,
@@ -46,4 +54,6 @@ class Flight:
         fields = json.loads(content)
         challenge = Challenge.decode(fields.pop("challenge").encode())
         target = Target.decode(fields.pop("target").encode())
-        return cls(challenge=challenge, target=target, **fields)
+        seed = fields.pop("batch")
+        batch = None if seed is None else bytes.fromhex(seed)
+        return cls(challenge=challenge, target=target, batch=batch, **fields)

@@ -31,9 +31,10 @@ from sqlalchemy.exc import IntegrityError
 
 from holdfast.control import many
 from holdfast.control.database import transaction
-from holdfast.control.schema import NEVER, audits, holdings, leaves, public_keys
+from holdfast.control.schema import NEVER, audits, batches, holdings, leaves, public_keys
 from holdfast.control.telemetry import unaudited
 from holdfast.errors import InputError
+from holdfast.ledger.interface import WORD_BYTES, Batch
 from holdfast.model.arrays import IntArray
 from holdfast.pdp import PublicKey
 
@@ -167,6 +168,16 @@ class Schedule:
             rows = connection.execute(taken).all()
         return token, sorted((Claim(*row) for row in rows), key=lambda claim: (claim.due, claim.id))
 
+    def gathered(self, now: int, longest: int, enough: int) -> bool:
+        """Return whether so many holdings are due, or one has been for so long."""
+        free = or_(holdings.c.lease <= now, holdings.c.due <= now - longest)
+        due = select(holdings.c.due).where(holdings.c.due <= now, free).order_by(holdings.c.due)
+        with transaction(self.engine) as connection:
+            first = connection.execute(due.limit(1)).scalar()
+            if first is None or first <= now - longest:
+                return first is not None
+            return connection.execute(due.offset(enough - 1).limit(1)).first() is not None
+
     def extend(self, token: int, until: int) -> int:
         """Lengthen the lease of what is still ours; return how many holdings that are."""
         held = update(holdings).where(holdings.c.token == token, holdings.c.lease > 0)
@@ -178,12 +189,26 @@ class Schedule:
         with transaction(self.engine) as connection:
             many.execute(connection, _DECIDE, _ours(token, rows))
 
-    def depart(self, token: int, flights: Sequence[tuple[int, int, bytes]]) -> None:
+    def depart(
+        self, token: int, flights: Sequence[tuple[int, int, bytes]], together: Sequence[Batch] = ()
+    ) -> None:
         """Write down audits before they have any effect; raise if a lease was lost."""
         rows = [dict(zip(("id", "overrides", "flight"), each, strict=True)) for each in flights]
         with transaction(self.engine) as connection:
             if many.execute(connection, _DEPART, _ours(token, rows)) != len(rows):
                 raise LeaseLostError
+            for each in together:
+                words = b"".join(each.words)
+                row = {"owner": each.owner, "deadline": each.deadline, "words": words}
+                connection.execute(insert(batches).values(seed=each.seed, **row))
+
+    def batch(self, seed: bytes) -> Batch:
+        """Return the batch with that seed, which audits under way were written down with."""
+        query = select(batches.c.owner, batches.c.deadline, batches.c.words)
+        with transaction(self.engine) as connection:
+            owner, deadline, words = connection.execute(query.where(batches.c.seed == seed)).one()
+        entries = (words[at : at + WORD_BYTES] for at in range(0, len(words), WORD_BYTES))
+        return Batch(owner, seed, deadline, tuple(entries))
 
     def postpone(self, token: int, later: Sequence[tuple[int, int, int]]) -> None:
         """Put holdings back, each due at another time and with more overrides."""

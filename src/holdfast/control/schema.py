@@ -97,6 +97,16 @@ audits = Table(
     ),
 )
 
+# Challenges that a ledger is told of at once: without all the words none of them can be settled.
+batches = Table(
+    "batches",
+    metadata,
+    Column("seed", LargeBinary, primary_key=True),
+    Column("owner", LargeBinary, nullable=False),
+    Column("deadline", BigInteger, nullable=False),  # seconds since 1970, as ledgers count
+    Column("words", LargeBinary, nullable=False),
+)
+
 # What a failed audit leads to: its steps in their order, of which one at a time is ready.
 responses = Table(
     "responses",

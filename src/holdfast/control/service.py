@@ -192,10 +192,12 @@ def opened_service(
             schedule = Schedule(engine)
             challenger = Challenger(
                 fleet,
+                schedule.batch,
                 sample_cap=settings.rails.sample_cap,
                 patience=settings.patience,
                 clock=clock,
                 seed=lambda: secrets.token_bytes(SEED_BYTES),
+                settlement=settings.settlement,
             )
             worker = Worker(
                 schedule,
@@ -256,3 +258,5 @@ def check_settings(settings: ControlSettings, home: Path) -> None:
     connect(settings.address(home)).dispose()
     if settings.rails.longest * settings.rails.unit <= settings.patience.deadline:
         raise InputError("the deadline of an audit must be below the longest interval")
+    if settings.pace.gather >= settings.alerts.overdue:
+        raise InputError("audits that gather for so long would be overdue: raise overdue in alerts")

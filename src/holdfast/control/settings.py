@@ -4,6 +4,7 @@
 database = "control.db"            # a file in the home, or postgresql://host/name
 policy = "drqn-cmdp-plus"
 scenario = "field"
+settlement = "batch"               # the ledger hears of all that are due at once, or "single"
 [control.rails]
 unit = "1 day"
 quiet = ["22:00-06:00"]
@@ -31,9 +32,10 @@ from urllib.parse import urlsplit
 
 from holdfast import atomic
 from holdfast.control.cases import Step
-from holdfast.control.challenger import Patience
+from holdfast.control.challenger import Settlement
 from holdfast.control.rails import DAY, HOUR, MINUTE, SECOND, Rails, Window
 from holdfast.control.responses import Responses
+from holdfast.control.settlement import Patience
 from holdfast.control.worker import Pace
 from holdfast.errors import InputError
 from holdfast.model.action import Action
@@ -83,6 +85,7 @@ class ControlSettings:
     database: str = "control.db"
     policy: str = "drqn-cmdp-plus"
     scenario: Scenario = SCENARIOS["field"]
+    settlement: Settlement = Settlement.BATCH
     rails: Rails = field(default_factory=Rails)
     patience: Patience = field(default_factory=Patience)
     pace: Pace = field(default_factory=Pace)
@@ -116,9 +119,12 @@ def _settings(table: Any) -> ControlSettings:
         "database": _text,
         "policy": _text,
         "scenario": _scenario,
+        "settlement": _settlement,
         "rails": lambda rows: _table(Rails, rows, "rails", _RAILS),
         "patience": lambda rows: _table(Patience, rows, "patience", _PATIENCE),
-        "pace": lambda rows: _table(Pace, rows, "pace", {"batch": _count, "lease": _duration}),
+        "pace": lambda rows: _table(
+            Pace, rows, "pace", {"batch": _count, "lease": _duration, "gather": _delay}
+        ),
         "upkeep": lambda rows: _table(
             Upkeep, rows, "upkeep", dict.fromkeys(("enrol", "anchor", "idle"), _duration)
         ),
@@ -184,6 +190,12 @@ def _scenario(value: Any) -> Scenario:
     if value not in SCENARIOS:
         raise InputError(f"must be one of {', '.join(SCENARIOS)}, not {value!r}")
     return SCENARIOS[value]
+
+
+def _settlement(value: Any) -> Settlement:
+    if value not in list(Settlement):
+        raise InputError(f"must be one of {', '.join(Settlement)}, not {value!r}")
+    return Settlement(value)
 
 
 def _windows(value: Any) -> tuple[Window, ...]:

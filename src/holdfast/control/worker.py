@@ -3,9 +3,10 @@
 Any number of workers may run, on any number of hosts: the schedule keeps them apart.
 """
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
+from threading import Event, Thread
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,14 @@ from holdfast.control.policies import Decisions, Remembered, decide
 from holdfast.control.rails import SECOND, Override, Rails, held
 from holdfast.control.schedule import Claim, Conclusion, Schedule, column
 from holdfast.control.telemetry import Telemetry
+from holdfast.errors import StorageError
 from holdfast.evidence import leaf
 from holdfast.ledger import check
 from holdfast.model.observation import HistoryConstants
 from holdfast.policy.serving import Serving
+
+# So many thirds of a lease: a worker that hangs must lose what it has in the end.
+MOST_LENGTHENED = 30
 
 Luck = Callable[[int], Any]  # so many uniform numbers in [0, 1)
 
@@ -30,6 +35,7 @@ class Pace:
 
     batch: int = 256
     lease: int = 120 * SECOND
+    gather: int = 0  # how long what is due may wait for more to be settled with
 
 
 @dataclass(frozen=True)
@@ -66,8 +72,10 @@ class Worker:
 
     def tick(self) -> Tick:
         """Do what is due now, up to a batch of it."""
-        now = self._clock()
-        token, claims = self._schedule.claim(now, self._pace.lease, self._pace.batch)
+        now, pace = self._clock(), self._pace
+        if pace.gather and not self._schedule.gathered(now, pace.gather, pace.batch):
+            return Tick()
+        token, claims = self._schedule.claim(now, pace.lease, pace.batch)
         if not claims:
             return Tick()
         new = [claim for claim in claims if not claim.decided]
@@ -75,7 +83,8 @@ class Worker:
             self._schedule.decide(token, self._first_decisions(new, now))
         known = [claim for claim in claims if claim.decided]
         going = self._departed(token, known, now)
-        results = self._auditor.carry_out(going)
+        with self._lease_kept(token):
+            results = self._auditor.carry_out(going)
         return replace(
             self._concluded(token, [claim for claim, _ in going], results),
             claimed=len(claims),
@@ -83,17 +92,40 @@ class Worker:
             held=len(known) - len(going),
         )
 
+    @contextmanager
+    def _lease_kept(self, token: int) -> Iterator[None]:
+        """Lengthen the lease while nodes take their time, unless they take it for ever."""
+        over = Event()
+
+        def keep() -> None:
+            for _ in range(MOST_LENGTHENED):
+                if over.wait(self._pace.lease / SECOND / 3):
+                    return
+                with suppress(StorageError):  # what is lost by it, the conclusion will tell
+                    self._schedule.extend(token, self._clock() + self._pace.lease)
+
+        keeper = Thread(target=keep, daemon=True)
+        keeper.start()
+        try:
+            yield
+        finally:
+            over.set()
+            keeper.join()
+
     def _departed(self, token: int, claims: Sequence[Claim], now: int) -> list[tuple[Claim, bytes]]:
         """Write down the audits that begin now; return them with those already under way."""
         under_way = [(claim, claim.flight) for claim in claims if claim.flight is not None]
         due = [claim for claim in claims if claim.flight is None]
         due = self._affordable(token, due, now)
-        departing = []
-        for claim in due:
-            prepared = self._auditor.prepare(claim)
-            departing.append((_capped(claim) if prepared.capped else claim, prepared.flight))
-        if departing:
-            self._schedule.depart(token, [(c.id, c.overrides, flight) for c, flight in departing])
+        if not due:
+            return under_way
+        departure = self._auditor.prepare(due)
+        departing = [
+            (_capped(claim) if prepared.capped else claim, prepared.flight)
+            for claim, prepared in zip(due, departure.audits, strict=True)
+        ]
+        flights = [(claim.id, claim.overrides, flight) for claim, flight in departing]
+        self._schedule.depart(token, flights, departure.batches)
         return [*under_way, *departing]
 
     def _affordable(self, token: int, claims: list[Claim], now: int) -> list[Claim]:

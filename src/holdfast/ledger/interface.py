@@ -5,10 +5,11 @@ number of sectors a block. A call either takes effect and returns its receipt, o
 with a reason and changes nothing.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from itertools import groupby
 from typing import Protocol, get_args
 
 from holdfast.errors import InputError, RefusedError
@@ -18,6 +19,7 @@ from holdfast.pdp import Challenge, Proof, PublicKey
 NUMBER_BITS = 32  # of a holding among those of its owner
 MOST_AT_ONCE = 1024
 PART = 128
+WORD_BYTES = 32
 
 
 class Reason(StrEnum):
@@ -224,6 +226,13 @@ class Batch:
 
     def holding(self, index: int) -> int:
         return holding_id(self.owner, Entry.decode(self.words[index]).number)
+
+    @staticmethod
+    def neighbours(indices: Iterable[int], most: int = PART) -> Iterator[list[int]]:
+        """Yield challenges that can be settled at once, `most` of them at most, until all are."""
+        for _, near in groupby(sorted(indices), lambda index: index // PART):
+            some = list(near)
+            yield from (some[at : at + most] for at in range(0, len(some), most))
 
     def part(self, indices: Sequence[int], most: int = PART) -> Part:
         """Return the smallest subtree that has all these challenges, `most` of them at most."""

@@ -15,6 +15,7 @@ from holdfast.errors import NodeError, UnreachableError
 from holdfast.ledger import check
 from holdfast.ledger.interface import (
     Answer,
+    Batch,
     Failed,
     Ledger,
     LedgerRefusedError,
@@ -89,20 +90,31 @@ class Mode(StrEnum):
 
 
 @dataclass(frozen=True)
+class Place:
+    """Where a challenge stands among those that the ledger is told of at once."""
+
+    batch: Batch
+    index: int
+
+
+@dataclass(frozen=True)
 class Question:
-    """A challenge over the whole holding, as the ledger is told of it."""
+    """A challenge over the whole holding, as the ledger is told of it: by itself or in a batch."""
 
     challenge: Challenge
     target: bytes
     deadline: int
+    place: Place | None = None
 
     @property
     def opening(self) -> Opening:
-        return Opening(self.target, self.deadline)
+        return Opening(self.target, self.deadline, self.place.batch.seed if self.place else None)
 
     @property
     def name(self) -> bytes:
         """Its name on the ledger."""
+        if self.place:
+            return self.place.batch.challenge_id(self.place.index)
         return challenge_name(self.challenge, self.target, self.deadline)
 
     @property
@@ -124,7 +136,10 @@ class Silence:
 
 @dataclass(frozen=True)
 class Finding:
-    """The verdict on one audit; `transaction` names the ledger's record of it."""
+    """The verdict on one audit; `transaction` names the ledger's record of it.
+
+    The gas is its share of what the transaction cost.
+    """
 
     holding: str
     outcome: Outcome
@@ -155,13 +170,20 @@ def draw(holding: Subject, samples: int, deadline: int) -> Question:
     return Question(challenge, target, deadline)
 
 
-def open_on(ledger: Ledger, holding: Subject, question: Question) -> None:
-    """Open the challenge on the ledger, unless it is open already."""
+def open_on(ledger: Ledger, holding: Subject, question: Question) -> int:
+    """Open the challenge on the ledger, unless it is open already; return its share of the gas.
+
+    In a batch the others are opened with it.
+    """
+    challenge, place = question.challenge, question.place
     try:
-        ledger.open(holding.number, question.challenge, question.target, question.deadline)
+        if place:
+            return ledger.open_many(place.batch).gas // len(place.batch.words)
+        return ledger.open(holding.number, challenge, question.target, question.deadline).gas
     except LedgerRefusedError as error:
         if error.reason is not Reason.OPEN:
             raise
+    return 0
 
 
 def ask(ledger: Ledger, holding: Subject, question: Question) -> Answer | Silence:
@@ -182,9 +204,11 @@ def settle(
     ledger: Ledger, holding: Subject, question: Question, answer: Answer, mode: Mode = Mode.CHECK
 ) -> Finding | Silence:
     """Bring the answer to the ledger, where it may come too late to count."""
-    name = question.name
+    name, place = question.name, question.place
     try:
-        if mode is Mode.CHECK:
+        if place:
+            receipt = ledger.settle(place.batch, {place.index: answer})
+        elif mode is Mode.CHECK:
             receipt = ledger.submit(id_on(ledger, holding), name, answer)
         else:
             inventory, proof = holding.inventory, answer.proof
@@ -194,13 +218,16 @@ def settle(
         if error.reason in {Reason.LATE, Reason.MALFORMED, Reason.WRONG}:
             return Silence(str(error))
         raise
-    return _verdict(holding, question, receipt)
+    return verdict_in(receipt, holding, question)
 
 
 def expire(ledger: Ledger, holding: Subject, question: Question, silence: Silence) -> Finding:
     """Have the ledger say that the deadline has passed."""
-    receipt = ledger.expire(id_on(ledger, holding), question.name)
-    return replace(_verdict(holding, question, receipt), reason=silence.reason)
+    if place := question.place:
+        receipt = ledger.expire_many(place.batch, [place.index])
+    else:
+        receipt = ledger.expire(id_on(ledger, holding), question.name)
+    return replace(verdict_in(receipt, holding, question), reason=silence.reason)
 
 
 def run_audit(
@@ -241,7 +268,7 @@ def verdict_on(
     """Return what the ledger has said of a challenge since that block, if it has."""
     for receipt in ledger.receipts(since):
         try:
-            return _verdict(holding, question, receipt)
+            return verdict_in(receipt, holding, question)
         except LookupError:
             continue
     return None
@@ -286,12 +313,13 @@ def _awaited(
             watch.pause(FIRST_PAUSE)
 
 
-def _verdict(holding: Subject, question: Question, receipt: Receipt) -> Finding:
+def verdict_in(receipt: Receipt, holding: Subject, question: Question) -> Finding:
     """Return what the ledger says of this challenge, LookupError if it says nothing."""
-    for event in receipt.events:
-        if isinstance(event, (Passed, Failed, TimedOut, Posted)):
-            if event.challenge != question.name:
-                continue
+    verdicts = [
+        event for event in receipt.events if isinstance(event, (Passed, Failed, TimedOut, Posted))
+    ]
+    for event in verdicts:
+        if event.challenge == question.name:
             if isinstance(event, TimedOut):
                 outcome = Outcome.TIMEOUT
             else:
@@ -303,6 +331,6 @@ def _verdict(holding: Subject, question: Question, receipt: Receipt) -> Finding:
                 question.challenge,
                 receipt.transaction,
                 receipt.block,
-                receipt.gas,
+                receipt.gas // len(verdicts),
             )
     raise LookupError("the receipt has no verdict on this challenge")

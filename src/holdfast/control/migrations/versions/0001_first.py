@@ -70,6 +70,14 @@ def upgrade() -> None:
     )
     op.create_index(("audits_by_holding_number"), "audits", ["holding", "number"], unique=True)
     op.create_table(
+        "batches",
+        sa.Column("seed", sa.LargeBinary(), nullable=False),
+        sa.Column("owner", sa.LargeBinary(), nullable=False),
+        sa.Column("deadline", sa.BigInteger(), nullable=False),
+        sa.Column("words", sa.LargeBinary(), nullable=False),
+        sa.PrimaryKeyConstraint("seed"),
+    )
+    op.create_table(
         "checkpoints",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("size", sa.BigInteger(), nullable=False),

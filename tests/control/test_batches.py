@@ -1,0 +1,283 @@
+"""What is due together is opened and settled together, and comes to the same as one by one."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select
+from tests.control.operation import SIGNER, Operation, operation
+from tests.control.test_kills import names_opened
+from tests.control.world import START, Clock
+from tests.ledger.world import World as Chain
+from tests.ledger.world import evm_world
+
+from holdfast.control.auditor import Auditor, Later, Result
+from holdfast.control.challenger import Settlement
+from holdfast.control.database import transaction
+from holdfast.control.rails import DAY, HOUR, SECOND, Rails
+from holdfast.control.schema import audits, holdings
+from holdfast.control.telemetry import Outcome
+from holdfast.control.worker import Pace
+from holdfast.errors import LedgerError
+from holdfast.evidence.bundle import Bundle, write_bundle
+from holdfast.evidence.verification import verify
+from holdfast.ledger.interface import Opened, OpenedMany, Passed, TimedOut
+from holdfast.model.scenario import PAPER
+from holdfast.node.wire import Code, NodeRefusedError
+from holdfast.pdp import FileEntry, Inventory, Proof
+
+DAILY = "constant:1,0.01"
+TOGETHER = 12
+
+
+def days(running: Operation, count: int) -> list[Result]:
+    """Let days pass, each with its audits and what follows within some hours."""
+    ticks = running.until(running.clock.now + count * DAY + 2 * HOUR)
+    return [result for tick in ticks for result in tick.concluded]
+
+
+def daily(folder: Path, **options: Any) -> Operation:
+    return operation(folder, PAPER, TOGETHER, policy=DAILY, **options)
+
+
+def events(running: Operation, kind: type[Any]) -> list[Any]:
+    receipts = running.world.chain.receipts()
+    return [event for receipt in receipts for event in receipt.events if isinstance(event, kind)]
+
+
+def check_evidence(running: Operation, folder: Path) -> None:
+    write_bundle(running.log(), folder / "bundle")
+    assert verify(Bundle.open(folder / "bundle"), SIGNER.verifier).findings == ()
+
+
+def test_a_batch_comes_to_the_same_as_one_by_one(tmp_path: Path) -> None:
+    came = {}
+    for settlement in Settlement:
+        folder = tmp_path / settlement
+        folder.mkdir()
+        running = daily(folder, settlement=settlement)
+        results = days(running, 3)
+        came[settlement] = Counter((each.holding.id & 0xFF, each.outcome) for each in results)
+        check_evidence(running, folder)
+        single, many = len(events(running, Opened)), len(events(running, OpenedMany))
+        assert (single, many) == ((36, 0) if settlement == Settlement.SINGLE else (0, 3))
+    assert came[Settlement.SINGLE] == came[Settlement.BATCH]
+    assert sum(came[Settlement.BATCH].values()) == 3 * TOGETHER
+
+
+def test_answers_that_the_ledger_refuses_do_no_harm_to_their_neighbours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = daily(tmp_path)
+    liar, garbled, away = running.world.subjects[3:6]
+    honest = liar.prove
+
+    def unsigned(*asked: Any) -> Any:
+        answer = honest(*asked)
+        wrong = Proof(answer.proof.challenge_id, answer.proof.sigma ^ 1, answer.proof.mu)
+        return replace(answer, proof=wrong)
+
+    def too_long(*asked: Any) -> Any:
+        answer = type(garbled).prove(garbled, *asked)
+        proof = replace(answer.proof, mu=(*answer.proof.mu, 1))
+        return replace(answer, proof=proof)
+
+    monkeypatch.setattr(liar, "prove", unsigned)
+    monkeypatch.setattr(garbled, "prove", too_long)
+    away.unreachable = 1.0
+    results = days(running, 1)
+    by_number = {each.holding.id & 0xFFFFFFFF: each for each in results}
+    assert by_number[3].outcome == by_number[4].outcome == Outcome.TIMED_OUT
+    assert by_number[5].outcome == Outcome.OFFLINE
+    assert {by_number[k].outcome for k in range(TOGETHER) if not 3 <= k <= 5} <= {
+        Outcome.PASSED,
+        Outcome.FAILED,
+    }
+    expiries = [
+        receipt
+        for receipt in running.world.chain.receipts()
+        if any(isinstance(event, TimedOut) for event in receipt.events)
+    ]
+    assert [len(receipt.events) for receipt in expiries] == [3], "they expire together"
+    check_evidence(running, tmp_path)
+
+
+class Interrupted(BaseException):
+    """What a kill would be, at a chosen moment."""
+
+
+@pytest.mark.parametrize("after", ["open_many", "settle"])
+def test_an_interruption_anywhere_tells_the_ledger_nothing_twice(
+    tmp_path: Path, after: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = daily(tmp_path)
+    running.until(START)
+    running.clock.now = START + DAY
+    chain = running.world.chain
+    call = getattr(chain, after)
+
+    def killed(*told: Any) -> None:
+        call(*told)
+        raise Interrupted
+
+    monkeypatch.setattr(chain, after, killed)
+    with pytest.raises(Interrupted):
+        running.worker.tick()
+    monkeypatch.setattr(chain, after, call)
+    # Those who take over get other shares of the batch than the one who left it.
+    running.worker._pace = Pace(batch=5)
+    running.clock.now += Pace().lease + 1
+    while running.worker.tick().claimed:
+        pass
+    with transaction(running.engine) as connection:
+        made = connection.execute(select(audits.c.outcome)).scalars().all()
+        assert connection.execute(select(holdings.c.flight)).scalars().all() == [None] * TOGETHER
+    assert len(made) == TOGETHER
+    assert set(made) <= {Outcome.PASSED, Outcome.FAILED}
+    opened = [name for event in events(running, OpenedMany) for name in names_opened(event)]
+    assert len(opened) == len(set(opened)) == TOGETHER
+    passed = [event.challenge for event in events(running, Passed)]
+    assert len(passed) == len(set(passed)) == made.count(Outcome.PASSED)
+    running.sequencer.sequence()
+    check_evidence(running, tmp_path)
+
+
+def test_a_ledger_that_is_away_is_asked_once_for_a_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = daily(tmp_path)
+    running.until(START)
+    running.clock.now = START + DAY
+    tried = []
+
+    def away(*told: Any) -> None:
+        tried.append(told)
+        raise LedgerError("can't reach the chain")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(running.world.chain, "open_many", away)
+        tick = running.worker.tick()
+        assert (tick.waiting, len(tried)) == (TOGETHER, 1)
+        assert tick.trouble
+    running.clock.now += HOUR // 2
+    assert len(running.worker.tick().concluded) == TOGETHER
+    assert len(events(running, OpenedMany)) == 1
+
+
+def test_what_is_due_waits_for_more_to_be_settled_with(tmp_path: Path) -> None:
+    running = daily(tmp_path, rails=Rails(jitter=0.1))
+    running.worker._pace = Pace(gather=6 * HOUR)
+    while running.clock.now < START + 5 * DAY:
+        running.worker.tick()
+        running.clock.now += HOUR // 2
+    opened = [len(event.words) for event in events(running, OpenedMany)]
+    assert sum(opened) + len(events(running, Opened)) >= 3 * TOGETHER
+    assert max(opened) > TOGETHER // 2
+    with transaction(running.engine) as connection:
+        late = connection.execute(select(func.max(audits.c.ended - audits.c.due))).scalar_one()
+    assert 0 < late < 7 * HOUR
+
+
+def test_a_whole_batch_waits_for_nobody(tmp_path: Path) -> None:
+    running = daily(tmp_path)
+    running.worker._pace = Pace(gather=6 * HOUR, batch=TOGETHER)
+    assert running.worker.tick().decided == TOGETHER
+    running.clock.now += DAY
+    assert len(running.worker.tick().concluded) == TOGETHER
+    running.worker._pace = Pace(gather=6 * HOUR, batch=TOGETHER + 1)
+    running.clock.now += DAY
+    assert running.worker.tick().claimed == 0
+    running.clock.now += 6 * HOUR
+    assert running.worker.tick().claimed == TOGETHER
+
+
+def test_a_holding_that_its_owner_changes_meanwhile_has_not_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = daily(tmp_path)
+    subject = running.world.subjects[2]
+
+    def refuse(*_asked: Any) -> None:
+        entry = FileEntry(b"n" * 16, 1, 5)
+        subject.inventory = Inventory(subject.key.public.id, 1).with_file(entry)
+        raise NodeRefusedError(Code.INVENTORY, "it has another inventory")
+
+    monkeypatch.setattr(subject, "prove", refuse)
+    (result,) = (each for each in days(running, 1) if each.holding.id & 0xFFFFFFFF == 2)
+    assert result.outcome == Outcome.UNKNOWN
+    assert result.reason == "the holding was changed while its audit was under way"
+    check_evidence(running, tmp_path)
+
+
+class OnChain(Clock):
+    """A chain's time, which is moved with ours."""
+
+    def __init__(self, chain: Chain) -> None:
+        self.chain = chain
+        super().__init__(chain.now() * SECOND)
+
+    @property
+    def now(self) -> int:
+        return self._now
+
+    @now.setter
+    def now(self, now: int) -> None:
+        self._now = now
+        behind = now // SECOND - self.chain.now()
+        if behind > 0:
+            self.chain.advance(behind)
+
+
+def test_a_batch_costs_less_on_a_chain(tmp_path: Path) -> None:
+    gas = {}
+    for settlement in Settlement:
+        folder = tmp_path / settlement
+        folder.mkdir()
+        chain = evm_world(folder, 1)
+        running = daily(folder, settlement=settlement, clock=OnChain(chain), chain=chain.owner)
+        results = days(running, 1)
+        assert len(results) == TOGETHER
+        assert {each.outcome for each in results} <= {Outcome.PASSED, Outcome.FAILED}
+        gas[settlement] = sum(each.gas for each in results)
+        check_evidence(running, folder)
+    assert gas[Settlement.BATCH] < 0.5 * gas[Settlement.SINGLE]
+
+
+class Slow:
+    """An auditor that takes its time."""
+
+    def __init__(self, inner: Auditor, running: Operation, lease: int) -> None:
+        self.inner, self.running, self.lease = inner, running, lease
+        self.extended = Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def carry_out(self, audits: Sequence[Any]) -> list[Result | Later]:
+        self.running.clock.now += self.lease // 2
+        extend = self.running.schedule.extend
+
+        def extended(token: int, until: int) -> int:
+            held = extend(token, until)
+            self.extended.set()
+            return held
+
+        self.running.schedule.extend = extended  # type: ignore[method-assign]
+        assert self.extended.wait(60)
+        self.running.clock.now += self.lease * 3 // 4
+        assert self.running.schedule.claim(self.running.clock.now, self.lease, 99)[1] == []
+        return self.inner.carry_out(audits)
+
+
+def test_a_lease_is_lengthened_while_nodes_take_their_time(tmp_path: Path) -> None:
+    running = daily(tmp_path)
+    running.until(START)
+    running.clock.now = START + DAY
+    lease = 600
+    running.worker._pace = Pace(lease=lease)
+    running.worker._auditor = Slow(running.worker._auditor, running, lease)
+    assert len(running.worker.tick().concluded) == TOGETHER
