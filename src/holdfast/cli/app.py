@@ -13,7 +13,19 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 import holdfast
-from holdfast.cli import audit, bench, evidence, files, ledger, node, owner, paper, pdp, terminal
+from holdfast.cli import (
+    audit,
+    bench,
+    evidence,
+    files,
+    ledger,
+    node,
+    owner,
+    paper,
+    pdp,
+    terminal,
+    token,
+)
 from holdfast.cli.demo import demo
 from holdfast.cli.evaluate import evaluate
 from holdfast.cli.serve import serve
@@ -40,6 +52,7 @@ app.add_typer(audit.app, name="audit")
 app.command()(audit.repair)
 app.command()(serve)
 app.command()(status)
+app.add_typer(token.app, name="token")
 app.add_typer(pdp.app, name="pdp")
 app.add_typer(node.app, name="node")
 app.add_typer(evidence.app, name="evidence")

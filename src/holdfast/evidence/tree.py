@@ -4,7 +4,7 @@ A log that grows keeps its frontier only, which is O(log n); proofs name the sub
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -68,6 +68,19 @@ def subtree_root(before: Frontier, leaf: bytes) -> bytes | None:
         return None
     inner = (SUBTREE - 1).bit_count()
     return Frontier(SUBTREE - 1, before.peaks[-inner:]).append(leaf).root
+
+
+def span_root(
+    start: int, stop: int, leaves: Mapping[int, bytes], subtrees: Sequence[bytes]
+) -> bytes:
+    """Return the root over a span of a path, from hashes of leaves and roots of whole subtrees."""
+    if stop - start <= SUBTREE:
+        if start in leaves:
+            return root_of([leaves[each] for each in range(start, stop)])
+        return subtrees[start // SUBTREE]
+    middle = start + _left(stop - start)
+    left = span_root(start, middle, leaves, subtrees)
+    return node_hash(left, span_root(middle, stop, leaves, subtrees))
 
 
 def root_of(leaves: Sequence[bytes]) -> bytes:

@@ -15,6 +15,7 @@ from holdfast.control.settings import ControlSettings
 from holdfast.web.days import Days
 from holdfast.web.nodes import Nodes
 from holdfast.web.refusal import Code, WebRefusedError
+from holdfast.web.rules import Rules
 
 MOST_STREAMS = 32  # listeners to events, and as many pages that verify or download
 
@@ -44,6 +45,7 @@ class Desk:
     clock: Callable[[], int]
     nodes: Nodes
     days: Days
+    rules: Rules
     closing: Callable[[], bool] = lambda: False
     listeners: Places = field(default_factory=lambda: Places(MOST_STREAMS))
     verifiers: Places = field(default_factory=lambda: Places(1))

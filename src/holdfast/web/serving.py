@@ -1,7 +1,10 @@
 """The API on a port: bound by whoever starts it, served until stopped."""
 
 import logging
+import os
 import socket
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -9,17 +12,21 @@ from pathlib import Path
 import uvicorn
 
 from holdfast.control.database import connect, migrate
+from holdfast.control.logs import configure_logs
 from holdfast.control.service import milliseconds
-from holdfast.control.settings import ControlSettings, WebSettings
+from holdfast.control.settings import ControlSettings, WebSettings, read_control
 from holdfast.errors import InputError
 from holdfast.web.app import build_app
+from holdfast.web.client import INSTANCE
 from holdfast.web.days import Days
 from holdfast.web.desk import Desk
 from holdfast.web.nodes import Nodes
+from holdfast.web.rules import Rules
 
 PATIENCE = 5  # seconds that requests have to end when it is stopped
 MAX_HEAD_BYTES = 16 << 10
 BACKLOG = 256
+LOOK = 1.0  # seconds between two looks whether who started us lives
 
 
 def listen(settings: WebSettings) -> socket.socket | None:
@@ -54,8 +61,17 @@ def opened_desk(
     writer, reader = connect(address), connect(address, read_only=True)
     try:
         migrate(writer)
-        days, nodes = Days(reader, clock), Nodes(folder, clock)
-        yield Desk(folder, settings, reader, writer, clock, nodes, days, closing)
+        yield Desk(
+            folder,
+            settings,
+            reader,
+            writer,
+            clock,
+            Nodes(folder, clock),
+            Days(reader, clock),
+            Rules(settings.policy, settings.scenario),
+            closing,
+        )
     finally:
         reader.dispose()
         writer.dispose()
@@ -64,8 +80,11 @@ def opened_desk(
 class Serving:
     """A control plane's API and the socket that it listens on."""
 
-    def __init__(self, listener: socket.socket, folder: Path, settings: ControlSettings) -> None:
+    def __init__(
+        self, listener: socket.socket, folder: Path, settings: ControlSettings, instance: str = ""
+    ) -> None:
         self._listener, self._folder, self._settings = listener, folder, settings
+        self._headers = [(INSTANCE, instance)]
         self._server: uvicorn.Server | None = None
         self._stopped = False
 
@@ -78,6 +97,7 @@ class Serving:
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
+                headers=self._headers,
                 h11_max_incomplete_event_size=MAX_HEAD_BYTES,
                 timeout_graceful_shutdown=PATIENCE,
             )
@@ -93,6 +113,20 @@ class Serving:
 
     def _closing(self) -> bool:
         return self._stopped or (self._server is not None and self._server.should_exit)
+
+
+def serve_web(listener: socket.socket, folder: Path, instance: str, parent: int) -> None:
+    """Serve a home's API until SIGTERM or SIGINT, but not longer than who started it lives."""
+    configure_logs()
+    server = Serving(listener, folder, read_control(folder), instance)
+
+    def outlived() -> None:
+        while parent == os.getppid():
+            time.sleep(LOOK)
+        server.stop()
+
+    threading.Thread(target=outlived, daemon=True).start()
+    server.run()
 
 
 def _bound(host: str, port: int) -> socket.socket:

@@ -1,0 +1,67 @@
+"""The evidence verified while you watch, in a process of its own: it keeps a core busy."""
+
+from collections.abc import AsyncIterator
+from dataclasses import asdict
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.concurrency import run_in_threadpool
+
+from holdfast.control.database import opened
+from holdfast.control.log import DatabaseLog, read_verifier
+from holdfast.errors import HoldfastError
+from holdfast.evidence.verification import verify
+from holdfast.web.apart import apart
+from holdfast.web.desk import AtDesk, Desk
+from holdfast.web.streams import ANSWER, HEARTBEAT, EventResponse, event
+
+router = APIRouter(tags=["evidence"])
+
+STEPS = 200  # signs of progress in a whole log
+LOOK = 1.0  # seconds without any, until a sign of life
+
+
+@router.get(
+    "/evidence/verify",
+    summary="Check the whole log, with its progress and at last the report as events",
+    response_class=EventResponse,
+    responses=ANSWER,
+)
+async def verifying(desk: AtDesk) -> EventResponse:
+    return EventResponse(_stream(desk), desk.verifiers)
+
+
+async def _stream(desk: Desk) -> AsyncIterator[bytes]:
+    with apart(check, desk.settings.address(desk.folder), desk.folder) as receiver:
+        ended = False
+        while not ended and not desk.closing():
+            if not await run_in_threadpool(receiver.poll, LOOK):
+                yield HEARTBEAT
+                continue
+            try:
+                name, data = receiver.recv()
+            except EOFError:
+                name, data = "failed", {"reason": "the check ended before its report"}
+            yield event(name, data)
+            ended = name != "progress"
+
+
+def check(sender: Connection, address: str, folder: Path) -> None:
+    """Verify the log of a home, telling how far it has come; then tell the report."""
+    try:
+        with opened(address, read_only=True) as engine:
+            log = DatabaseLog(engine, read_verifier(folder))
+            every = max(1, log.size // STEPS)
+
+            def reach(leaves: int) -> None:
+                if leaves % every == 0:
+                    sender.send(("progress", {"leaves": leaves, "size": log.size}))
+
+            report = verify(log, log.verifier, progress=reach)
+        findings: list[dict[str, Any]] = [asdict(each) for each in report.findings]
+        facts = {"fine": report.fine, **vars(report), "findings": findings}
+        sender.send(("report", facts))
+    except HoldfastError as error:
+        sender.send(("failed", {"reason": str(error)}))
