@@ -33,9 +33,10 @@ from sqlalchemy import (
 )
 
 from holdfast.bench import postgres
-from holdfast.bench.control import NOW, SCATTER, Crew
+from holdfast.bench.control import NOW, POLICY, SCATTER, Crew
 from holdfast.control.alerts import Alerts
 from holdfast.control.database import connect, migrate, transaction
+from holdfast.control.duty import begin
 from holdfast.control.log import VERIFIER
 from holdfast.control.rails import DAY
 from holdfast.control.schedule import Schedule
@@ -47,7 +48,6 @@ from holdfast.evidence.note import Signer
 from holdfast.evidence.tree import SUBTREE
 from holdfast.model.scenario import FIELD
 from holdfast.pdp import SecretKey
-from holdfast.policy.serving import serving
 from holdfast.web.serving import Serving, listen, url_of
 
 REFERENCE = "an answer of the same server for which it looks nothing up"
@@ -126,12 +126,13 @@ def _loaded(client: httpx.Client, paths: dict[str, str], loads: int) -> dict[str
 
 def fill(address: str, folder: Path, count: int, total: int) -> None:
     """Audit one holding, and multiply it and its audit."""
-    crew = Crew(serving("drqn-cmdp-plus", FIELD), SecretKey.generate(SECTORS))
+    crew = Crew(SecretKey.generate(SECTORS))
     signer = Signer("holdfast/bench", bytes(32))
     (folder / VERIFIER).write_text(f"{signer.verifier}\n")
     engine = connect(address)
     try:
         migrate(engine)
+        begin(engine, POLICY, FIELD, NOW - 14 * DAY)
         Schedule(engine).add([("holding 1", BLOCKS, crew.key.public)], NOW - 14 * DAY)
         worker = crew.worker(engine)
         worker.tick()
