@@ -1,6 +1,7 @@
 """Whatever the OpenAPI document allows and forbids: the API answers by it, and never with 5xx."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import schemathesis
@@ -71,3 +72,18 @@ def test_whatever_is_sent_is_answered_by_the_document(name: str, target: Served)
         case.validate_response(answer, checks=CHECKS)
 
     answered()
+
+
+@pytest.mark.slow
+def test_whatever_follows_from_an_answer_is_answered_by_the_document(target: Served) -> None:
+    """Walk from answers to what they name: from a list to its rows, and to orders about them."""
+    machine: Any = SCHEMA.exclude(path_regex=f"({'|'.join(STREAMS)})$").as_state_machine()
+
+    class Walk(machine):  # type: ignore[misc] # made at run time
+        def get_call_kwargs(self, _case: Case) -> dict[str, Any]:
+            return {"base_url": target.url}
+
+        def validate_response(self, response: Any, case: Case, **_: Any) -> None:
+            case.validate_response(response, checks=CHECKS)
+
+    Walk.run(settings=settings(BOUNDED, max_examples=30, stateful_step_count=8))
