@@ -36,10 +36,11 @@ def serve(
     passphrase_file: PassphraseFile = None,
     as_json: Json = False,
 ) -> int:
-    """Audit all holdings by themselves: when and how hard is decided by the learned policy.
+    """Audit all holdings by themselves: when and how hard is decided by the champion.
 
-    Settings are in the table [control] of holdfast.toml in the home. Stop it with Ctrl-C or
-    SIGTERM: audits under way are taken up again by whoever runs next.
+    The first champion is the policy of the settings, in the table [control] of holdfast.toml in
+    the home; `holdfast policy` lets another one in. Stop it with Ctrl-C or SIGTERM: audits under
+    way are taken up again by whoever runs next.
 
     Example: holdfast serve --workers 2
     """
@@ -56,7 +57,7 @@ def serve(
             terminal.print_json({**facts, "web": url})
             terminal.flush()
         else:
-            say(f"auditing the holdings of {opened.folder} by {settings.policy}; Ctrl-C stops it")
+            say(f"auditing the holdings of {opened.folder}; Ctrl-C stops it")
             if url is not None:
                 say(f"the API is at {url}/api/v1")
                 terminal.flush()
