@@ -65,7 +65,7 @@ def serve(
             work(opened.folder, root)
         else:
             own = os.getpid()
-            _watch_over([*((work, (opened.folder, root, k, own)) for k in range(workers)), *web])
+            _watch_over([*web, *((work, (opened.folder, root, k, own)) for k in range(workers))])
     return 0
 
 
@@ -104,7 +104,7 @@ def _watch_over(jobs: Sequence[Job]) -> None:
                 if number not in team:
                     team[number] = start(job)
                 elif (code := team[number].exitcode) is not None:
-                    say(f"a worker ended with {code}: another takes its place")
+                    say(f"a process ended with {code}: another takes its place")
                     team[number] = start(job)
             wait([process.sentinel for process in team.values()], timeout=LOOK)
             if any(process.exitcode is not None for process in team.values()):
