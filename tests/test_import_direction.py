@@ -34,7 +34,7 @@ ALLOWED = {
     },
     "bench": {
         *("model", "pdp", "sim", "policy", "inference", "learn"),
-        *("ledger", "evidence", "node", "owner", "control"),
+        *("ledger", "evidence", "node", "owner", "control", "web"),
     },
 }
 

@@ -26,6 +26,7 @@ from holdfast.cli import (
     pdp,
     policy,
     terminal,
+    token,
 )
 from holdfast.cli.confidence import confidence
 from holdfast.cli.demo import demo
@@ -58,6 +59,7 @@ app.command()(status)
 app.command()(confidence)
 app.add_typer(canary.app, name="canary")
 app.add_typer(policy.app, name="policy")
+app.add_typer(token.app, name="token")
 app.add_typer(pdp.app, name="pdp")
 app.add_typer(node.app, name="node")
 app.add_typer(evidence.app, name="evidence")

@@ -3,12 +3,14 @@
 import os
 import signal
 import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from multiprocessing import get_context
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from threading import Event
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,9 +18,14 @@ from holdfast.cli import terminal
 from holdfast.cli.owner import DEFAULT_HOME, HomeFolder, open_home
 from holdfast.cli.terminal import Json, PassphraseFile, say
 
+if TYPE_CHECKING:
+    from holdfast.control.settings import ControlSettings
+
 MOST_WORKERS = 64
 LOOK = 1.0  # seconds between two looks at the workers
 PATIENCE = 60.0  # seconds that a stopped worker has to finish what it is at
+
+Job = tuple[Callable[..., None], tuple[Any, ...]]  # what a process does, with what it is given
 
 
 def serve(
@@ -43,25 +50,49 @@ def serve(
     opened = open_home(home, passphrase_file)
     settings = read_control(opened.folder)
     check_settings(settings, opened.folder)
-    if as_json:
-        facts = {"home": str(opened.folder), "policy": settings.policy, "workers": workers}
-        terminal.print_json(facts)
-        terminal.flush()
-    else:
-        say(f"auditing the holdings of {opened.folder}; Ctrl-C stops it")
-    if workers == 1:
-        work(opened.folder, opened.keyring.root)
-    else:
-        _watch_over(workers, opened.folder, opened.keyring.root)
+    root = opened.keyring.root
+    with _web(opened.folder, settings) as (url, web):
+        if as_json:
+            facts = {"home": str(opened.folder), "policy": settings.policy, "workers": workers}
+            terminal.print_json({**facts, "web": url})
+            terminal.flush()
+        else:
+            say(f"auditing the holdings of {opened.folder}; Ctrl-C stops it")
+            if url is not None:
+                say(f"the API is at {url}/api/v1")
+                terminal.flush()
+        if workers == 1 and not web:
+            work(opened.folder, root)
+        else:
+            own = os.getpid()
+            _watch_over([*web, *((work, (opened.folder, root, k, own)) for k in range(workers))])
     return 0
 
 
-def _watch_over(count: int, folder: Path, root: bytes) -> None:
-    """Keep so many workers at work; one that dies is replaced, for its leases will end."""
+@contextmanager
+def _web(folder: Path, settings: "ControlSettings") -> Iterator[tuple[str | None, list[Job]]]:
+    """Yield where the API will be, and the job of serving it, if it is to be served.
+
+    The socket is ours, so that the address stays the same whoever serves.
+    """
+    from holdfast.web.client import announced  # noqa: PLC0415 - as above
+    from holdfast.web.serving import listen, serve_web, url_of  # noqa: PLC0415
+
+    listener = listen(settings.web)
+    if listener is None:
+        yield None, []
+        return
+    url = url_of(listener)
+    with listener, announced(folder, url) as name:
+        yield url, [(serve_web, (listener, folder, name, os.getpid()))]
+
+
+def _watch_over(jobs: Sequence[Job]) -> None:
+    """Keep a process at work on each job; one that dies is replaced, for its leases will end."""
     context = get_context("spawn")
 
-    def start(number: int) -> SpawnProcess:
-        process = context.Process(target=work, args=(folder, root, number, os.getpid()))
+    def start(job: Job) -> SpawnProcess:
+        process = context.Process(target=job[0], args=job[1])
         process.start()
         return process
 
@@ -69,12 +100,12 @@ def _watch_over(count: int, folder: Path, root: bytes) -> None:
     team: dict[int, SpawnProcess] = {}
     try:
         while not stopped.is_set():
-            for number in range(count):
+            for number, job in enumerate(jobs):
                 if number not in team:
-                    team[number] = start(number)
+                    team[number] = start(job)
                 elif (code := team[number].exitcode) is not None:
-                    say(f"a worker ended with {code}: another takes its place")
-                    team[number] = start(number)
+                    say(f"a process ended with {code}: another takes its place")
+                    team[number] = start(job)
             wait([process.sentinel for process in team.values()], timeout=LOOK)
             if any(process.exitcode is not None for process in team.values()):
                 stopped.wait(LOOK)  # so that what dies at once is not started in a circle

@@ -23,7 +23,8 @@ def status(
 ) -> int:
     """Show how the holdings stand: exit 1 if one is overdue or quarantined, or an alert is open.
 
-    Reads the control plane's database and changes nothing. Needs no passphrase.
+    Asks the running server, else reads the control plane's database; changes nothing. Needs no
+    passphrase.
 
     Example: holdfast status --limit 10
     """
@@ -32,13 +33,16 @@ def status(
     from holdfast.control.settings import read_control  # noqa: PLC0415
     from holdfast.control.status import read_status  # noqa: PLC0415
     from holdfast.owner import check_home  # noqa: PLC0415
+    from holdfast.web.client import running_status  # noqa: PLC0415
 
     folder = home.expanduser()
     check_home(folder)
     settings = read_control(folder)
-    with opened(settings.address(folder), read_only=True) as engine:
-        grace = settings.alerts.overdue
-        found = read_status(engine, milliseconds(), grace=grace, limit=limit)
+    found = running_status(folder, limit)
+    if found is None:
+        with opened(settings.address(folder), read_only=True) as engine:
+            grace = settings.alerts.overdue
+            found = read_status(engine, milliseconds(), grace=grace, limit=limit)
     if as_json:
         terminal.print_json(asdict(found) | {"fine": found.fine})
     else:

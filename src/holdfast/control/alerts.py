@@ -45,6 +45,8 @@ class Alert:
     raised: int
     seen: int  # when its cause was last met
     ended: int | None
+    acknowledged: int | None = None
+    acknowledged_by: str | None = None
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,9 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, case, insert, or_, select, update
 
+from holdfast.control.aliases import Author
 from holdfast.control.database import transaction
+from holdfast.control.instructions import record_instruction
 from holdfast.control.rails import Override
 from holdfast.control.schedule import LeaseLostError
 from holdfast.control.schema import NEVER, alerts, audits, canaries, holdings, leaves, responses
@@ -216,7 +218,7 @@ class Cases:
             _end(connection, task, State.DONE, task.detail, now)
 
 
-def release(engine: Engine, name: str, now: int) -> None:
+def release(engine: Engine, name: str, author: Author) -> None:
     """Bring a holding back to the schedule, to be audited at once, and end alerts about it."""
     with transaction(engine) as connection:
         query = select(holdings).where(holdings.c.name == name).with_for_update()
@@ -227,12 +229,13 @@ def release(engine: Engine, name: str, now: int) -> None:
         if not row.quarantined and not connection.execute(alerting).first():
             raise InputError(f"holding {name!r} is not quarantined, and no alert is open about it")
         asked = row.overrides | Override.ASKED
-        back = {"quarantined": False, "due": max(now, row.decided), "overrides": int(asked)}
+        back = {"quarantined": False, "due": max(author.at, row.decided), "overrides": int(asked)}
         connection.execute(update(holdings).where(holdings.c.id == row.id).values(back))
-        _drop(connection, row.id, now)
-        _calm(connection, row.id, now)
-        told = Told(leaf.Step.RELEASED, "an operator brought it back to the schedule")
-        record(connection, row.id, row.number, told, now)
+        _drop(connection, row.id, author.at)
+        _calm(connection, row.id, author.at)
+        told = Told(leaf.Step.RELEASED, f"{author.by} brought it back to the schedule")
+        record(connection, row.id, row.number, told, author.at)
+        record_instruction(connection, leaf.Order.RELEASE, name, author)
 
 
 _OPEN = (State.PLANNED, State.READY, State.ASKED)

@@ -7,10 +7,11 @@ from sqlalchemy import Engine, func, select
 
 from holdfast import atomic
 from holdfast.control.database import transaction
-from holdfast.control.schema import checkpoints, leaves, public_keys
+from holdfast.control.schema import checkpoints, leaves, public_keys, subtrees
 from holdfast.errors import InputError, MalformedError
 from holdfast.evidence.log import Entry
 from holdfast.evidence.note import Verifier
+from holdfast.evidence.tree import SUBTREE, inclusion_path, leaf_hash, span_root
 from holdfast.pdp import PublicKey
 from holdfast.pdp.field import SCALAR_BYTES
 
@@ -28,6 +29,23 @@ def read_verifier(home: Path) -> Verifier:
         return Verifier.decode(atomic.read(path, at_most=MAX_VERIFIER_BYTES).decode().strip())
     except UnicodeDecodeError as error:
         raise MalformedError(f"{path} is not a verifier key") from error
+
+
+def inclusion(engine: Engine, place: int, size: int) -> list[bytes]:
+    """Return the proof that the leaf at a place is in the tree of that size.
+
+    It hashes the leaves of two subtrees of 256 at most; the roots of the others are at hand.
+    """
+    kept = select(subtrees.c.root).where(subtrees.c.id < size // SUBTREE).order_by(subtrees.c.id)
+    hashes: dict[int, bytes] = {}
+    with transaction(engine) as connection:
+        for first in {place - place % SUBTREE, size - size % SUBTREE}:
+            last = min(first + SUBTREE, size)
+            some = (leaves.c.place >= first) & (leaves.c.place < last)
+            for row in connection.execute(select(leaves.c.place, leaves.c.body).where(some)):
+                hashes[row.place] = leaf_hash(row.body)
+        roots = [bytes(root) for root in connection.execute(kept).scalars()]
+    return [span_root(start, stop, hashes, roots) for start, stop in inclusion_path(place, size)]
 
 
 class DatabaseLog:
@@ -53,7 +71,8 @@ class DatabaseLog:
             .order_by(checkpoints.c.size, checkpoints.c.anchored)
         )
         with transaction(self._engine) as connection:
-            yield from connection.execute(query).scalars().all()
+            rows = connection.execute(query).scalars().all()
+        yield from rows
 
     def entries(self, start: int = 0, stop: int | None = None) -> Iterator[Entry]:
         end = self.size if stop is None else min(stop, self.size)

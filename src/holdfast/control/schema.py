@@ -80,7 +80,17 @@ audits = Table(
     Column("observation", LargeBinary, nullable=False),  # what it was decided on
     Column("found", BigInteger),  # damaged blocks, counted after it failed
     Index(None, "holding", "number", unique=True),
-    Index(None, "ended"),
+    # The newest of all, of an outcome, or of those that a rail changed; and sums over days, which
+    # read the first of these indices alone.
+    Index("audits_by_end", "ended", "id", "outcome", "overrides", "gas", "samples"),
+    Index("audits_by_outcome", "outcome", "ended", "id"),
+    Index(
+        "audits_overridden",
+        "ended",
+        "id",
+        sqlite_where=Column("overrides", Integer) != 0,
+        postgresql_where=Column("overrides", Integer) != 0,
+    ),
     Index(
         "audits_unanswered",
         "id",
@@ -129,7 +139,7 @@ leaves = Table(
     Column("holding", BigInteger),
     Column("body", LargeBinary, nullable=False),
     Column("proof", LargeBinary),
-    Index(None, "holding"),
+    Index(None, "holding", "id"),
     Index(
         "leaves_waiting",
         "id",
@@ -181,6 +191,8 @@ alerts = Table(
     # How many of its two messages were delivered, and until when a worker is at that.
     Column("told", SmallInteger, nullable=False, server_default="0"),
     _moment("telling"),
+    Column("acknowledged", BigInteger),
+    Column("acknowledged_by", Text),
     Index(
         "alerts_open",
         "kind",
@@ -278,4 +290,24 @@ canaries = Table(
         sqlite_where=Column("lifted") == NEVER,
         postgresql_where=Column("lifted") == NEVER,
     ),
+)
+
+# Roots of the tree's subtrees of 256 leaves, by their place, so that no proof reads many leaves.
+subtrees = Table(
+    "subtrees",
+    metadata,
+    Column("id", _Number, primary_key=True, autoincrement=False),
+    Column("root", LargeBinary, nullable=False),
+)
+
+# Who may speak to the API from afar. What the token itself is, nobody here knows.
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("id", _Number, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    _moment("created"),
+    _moment("revoked", NEVER),
 )

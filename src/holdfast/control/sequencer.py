@@ -12,11 +12,11 @@ from sqlalchemy.exc import IntegrityError
 
 from holdfast.control.database import transaction
 from holdfast.control.rails import MINUTE
-from holdfast.control.schema import checkpoints, leaves, trees
+from holdfast.control.schema import checkpoints, leaves, subtrees, trees
 from holdfast.errors import HoldfastError
 from holdfast.evidence.checkpoint import Anchor, Checkpoint, anchored, open_checkpoint
 from holdfast.evidence.note import Signer
-from holdfast.evidence.tree import Frontier, leaf_hash
+from holdfast.evidence.tree import SUBTREE, Frontier, leaf_hash, subtree_root
 from holdfast.ledger.interface import Anchored, Ledger, Receipt
 
 BATCH = 5000
@@ -36,11 +36,16 @@ class Sequencer:
             rows = connection.execute(waiting.order_by(leaves.c.id).limit(BATCH)).all()
             if not rows:
                 return 0
-            places = []
+            places, whole = [], []
             for id_, body in rows:
                 places.append({"b_id": id_, "b_place": frontier.size})
-                frontier = frontier.append(leaf_hash(body))
+                added = leaf_hash(body)
+                if (root := subtree_root(frontier, added)) is not None:
+                    whole.append({"id": frontier.size // SUBTREE, "root": root})
+                frontier = frontier.append(added)
             connection.execute(_PLACE, places)
+            if whole:
+                connection.execute(insert(subtrees), whole)
             connection.execute(update(trees).values(size=frontier.size, frontier=frontier.encode()))
             head = Checkpoint(self._signer.name, frontier.size, frontier.root)
             self._publish(connection, head)

@@ -22,6 +22,8 @@ ceiling = 0.05                     # of the miss rate, for a version that is to 
 listen = "127.0.0.1:9470"
 [control.retraining]
 every = "30 days"                  # never, unless it is set
+[control.web]
+listen = "127.0.0.1:9471"          # or "off"
 """
 
 import re
@@ -48,6 +50,7 @@ from holdfast.owner.settings import home_database
 
 MAX_SETTINGS_BYTES = 1 << 16
 _UNITS = {"second": SECOND, "minute": MINUTE, "hour": HOUR, "day": DAY}
+_HOST = re.compile(r"[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63})*")
 _DURATION = re.compile(r"(\d{1,9}) (second|minute|hour|day)s?")
 
 T = TypeVar("T")
@@ -76,6 +79,15 @@ class MetricsSettings:
 
 
 @dataclass(frozen=True)
+class WebSettings:
+    """Where the API and the dashboard are served, and whom they trust."""
+
+    listen: tuple[str, int] | None = ("127.0.0.1", 9471)  # port 0 is any
+    hosts: tuple[str, ...] = ()  # names that it is called by, beside addresses and localhost
+    trust_loopback: bool = True  # whether whoever is on this machine may change things
+
+
+@dataclass(frozen=True)
 class ControlSettings:
     database: str = "control.db"
     policy: str = "drqn-cmdp-plus"
@@ -90,6 +102,7 @@ class ControlSettings:
     promotion: Conditions = field(default_factory=Conditions)
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
     retraining: RetrainingSettings = field(default_factory=RetrainingSettings)
+    web: WebSettings = field(default_factory=WebSettings)
 
     def address(self, home: Path) -> str:
         return self.database if "://" in self.database else str(home / self.database)
@@ -142,6 +155,7 @@ def _settings(table: Any, shared: str | None) -> ControlSettings:
             "retraining",
             dict.fromkeys(("every", "at_most", "again"), _duration),
         ),
+        "web": lambda rows: _table(WebSettings, rows, "web", _WEB),
     }
     settings = _table(ControlSettings, table, "control", readers)
     if shared is None or "://" in settings.database:
@@ -235,13 +249,30 @@ def _delay(value: Any) -> int:
     return 0 if value == "at once" else _duration(value)
 
 
-def _listen(value: Any) -> tuple[str, int]:
+def _switch(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise InputError(f"must be true or false, not {value!r}")
+    return value
+
+
+def _hosts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(_HOST.fullmatch(_text(each)) for each in value):
+        raise InputError('must be a list of names such as ["audits.example.org"]')
+    return tuple(each.lower() for each in value)
+
+
+def _listen(value: Any, lowest: int = 1) -> tuple[str, int]:
     host, _, port = _text(value).rpartition(":")
-    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+    if not host or not port.isdecimal() or not lowest <= int(port) < 1 << 16:
         raise InputError(f'must be a host and a port such as "127.0.0.1:9470", not {value!r}')
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
+_WEB: dict[str, Callable[[Any], Any]] = {
+    "listen": lambda value: None if value == "off" else _listen(value, lowest=0),
+    "hosts": _hosts,
+    "trust_loopback": _switch,
+}
 _RAILS: dict[str, Callable[[Any], Any]] = {
     "unit": _duration,
     "shortest": _count,

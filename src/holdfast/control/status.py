@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sqlalchemy import Engine, and_, case, func, select
+from sqlalchemy import ColumnElement, Engine, and_, case, func, select
 
 from holdfast.control.alerts import Alert, Alerts
 from holdfast.control.aliases import Named, named_aliases
 from holdfast.control.database import transaction
-from holdfast.control.schema import audits, checkpoints, holdings, leaves
+from holdfast.control.schema import audits, checkpoints, holdings, leaves, trees
 from holdfast.control.telemetry import Outcome
 
 
@@ -19,6 +19,32 @@ class Health(StrEnum):
     SILENT = "silent"  # its node gave no proof, or was not there
     NEW = "new"
     SOUND = "sound"
+
+
+# A holding's last audit.
+LAST = and_(audits.c.holding == holdings.c.id, audits.c.number == holdings.c.number)
+
+
+def overdue_by(now: int, grace: int) -> ColumnElement[bool]:
+    """Return whether a holding's audit is late by more than `grace`, with nobody at work on it."""
+    return (holdings.c.due <= now - grace) & (holdings.c.lease <= now)
+
+
+def health_of(now: int, grace: int) -> ColumnElement[str]:
+    """Return the health of a holding that is joined with its last audit."""
+    return case(
+        (overdue_by(now, grace), str(Health.OVERDUE)),
+        (holdings.c.quarantined, str(Health.QUARANTINED)),
+        (audits.c.outcome == Outcome.FAILED, str(Health.DAMAGED)),
+        (audits.c.outcome.is_(None), str(Health.NEW)),
+        (audits.c.outcome != Outcome.PASSED, str(Health.SILENT)),
+        else_=str(Health.SOUND),
+    )
+
+
+def rank(health: ColumnElement[str]) -> ColumnElement[int]:
+    """Return the place of a health in their order, the worst first."""
+    return case({str(each): place for place, each in enumerate(Health)}, value=health)
 
 
 @dataclass(frozen=True)
@@ -60,21 +86,12 @@ class Status:
 
 def read_status(engine: Engine, now: int, *, grace: int, limit: int) -> Status:
     """Return how everything stands; an audit is overdue once it is late by more than `grace`."""
-    late = (holdings.c.due <= now - grace) & (holdings.c.lease <= now)
-    health = case(
-        (late, str(Health.OVERDUE)),
-        (holdings.c.quarantined, str(Health.QUARANTINED)),
-        (audits.c.outcome == Outcome.FAILED, str(Health.DAMAGED)),
-        (audits.c.outcome.is_(None), str(Health.NEW)),
-        (audits.c.outcome != Outcome.PASSED, str(Health.SILENT)),
-        else_=str(Health.SOUND),
-    )
-    order = {str(each): place for place, each in enumerate(Health)}
-    last = and_(audits.c.holding == holdings.c.id, audits.c.number == holdings.c.number)
+    late, health = overdue_by(now, grace), health_of(now, grace)
+    shown = (holdings.c[name] for name in ("name", "blocks", "number", "audited", "due"))
     listed = (
-        select(holdings, audits.c.outcome, health.label("health"))
-        .outerjoin(audits, last)
-        .order_by(case(order, value=health), holdings.c.due, holdings.c.id)
+        select(*shown, holdings.c.quarantined, audits.c.outcome, health.label("health"))
+        .outerjoin(audits, LAST)
+        .order_by(rank(health), holdings.c.due, holdings.c.id)
         .limit(limit)
     )
     counted = select(
@@ -85,7 +102,9 @@ def read_status(engine: Engine, now: int, *, grace: int, limit: int) -> Status:
     with transaction(engine) as connection:
         total, overdue, quarantined = connection.execute(counted).one()
         rows = connection.execute(listed).all()
-        size = connection.execute(select(func.count()).select_from(leaves)).scalar_one()
+        placed = connection.execute(select(func.max(trees.c.size))).scalar() or 0
+        waiting = select(func.count()).where(leaves.c.place.is_(None))
+        size = placed + connection.execute(waiting).scalar_one()
         newest = select(checkpoints.c.size, checkpoints.c.signed).order_by(checkpoints.c.id.desc())
         checkpoint = connection.execute(newest.limit(1)).first()
         anchor = connection.execute(newest.where(checkpoints.c.anchored).limit(1)).first()

@@ -133,12 +133,18 @@ def write_bundle(
 ) -> None:
     """Write the log as it stands into a new file, all of it or nothing."""
     with atomic.replacing(path, overwrite=False) as draft, draft.open("wb") as file:
-        digest = hashlib.sha256()
-        for count, line in _written(log):
-            digest.update(line)
+        for count, line in bundle_lines(log):
             file.write(line)
             progress(count)
-        file.write(b"end %b\n" % digest.hexdigest().encode())
+
+
+def bundle_lines(log: Log) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines of a log's bundle, each with how many leaves are complete by then."""
+    digest, count = hashlib.sha256(), 0
+    for count, line in _written(log):
+        digest.update(line)
+        yield count, line
+    yield count, b"end %b\n" % digest.hexdigest().encode()
 
 
 def _first_line(path: Path) -> bytes:

@@ -270,13 +270,35 @@ class Registration:
     transaction: Transaction
 
 
-Leaf = Audit | Response | PolicyChange | ConfigurationChange | Registration
+class Order(StrEnum):
+    """What an operator can order."""
+
+    AUDIT = "audit-now"
+    RELEASE = "release"
+    ACKNOWLEDGE = "acknowledge"
+    CREATE_TOKEN = "create-token"  # noqa: S105 - an order, no token
+    REVOKE_TOKEN = "revoke-token"  # noqa: S105
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """An operator's order: about a holding, an alert or a token, by whom and why."""
+
+    at: int
+    order: Order
+    subject: str
+    by: str
+    reason: str
+
+
+Leaf = Audit | Response | PolicyChange | ConfigurationChange | Registration | Instruction
 KINDS: dict[str, type[Leaf]] = {
     "audit": Audit,
     "response": Response,
     "policy-change": PolicyChange,
     "configuration-change": ConfigurationChange,
     "registration": Registration,
+    "instruction": Instruction,
 }
 _NAMES = {kind: name for name, kind in KINDS.items()}
 _FORMS = {name: record(kind, encoding.line_head(name)) for name, kind in KINDS.items()}

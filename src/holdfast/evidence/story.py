@@ -11,6 +11,7 @@ from holdfast.evidence.leaf import (
     ConfigurationChange,
     Decision,
     Holding,
+    Instruction,
     Leaf,
     Policy,
     PolicyChange,
@@ -109,6 +110,13 @@ def _(registration: Registration) -> list[str]:
     where = _cost(registration.transaction)
     what = f"{_holding(registration.holding)} registered"
     return [f"{what}, with {registration.sectors} sectors a block", where]
+
+
+@story.register
+def _(instruction: Instruction) -> list[str]:
+    reason = f": {instruction.reason}" if instruction.reason else ""
+    what = f"{instruction.order} of {instruction.subject}"
+    return [f"{what}, ordered by {instruction.by}{reason}"]
 
 
 def _decision(decision: Decision) -> Iterator[str]:

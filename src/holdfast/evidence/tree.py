@@ -4,7 +4,7 @@ A log that grows keeps its frontier only, which is O(log n); proofs name the sub
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -13,6 +13,7 @@ from holdfast.errors import MalformedError
 HASH_BYTES = 32
 SIZE_BYTES = 8
 EMPTY = hashlib.sha256().digest()
+SUBTREE = 256  # leaves, whose root a log keeps: so a proof hashes at most two such sets of leaves
 
 Span = tuple[int, int]  # the leaves from start up to stop
 
@@ -59,6 +60,27 @@ class Frontier:
             raise MalformedError(f"{name} is not the frontier of a tree")
         starts = range(SIZE_BYTES, len(content), HASH_BYTES)
         return cls(size, tuple(content[at : at + HASH_BYTES] for at in starts))
+
+
+def subtree_root(before: Frontier, leaf: bytes) -> bytes | None:
+    """Return the root of the last subtree of 256 leaves, if this leaf completes it."""
+    if before.size % SUBTREE != SUBTREE - 1:
+        return None
+    inner = (SUBTREE - 1).bit_count()
+    return Frontier(SUBTREE - 1, before.peaks[-inner:]).append(leaf).root
+
+
+def span_root(
+    start: int, stop: int, leaves: Mapping[int, bytes], subtrees: Sequence[bytes]
+) -> bytes:
+    """Return the root over a span of a path, from hashes of leaves and roots of whole subtrees."""
+    if stop - start <= SUBTREE:
+        if start in leaves:
+            return root_of([leaves[each] for each in range(start, stop)])
+        return subtrees[start // SUBTREE]
+    middle = start + _left(stop - start)
+    left = span_root(start, middle, leaves, subtrees)
+    return node_hash(left, span_root(middle, stop, leaves, subtrees))
 
 
 def root_of(leaves: Sequence[bytes]) -> bytes:

@@ -19,6 +19,8 @@ def upgrade() -> None:
         sa.Column("ended", sa.BigInteger(), server_default="4611686018427387904", nullable=False),
         sa.Column("told", sa.SmallInteger(), server_default="0", nullable=False),
         sa.Column("telling", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("acknowledged", sa.BigInteger(), nullable=True),
+        sa.Column("acknowledged_by", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("id"),
     )
     op.create_index(
@@ -56,7 +58,21 @@ def upgrade() -> None:
         sqlite_where=sa.text("unanswered"),
         postgresql_where=sa.text("unanswered"),
     )
-    op.create_index(("audits_by_ended"), "audits", ["ended"], unique=False)
+    op.create_index(
+        "audits_by_end",
+        "audits",
+        ["ended", "id", "outcome", "overrides", "gas", "samples"],
+        unique=False,
+    )
+    op.create_index("audits_by_outcome", "audits", ["outcome", "ended", "id"], unique=False)
+    op.create_index(
+        "audits_overridden",
+        "audits",
+        ["ended", "id"],
+        unique=False,
+        sqlite_where=sa.text("overrides != 0"),
+        postgresql_where=sa.text("overrides != 0"),
+    )
     op.create_index(("audits_by_holding_number"), "audits", ["holding", "number"], unique=True)
     op.create_table(
         "batches",
@@ -115,7 +131,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id"),
         sa.UniqueConstraint("place"),
     )
-    op.create_index(("leaves_by_holding"), "leaves", ["holding"], unique=False)
+    op.create_index(("leaves_by_holding_id"), "leaves", ["holding", "id"], unique=False)
     op.create_index(
         "leaves_waiting",
         "leaves",
@@ -239,4 +255,25 @@ def upgrade() -> None:
         unique=True,
         sqlite_where=sa.text("lifted = 4611686018427387904"),
         postgresql_where=sa.text("lifted = 4611686018427387904"),
+    )
+    op.create_table(
+        "subtrees",
+        sa.Column(
+            "id",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            autoincrement=False,
+            nullable=False,
+        ),
+        sa.Column("root", sa.LargeBinary(), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_table(
+        "tokens",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("role", sa.Text(), nullable=False),
+        sa.Column("digest", sa.LargeBinary(), nullable=False),
+        sa.Column("created", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("revoked", sa.BigInteger(), server_default="4611686018427387904", nullable=False),
+        sa.PrimaryKeyConstraint("id"),
     )

@@ -1,0 +1,115 @@
+"""Who comes in: known by a token, or by being on this machine; and from which page.
+
+A browser on this machine may be led to us by a page of someone else's. So a request must call us
+by a name of ours (against a name that is made to point here), and must not come from another
+site; what changes anything must be JSON, which no form of another site can send.
+"""
+
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Annotated
+
+from fastapi import Depends, Request
+from starlette.datastructures import Headers
+
+from holdfast.control.aliases import Author
+from holdfast.control.settings import WebSettings
+from holdfast.web import tokens
+from holdfast.web.desk import AtDesk, Desk
+from holdfast.web.refusal import Code, WebRefusedError
+from holdfast.web.tokens import Role
+
+LOOPBACK = "this machine"
+# What a proxy on this machine adds: who it speaks for is somewhere else.
+FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
+
+
+@dataclass(frozen=True)
+class Caller:
+    name: str
+    role: Role
+
+    def author(self, desk: Desk, reason: str = "") -> Author:
+        return Author(self.name, desk.clock(), reason)
+
+
+def caller(request: Request, desk: AtDesk) -> Caller:
+    """Return who is speaking; raise if it can't be known."""
+    check_place(request.headers, request.url.scheme, desk.settings.web)
+    given = request.headers.get("authorization")
+    if given is not None:
+        scheme, _, text = given.partition(" ")
+        found = tokens.find(desk.reader, text.strip()) if scheme.lower() == "bearer" else None
+        if found is None:
+            raise WebRefusedError(Code.UNKNOWN_CALLER, "the token is not valid")
+        return Caller(found.name, found.role)
+    if not _near(request):
+        raise WebRefusedError(
+            Code.UNKNOWN_CALLER, "from another machine a token is needed: Authorization: Bearer"
+        )
+    return Caller(LOOPBACK, Role.ADMIN if desk.settings.web.trust_loopback else Role.VIEWER)
+
+
+def _able(request: Request, known: Caller, needed: Role) -> Caller:
+    if not known.role.covers(needed):
+        raise WebRefusedError(
+            Code.FORBIDDEN, f"{known.name} is {known.role}: this needs a token of role {needed}"
+        )
+    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media != "application/json":
+        raise WebRefusedError(Code.NO_JSON, "a change is asked for by application/json")
+    return known
+
+
+def operator(request: Request, known: Annotated[Caller, Depends(caller)]) -> Caller:
+    return _able(request, known, Role.OPERATOR)
+
+
+def admin(request: Request, known: Annotated[Caller, Depends(caller)]) -> Caller:
+    return _able(request, known, Role.ADMIN)
+
+
+Operator = Annotated[Caller, Depends(operator)]
+Admin = Annotated[Caller, Depends(admin)]
+
+
+def check_place(headers: Headers, scheme: str, settings: WebSettings) -> None:
+    """Raise unless the request calls us by a name of ours, and comes from no other site."""
+    host = headers.get("host", "")
+    if not _ours(host, settings):
+        raise WebRefusedError(
+            Code.FORBIDDEN, "this server has no such name: add it to hosts in [control.web]"
+        )
+    if headers.get("sec-fetch-site", "none") not in {"same-origin", "none"}:
+        raise WebRefusedError(Code.FORBIDDEN, "requests from pages of another site are refused")
+    origin = headers.get("origin")
+    if origin is not None and origin.lower() != f"{scheme}://{host}".lower():
+        raise WebRefusedError(Code.FORBIDDEN, "requests from pages of another origin are refused")
+
+
+def _ours(host: str, settings: WebSettings) -> bool:
+    """Return whether the host is a name of ours, or an address, which can't be made to point."""
+    name = host.lower()
+    if name.startswith("["):
+        name = name[1:].partition("]")[0]
+    elif name.count(":") < 2:
+        name = name.partition(":")[0]
+    if name == "localhost" or name in settings.hosts:
+        return True
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _near(request: Request) -> bool:
+    """Return whether the caller is on this machine, with nobody in between."""
+    if request.client is None or any(name in request.headers for name in FORWARDED):
+        return False
+    try:
+        address = ip_address(request.client.host)
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback

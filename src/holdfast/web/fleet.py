@@ -1,0 +1,91 @@
+"""The fleet at a glance: how many holdings are how well, what is due, what audits came to."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from sqlalchemy import func, select
+
+from holdfast.control.aliases import Named, named_aliases
+from holdfast.control.database import transaction
+from holdfast.control.metrics import figures
+from holdfast.control.rails import DAY
+from holdfast.control.schedule import Schedule
+from holdfast.control.schema import audits, holdings
+from holdfast.control.status import LAST, Health, Status, health_of, read_status
+from holdfast.web.days import MOST_DAYS, Day
+from holdfast.web.desk import AtDesk, Desk
+from holdfast.web.paging import Limit
+
+router = APIRouter(tags=["fleet"])
+
+DayCount = Annotated[int, Query(ge=1, le=MOST_DAYS, description="How many, up to today.")]
+
+
+@dataclass(frozen=True)
+class EvidenceFigures:
+    leaves: int
+    waiting: int  # without a place in the tree yet
+    anchored: int
+
+
+@dataclass(frozen=True)
+class Fleet:
+    at: int
+    holdings: int
+    health: dict[Health, int]
+    due_today: int  # within the next day
+    waiting: int  # due, with nobody at work on them
+    lag: int  # milliseconds since the first of those was due
+    working: int
+    quarantined: int
+    alerts: int  # open ones
+    cases: int  # holdings with a response under way
+    evidence: EvidenceFigures
+    policies: dict[str, Named]  # by their aliases
+    scenario: str
+    days: list[Day]
+
+
+@router.get("/fleet", summary="The fleet at a glance")
+def fleet(desk: AtDesk, days: DayCount = 30) -> Fleet:
+    now, schedule = desk.clock(), Schedule(desk.reader)
+    lag, found = schedule.lag(now), figures(schedule)
+    soon = select(func.count()).where(holdings.c.due > now, holdings.c.due <= now + DAY)
+    with transaction(desk.reader) as connection:
+        due_today = connection.execute(soon).scalar_one()
+    return Fleet(
+        at=now,
+        holdings=found.holdings,
+        health=_health(desk, now),
+        due_today=due_today,
+        waiting=lag.overdue,
+        lag=lag.longest,
+        working=lag.working,
+        quarantined=lag.quarantined,
+        alerts=found.alerts,
+        cases=found.responses,
+        evidence=EvidenceFigures(found.evidence, found.unsequenced, found.anchored),
+        policies=named_aliases(desk.reader),
+        scenario=desk.settings.scenario.name,
+        days=desk.days.last(days),
+    )
+
+
+@router.get("/status", summary="What `holdfast status` shows")
+def status(desk: AtDesk, limit: Limit = 50) -> Status:
+    grace = desk.settings.alerts.overdue
+    return read_status(desk.reader, desk.clock(), grace=grace, limit=limit)
+
+
+@router.get("/rails", summary="How often which rail changed an audit, day by day")
+def rails(desk: AtDesk, days: DayCount = 30) -> list[Day]:
+    return desk.days.last(days)
+
+
+def _health(desk: Desk, now: int) -> dict[Health, int]:
+    health = health_of(now, desk.settings.alerts.overdue)
+    counted = select(health.label("health"), func.count().label("times"))
+    query = counted.select_from(holdings).outerjoin(audits, LAST).group_by("health")
+    found = {row.health: row.times for row in desk.rows(query)}
+    return {each: found.get(str(each), 0) for each in Health}

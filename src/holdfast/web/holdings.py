@@ -1,0 +1,200 @@
+"""Holdings: a list with the worst first, each by itself, and what may be ordered about one."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any
+
+import numpy as np
+from fastapi import APIRouter, Query
+from sqlalchemy import ColumnElement, Row, Select, func, select
+
+from holdfast.control import cases, rails
+from holdfast.control.database import transaction
+from holdfast.control.instructions import audit_now
+from holdfast.control.schema import NEVER, audits, holdings
+from holdfast.control.status import LAST, Health, health_of, rank
+from holdfast.model.action import GRID
+from holdfast.model.observation import OBSERVATION
+from holdfast.web.desk import AtDesk, Desk
+from holdfast.web.door import Operator
+from holdfast.web.nodes import Node
+from holdfast.web.orders import Done, Order, carried_out
+from holdfast.web.paging import Id, Limit, Page
+from holdfast.web.refusal import Code, WebRefusedError
+
+router = APIRouter(prefix="/holdings", tags=["holdings"])
+
+LONGEST_SEARCH = 100
+
+
+class Sort(StrEnum):
+    HEALTH = "health"  # the worst first
+    NAME = "name"
+    DUE = "due"
+    AUDITED = "audited"  # the last first
+    BLOCKS = "blocks"  # the most first
+
+
+@dataclass(frozen=True)
+class HoldingRow:
+    """A holding as it stands now; times are milliseconds since 1970."""
+
+    id: int
+    name: str
+    node: Node | None
+    health: Health
+    quarantined: bool
+    working: bool  # whether it is being audited just now
+    due: int | None
+    blocks: int
+    audits: int
+    outcome: str | None  # of the last audit
+    audited: int | None
+    interval: int
+    ratio: float
+    overrides: list[str]
+
+
+@dataclass(frozen=True)
+class HoldingPage:
+    total: int
+    page: int
+    pages: int
+    holdings: list[HoldingRow]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What the policy chose; rails may have made something else of it."""
+
+    interval: int
+    ratio: float
+
+
+@dataclass(frozen=True)
+class HoldingDetail:
+    holding: HoldingRow
+    decided: int | None
+    policy: str  # the version that decided
+    chosen: Chosen | None
+    signals: dict[str, float] | None  # what it saw
+    reasons: list[str]  # of the overrides, in words
+
+
+_SHOWN = (
+    *("id", "name", "quarantined", "due", "lease", "blocks", "number", "audited"),
+    *("interval", "ratio", "overrides"),
+)
+_MORE = ("decided", "version", "chosen", "observation")
+
+
+@router.get("", summary="All holdings, the worst first")
+def listing(
+    desk: AtDesk,
+    *,
+    health: Annotated[list[Health] | None, Query(max_length=len(Health))] = None,
+    search: Annotated[
+        str, Query(max_length=LONGEST_SEARCH, pattern=r"^[^\x00-\x1f]*$", description="Of a name.")
+    ] = "",
+    sort: Sort = Sort.HEALTH,
+    page: Page = 1,
+    limit: Limit = 50,
+) -> HoldingPage:
+    state = _health(desk)
+    wanted: list[ColumnElement[bool]] = []
+    if health:
+        wanted.append(state.in_([str(each) for each in health]))
+    if search:
+        wanted.append(holdings.c.name.icontains(search, autoescape=True))
+    counted = select(func.count()).select_from(holdings).where(*wanted)
+    if health:
+        counted = counted.outerjoin(audits, LAST)
+    query = _rows(desk, _SHOWN).where(*wanted).order_by(*_order(sort, state), holdings.c.id)
+    with transaction(desk.reader) as connection:
+        total = connection.execute(counted).scalar_one()
+        rows = connection.execute(query.limit(limit).offset((page - 1) * limit)).all()
+    return HoldingPage(total, page, -(-total // limit), [_row(desk, row) for row in rows])
+
+
+@router.get("/{holding}", summary="One holding, and the decision about its next audit")
+def detail(desk: AtDesk, holding: Id) -> HoldingDetail:
+    row = desk.row(_rows(desk, (*_SHOWN, *_MORE)).where(holdings.c.id == holding))
+    if row is None:
+        raise absent(holding)
+    seen = np.frombuffer(row.observation, np.float32).tolist()
+    return HoldingDetail(
+        holding=_row(desk, row),
+        decided=row.decided or None,
+        policy=row.version,
+        chosen=Chosen(*GRID.action(row.chosen)) if row.chosen >= 0 else None,
+        signals=dict(zip(OBSERVATION, seen, strict=True)) if seen else None,
+        reasons=[rails.REASONS[each] for each in rails.Override(row.overrides)],
+    )
+
+
+@router.post("/{holding}/audit-now", summary="Audit it as soon as a worker is free")
+def order_audit(desk: AtDesk, operator: Operator, holding: Id, order: Order) -> Done:
+    name = name_of(desk, holding)
+    with carried_out():
+        audit_now(desk.writer, name, operator.author(desk, order.reason))
+    return Done(f"{name} is due now")
+
+
+@router.post("/{holding}/release", summary="Bring it back from quarantine")
+def order_release(desk: AtDesk, operator: Operator, holding: Id, order: Order) -> Done:
+    name = name_of(desk, holding)
+    with carried_out():
+        cases.release(desk.writer, name, operator.author(desk, order.reason))
+    return Done(f"{name} is on the schedule again")
+
+
+def absent(holding: int) -> WebRefusedError:
+    return WebRefusedError(Code.NOT_FOUND, f"there is no holding {holding}")
+
+
+def name_of(desk: Desk, holding: int) -> str:
+    row = desk.row(select(holdings.c.name).where(holdings.c.id == holding))
+    if row is None:
+        raise absent(holding)
+    name: str = row.name
+    return name
+
+
+def _health(desk: Desk) -> ColumnElement[str]:
+    return health_of(desk.clock(), desk.settings.alerts.overdue)
+
+
+def _rows(desk: Desk, names: tuple[str, ...]) -> Select[Any]:
+    shown = (holdings.c[name] for name in names)
+    query = select(*shown, audits.c.outcome, _health(desk).label("health"))
+    return query.outerjoin(audits, LAST)
+
+
+def _order(sort: Sort, state: ColumnElement[str]) -> list[ColumnElement[Any]]:
+    orders: dict[Sort, list[ColumnElement[Any]]] = {
+        Sort.HEALTH: [rank(state), holdings.c.due],
+        Sort.NAME: [holdings.c.name],
+        Sort.DUE: [holdings.c.due],
+        Sort.AUDITED: [holdings.c.audited.desc()],
+        Sort.BLOCKS: [holdings.c.blocks.desc()],
+    }
+    return orders[sort]
+
+
+def _row(desk: Desk, row: Row[Any]) -> HoldingRow:
+    return HoldingRow(
+        id=row.id,
+        name=row.name,
+        node=desk.nodes.of(row.name),
+        health=Health(row.health),
+        quarantined=row.quarantined,
+        working=row.lease > desk.clock(),
+        due=None if row.due == NEVER else row.due,
+        blocks=row.blocks,
+        audits=row.number,
+        outcome=row.outcome,
+        audited=row.audited if row.number else None,
+        interval=row.interval,
+        ratio=row.ratio,
+        overrides=rails.names(row.overrides),
+    )

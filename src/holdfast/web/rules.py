@@ -1,0 +1,83 @@
+"""What the simulated world would cost under other rules than the policy that decides.
+
+All meet the same seeds, once, in a process of their own: it takes about ten seconds.
+"""
+
+import math
+import threading
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+
+from holdfast.model.scenario import Scenario
+from holdfast.policy.registry import policy_named
+from holdfast.sim.evaluation import evaluate
+from holdfast.sim.measures import Estimate, measure
+from holdfast.web.apart import apart
+
+RULES = ("fixed-high", "fixed-low", "heuristic", "two-speed", "daily-5", "sample-460")
+EPISODES, SEED, RESAMPLES = 256, 0, 200
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure with its 95 % interval; none where nothing could be measured."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class Costs:
+    """A policy in the simulated world."""
+
+    policy: str
+    gas: Figure  # a holding and day, where 1 is an audit of every block
+    audits: Figure  # a holding and day
+    miss_rate: Figure
+    latency: Figure  # mean days until damage is found
+
+
+class Rules:
+    """Simulates the policy that decides and the rules, when someone first asks for it."""
+
+    def __init__(self, policy: str, scenario: Scenario) -> None:
+        self._policy, self._scenario = policy, scenario
+        self._found: list[Costs] | None = None
+        self._lock = threading.Lock()
+        self._working: threading.Thread | None = None
+
+    def found(self) -> list[Costs] | None:
+        with self._lock:
+            if self._working is None:
+                self._working = threading.Thread(target=self._simulate, daemon=True)
+                self._working.start()
+        return self._found
+
+    def _simulate(self) -> None:
+        with apart(simulate, [self._policy, *RULES], self._scenario) as receiver:
+            try:
+                _, self._found = receiver.recv()
+            except EOFError:
+                self._working = None  # so that who asks next begins anew
+
+
+def simulate(sender: Connection, names: list[str], scenario: Scenario) -> None:
+    sender.send(("costs", [_costs(name, scenario) for name in names]))
+
+
+def _costs(name: str, scenario: Scenario) -> Costs:
+    tally = evaluate(policy_named(name, scenario), scenario, episodes=EPISODES, seed=SEED)
+    found, days = measure(tally, resamples=RESAMPLES), scenario.horizon
+    return Costs(
+        name,
+        _figure(found.gas, days),
+        _figure(found.audits, days),
+        _figure(found.miss_rate),
+        _figure(found.latency),
+    )
+
+
+def _figure(estimate: Estimate, over: float = 1.0) -> Figure:
+    values = (estimate.value, estimate.low, estimate.high)
+    return Figure(*(each / over if math.isfinite(each) else None for each in values))

@@ -1,0 +1,138 @@
+"""The API on a port: bound by whoever starts it, served until stopped."""
+
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import uvicorn
+
+from holdfast.control.database import connect, migrate
+from holdfast.control.logs import configure_logs
+from holdfast.control.service import milliseconds
+from holdfast.control.settings import ControlSettings, WebSettings, read_control
+from holdfast.errors import InputError
+from holdfast.web.app import build_app
+from holdfast.web.client import INSTANCE
+from holdfast.web.days import Days
+from holdfast.web.desk import Desk
+from holdfast.web.nodes import Nodes
+from holdfast.web.rules import Rules
+
+PATIENCE = 5  # seconds that requests have to end when it is stopped
+MAX_HEAD_BYTES = 16 << 10
+BACKLOG = 256
+LOOK = 1.0  # seconds between two looks whether who started us lives
+
+
+def listen(settings: WebSettings) -> socket.socket | None:
+    """Return the socket that the settings name, if they name one.
+
+    Several homes may be served on a machine: if the port that nobody chose is taken, it is any.
+    """
+    if settings.listen is None:
+        return None
+    host, port = settings.listen
+    try:
+        return _bound(host, port)
+    except OSError as error:
+        if settings.listen == WebSettings().listen:
+            return _bound(host, 0)
+        raise InputError(f"can't listen on {host}, port {port}: {error}") from error
+
+
+def url_of(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+@contextmanager
+def opened_desk(
+    folder: Path,
+    settings: ControlSettings,
+    closing: Callable[[], bool] = lambda: False,
+    clock: Callable[[], int] = milliseconds,
+) -> Iterator[Desk]:
+    address = settings.address(folder)
+    writer, reader = connect(address), connect(address, read_only=True)
+    try:
+        migrate(writer)
+        yield Desk(
+            folder,
+            settings,
+            reader,
+            writer,
+            clock,
+            Nodes(folder, clock),
+            Days(reader, clock),
+            Rules(settings.policy, settings.scenario),
+            closing,
+        )
+    finally:
+        reader.dispose()
+        writer.dispose()
+
+
+class Serving:
+    """A control plane's API and the socket that it listens on."""
+
+    def __init__(
+        self, listener: socket.socket, folder: Path, settings: ControlSettings, instance: str = ""
+    ) -> None:
+        self._listener, self._folder, self._settings = listener, folder, settings
+        self._headers = [(INSTANCE, instance)]
+        self._server: uvicorn.Server | None = None
+        self._stopped = False
+
+    def run(self, clock: Callable[[], int] = milliseconds) -> None:
+        """Serve until SIGTERM, SIGINT or `stop`; requests under way may end."""
+        with opened_desk(self._folder, self._settings, self._closing, clock) as desk:
+            config = uvicorn.Config(
+                build_app(desk),
+                log_level=logging.WARNING,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                headers=self._headers,
+                h11_max_incomplete_event_size=MAX_HEAD_BYTES,
+                timeout_graceful_shutdown=PATIENCE,
+            )
+            self._server = uvicorn.Server(config)
+            self._server.should_exit = self._stopped
+            with suppress(KeyboardInterrupt):  # which is how uvicorn passes a signal on
+                self._server.run(sockets=[self._listener])
+
+    def stop(self) -> None:
+        self._stopped = True
+        if self._server is not None:
+            self._server.should_exit = True
+
+    def _closing(self) -> bool:
+        return self._stopped or (self._server is not None and self._server.should_exit)
+
+
+def serve_web(listener: socket.socket, folder: Path, instance: str, parent: int) -> None:
+    """Serve a home's API until SIGTERM or SIGINT, but not longer than who started it lives."""
+    configure_logs()
+    server = Serving(listener, folder, read_control(folder), instance)
+
+    def outlived() -> None:
+        while parent == os.getppid():
+            time.sleep(LOOK)
+        server.stop()
+
+    threading.Thread(target=outlived, daemon=True).start()
+    server.run()
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+    listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
+    # Connections inherit it. Without it an answer's body waits 40 ms for its head to be received.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    listener.setblocking(False)
+    return listener

@@ -1,0 +1,57 @@
+"""The evidence verified while you watch, in a process of its own: it keeps a core busy."""
+
+from collections.abc import AsyncIterator
+from dataclasses import asdict
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from fastapi import APIRouter
+from fastapi.responses import StreamingResponse
+
+from holdfast.control.database import opened
+from holdfast.control.log import DatabaseLog, read_verifier
+from holdfast.errors import HoldfastError
+from holdfast.evidence.verification import verify
+from holdfast.web.apart import PROGRESS, apart, words
+from holdfast.web.desk import AtDesk, Desk
+from holdfast.web.streams import ANSWER, EventResponse, event
+
+router = APIRouter(tags=["evidence"])
+
+STEPS = 200  # signs of progress in a whole log
+
+
+@router.get(
+    "/evidence/verify",
+    summary="Check the whole log, with its progress and at last the report as events",
+    response_class=StreamingResponse,
+    responses=ANSWER,
+)
+async def verifying(desk: AtDesk) -> EventResponse:
+    return EventResponse(_stream(desk), desk.verifiers)
+
+
+async def _stream(desk: Desk) -> AsyncIterator[bytes]:
+    with apart(check, desk.settings.address(desk.folder), desk.folder) as receiver:
+        async for name, data in words(receiver, desk.closing):
+            yield event(name, data)
+
+
+def check(sender: Connection, address: str, folder: Path) -> None:
+    """Verify the log of a home, telling how far it has come; then tell the report."""
+    try:
+        with opened(address, read_only=True) as engine:
+            log = DatabaseLog(engine, read_verifier(folder))
+            every = max(1, log.size // STEPS)
+
+            def reach(leaves: int) -> None:
+                if leaves % every == 0:
+                    sender.send((PROGRESS, {"leaves": leaves, "size": log.size}))
+
+            report = verify(log, log.verifier, progress=reach)
+        findings: list[dict[str, Any]] = [asdict(each) for each in report.findings]
+        facts = {"fine": report.fine, **vars(report), "findings": findings}
+        sender.send(("report", facts))
+    except HoldfastError as error:
+        sender.send(("failed", {"reason": str(error)}))

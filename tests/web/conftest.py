@@ -1,0 +1,90 @@
+"""The API on loopback, over an operation that has lived for some days."""
+
+import itertools
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+from sqlalchemy import Engine
+from tests.control.operation import SIGNER, Operation, operation
+from tests.control.world import Clock
+
+from holdfast.control.log import VERIFIER
+from holdfast.control.rails import DAY
+from holdfast.control.settings import ControlSettings, WebSettings
+from holdfast.model.scenario import PAPER
+from holdfast.web.serving import Serving, listen, url_of
+
+_numbers = itertools.count()
+
+ANYWHERE = WebSettings(("127.0.0.1", 0))
+DAYS, COUNT = 45, 6
+
+
+@dataclass(frozen=True)
+class Served:
+    """A running API, and the operation behind it."""
+
+    url: str
+    client: httpx.Client
+    operation: Operation
+    folder: Path
+
+    @property
+    def engine(self) -> Engine:
+        return self.operation.engine
+
+    @property
+    def clock(self) -> Clock:
+        return self.operation.clock
+
+
+@contextmanager
+def serving(
+    folder: Path, place: str, web: WebSettings = ANYWHERE, *, count: int = COUNT, days: int = DAYS
+) -> Iterator[Served]:
+    work = operation(folder, PAPER, count, address=place)
+    work.until(work.clock.now + days * DAY)
+    (folder / VERIFIER).write_text(f"{SIGNER.verifier}\n")
+    settings = ControlSettings(database=place, scenario=PAPER, web=web)
+    listener = listen(web)
+    assert listener is not None
+    server = Serving(listener, folder, settings)
+    thread = threading.Thread(target=server.run, args=(work.clock,))
+    thread.start()
+    url = url_of(listener)
+    try:
+        with httpx.Client(base_url=f"{url}/api/v1", timeout=30) as client:
+            yield Served(url, client, work, folder)
+    finally:
+        server.stop()
+        thread.join()
+        work.engine.dispose()
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def served(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Served]:
+    """Yield an API over each kind of database, which nobody changes."""
+    folder = tmp_path_factory.mktemp("served")
+    if request.param == "sqlite":
+        with serving(folder, str(folder / "control.db")) as running:
+            yield running
+        return
+    server = request.getfixturevalue("postgres")
+    name = f"web{next(_numbers)}"
+    with serving(folder, server.make(name)) as running:
+        yield running
+    server.drop(name)
+
+
+@pytest.fixture
+def changing(tmp_path: Path) -> Iterator[Served]:
+    """Yield an API of one's own to change things by."""
+    with serving(tmp_path, str(tmp_path / "control.db"), count=2, days=20) as running:
+        yield running
