@@ -13,6 +13,7 @@ from holdfast.errors import InputError, StorageError
 from holdfast.web import alerts, audits, belief, cost, events, evidence, fleet, holdings, verifying
 from holdfast.web.desk import Desk
 from holdfast.web.door import caller
+from holdfast.web.pages.site import add_pages
 from holdfast.web.refusal import STATUS, Code, Refusal, WebRefusedError
 from holdfast.web.shield import Shield
 
@@ -40,6 +41,7 @@ def build_app(desk: Desk) -> FastAPI:
     for resource in RESOURCES:
         api.include_router(resource.router)
     app.include_router(api)
+    add_pages(app)
     app.add_middleware(Shield)
     app.add_exception_handler(WebRefusedError, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
