@@ -30,7 +30,7 @@ def page(
         "/evidence",
         summary=summary,
         found=found,
-        entries=[entry(each) for each in found.leaves],
+        entries=[entry(each, visit.unit) for each in found.leaves],
         later=before != LARGEST,
     )
 
@@ -38,4 +38,4 @@ def page(
 @router.get("/evidence/{place}")
 def leaf(visit: AsVisitor, place: Id) -> HTMLResponse:
     proven = evidence.proven(visit.desk, place)
-    return visit.show("leaf.html", "/evidence", proven=proven, entry=entry(proven.leaf))
+    return visit.show("leaf.html", "/evidence", proven=proven, entry=entry(proven.leaf, visit.unit))

@@ -36,7 +36,7 @@ def page(
         assured=assured(desk, [detail.holding]).get(holding),
         belief=told,
         chart=over_time(told) if told.audits else None,
-        entries=[entry(each) for each in timeline.leaves],
+        entries=[entry(each, visit.unit) for each in timeline.leaves],
         following=timeline.next,
         later=before != LARGEST,
         steps=alerts.cases(desk, holding=holding, limit=ROWS).steps,
@@ -54,7 +54,9 @@ def over_time(told: BeliefTold) -> Plane:
     marks = [start + (stop - start) * at // 3 for at in range(4)]
     return Plane(
         title="Belief that the node is malicious, audit by audit",
-        points=[Point(each.ended, each.malice, f"is-{each.outcome}", _said(each)) for each in every],
+        points=[
+            Point(each.ended, each.malice, f"is-{each.outcome}", _said(each)) for each in every
+        ],
         x_marks=[(each, words.day(each)) for each in marks],
         y_marks=[(at / 4, f"{25 * at} %") for at in range(5)],
         line=line,

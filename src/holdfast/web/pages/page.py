@@ -51,6 +51,11 @@ class Visit:
     desk: Desk
     caller: Caller
 
+    @property
+    def unit(self) -> str:
+        """What an interval is counted in."""
+        return "day" if self.desk.settings.rails.unit == DAY else "unit"
+
     def show(self, template: str, path: str, **context: Any) -> HTMLResponse:
         """Return a page; `path` is the view that it belongs to."""
         opened = self.desk.row(select(func.count()).where(alerts.c.ended == NEVER))
@@ -59,7 +64,7 @@ class Visit:
             "now": self.desk.clock(),
             "open_alerts": 0 if opened is None else opened[0],
             "caller": self.caller,
-            "unit": "day" if self.desk.settings.rails.unit == DAY else "unit",
+            "unit": self.unit,
             "may_operate": self.caller.role.covers(Role.OPERATOR),
             "may_administer": self.caller.role.covers(Role.ADMIN),
         }

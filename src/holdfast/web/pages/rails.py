@@ -35,6 +35,7 @@ def page(visit: AsVisitor, after: Mark | None = None) -> HTMLResponse:
         chart=chart,
         totals=[(name, times) for name, times in totals.most_common() if times],
         audits=sum(day.audits for day in days),
+        times=totals.total(),
         safe=sum(totals[name] for each, name in reasons if each & FAIL_SAFE),
         found=audits.listing(visit.desk, overridden=True, after=after, limit=ROWS),
         later=after is not None,

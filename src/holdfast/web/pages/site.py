@@ -7,11 +7,11 @@ from fastapi import FastAPI
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
-from holdfast.web.pages import alerts, cost, evidence, fleet, holding, rails
+from holdfast.web.pages import alerts, cost, evidence, fleet, holding, rails, sign_in
 from holdfast.web.pages.page import FRESH
 
 STATIC = Path(__file__).parent.parent / "static"
-PAGES = (fleet, holding, rails, evidence, cost, alerts)
+PAGES = (fleet, holding, rails, evidence, cost, alerts, sign_in)
 
 
 class _Files(StaticFiles):
@@ -26,4 +26,5 @@ class _Files(StaticFiles):
 def add_pages(app: FastAPI) -> None:
     for page in PAGES:
         app.include_router(page.router)
+    app.add_middleware(sign_in.Carried)
     app.mount("/static", _Files(directory=STATIC))

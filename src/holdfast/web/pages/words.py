@@ -44,7 +44,7 @@ def distance(moment: int, now: int) -> str:
     """Return how far away a moment is, by its largest unit."""
     length = abs(now - moment)
     if length < 1000:
-        return "now"
+        return "just now"
     largest = " ".join(span(length).split()[:2])
     return f"in {largest}" if moment > now else f"{largest} ago"
 

@@ -1,0 +1,64 @@
+"""A fleet with something to see: real proofs on a real EVM, damage, a silent node, an alert."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tests.control.operation import SIGNER, Operation, operation
+from tests.control.test_batches import OnChain
+from tests.ledger.world import evm_world
+
+from holdfast.control.alerts import Alerts
+from holdfast.control.log import VERIFIER
+from holdfast.control.rails import DAY, Rails, Window
+from holdfast.control.settings import ControlSettings, WebSettings
+from holdfast.model.scenario import FIELD
+from holdfast.web.serving import Serving, listen, url_of
+
+# As in the field, but small, and with more to find.
+WORLD = replace(FIELD, blocks=1000, malicious_share=0.2, malicious_rate=0.004, honest_rate=2e-5)
+RAILS = Rails(quiet=(Window.parse("22:00-06:00"),))
+SILENT = 5  # the subject whose node is away
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A dashboard on a port, and the operation behind it."""
+
+    url: str
+    operation: Operation
+    alerts: Alerts
+
+    def pass_days(self, count: int) -> None:
+        self.operation.until(self.operation.clock.now + count * DAY)
+
+
+@contextmanager
+def staged(folder: Path, *, holdings: int = 8, days: int = 20) -> Iterator[Stage]:
+    chain = evm_world(folder, 1)
+    work = operation(
+        folder, WORLD, holdings, clock=OnChain(chain), chain=chain.owner, rails=RAILS, seed=4
+    )
+    work.world.subjects[SILENT].unreachable = 1.0
+    stage = Stage("", work, Alerts(work.engine, work.clock))
+    stage.pass_days(days)
+    work.sequencer.anchor(chain.owner)
+    stage.alerts.begin("node-offline", "0x5e12c0ffee", "can't reach the node: nobody listens")
+    (folder / VERIFIER).write_text(f"{SIGNER.verifier}\n")
+    web = WebSettings(("127.0.0.1", 0))
+    settings = ControlSettings(
+        database=str(folder / "control.db"), scenario=WORLD, rails=RAILS, web=web
+    )
+    listener = listen(web)
+    assert listener is not None
+    server = Serving(listener, folder, settings)
+    thread = threading.Thread(target=server.run, args=(work.clock,))
+    thread.start()
+    try:
+        yield replace(stage, url=url_of(listener))
+    finally:
+        server.stop()
+        thread.join()
+        work.engine.dispose()
