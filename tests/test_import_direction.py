@@ -27,7 +27,7 @@ ALLOWED = {
     },
     "bench": {
         *("model", "pdp", "sim", "policy", "learn"),
-        *("ledger", "evidence", "node", "owner", "control"),
+        *("ledger", "evidence", "node", "owner", "control", "web"),
     },
 }
 

@@ -10,9 +10,7 @@ from holdfast.control.database import transaction
 from holdfast.control.schema import audits, holdings, leaves
 from holdfast.control.worker import Pace
 from holdfast.errors import InputError
-from holdfast.model.scenario import FIELD
 from holdfast.pdp import SecretKey
-from holdfast.policy.serving import serving
 
 COUNT = 2500
 
@@ -50,7 +48,7 @@ def test_where_postgresql_is_not_installed_its_figures_are_left_out(
 
 
 def test_the_bare_database_ends_with_the_rows_of_ours() -> None:
-    crew = Crew(serving("drqn-cmdp-plus", FIELD), SecretKey.generate(16))
+    crew = Crew(SecretKey.generate(16))
     with sqlite_twins(crew, 600, lambda _step: None) as (ours, bare):
         assert contents(ours) == contents(bare)
         worker, tape = crew.worker(ours), Tape(ours)

@@ -14,6 +14,7 @@ from tests.owner.world import World, flip
 from holdfast.control.cases import Cases, State
 from holdfast.control.challenger import Challenger
 from holdfast.control.database import transaction
+from holdfast.control.duty import Roster, begin
 from holdfast.control.fleet import HomeFleet
 from holdfast.control.log import DatabaseLog
 from holdfast.control.rails import Rails
@@ -28,7 +29,6 @@ from holdfast.evidence.bundle import Bundle, write_bundle
 from holdfast.evidence.verification import Report, verify
 from holdfast.model.scenario import SCENARIOS
 from holdfast.owner import Home
-from holdfast.policy.serving import serving
 
 RAILS = Rails(jitter=0.0, sample_cap=100)
 
@@ -117,6 +117,7 @@ def guarded(engine: Engine, world: World, settings: Responses | None = None) -> 
     scenario = SCENARIOS["field"]
     draws = np.random.default_rng(1)
     schedule = Schedule(engine)
+    begin(engine, "fixed-high", scenario, clock.now)
     with HomeFleet(home) as fleet:
         known = schedule.names()
         if fresh := [row for row in fleet.registered() if row[0] not in known]:
@@ -132,7 +133,7 @@ def guarded(engine: Engine, world: World, settings: Responses | None = None) -> 
         worker = Worker(
             schedule,
             challenger,
-            serving("fixed-high", scenario),
+            Roster(engine),
             rails=RAILS,
             constants=scenario.constants,
             clock=clock,

@@ -9,6 +9,7 @@ from tests.control.world import Clock, World
 
 from holdfast.control.challenger import Challenger, Settlement
 from holdfast.control.database import connect, migrate
+from holdfast.control.duty import Roster, begin
 from holdfast.control.log import DatabaseLog
 from holdfast.control.rails import Rails
 from holdfast.control.schedule import Schedule
@@ -18,7 +19,6 @@ from holdfast.control.worker import Pace, Tick, Worker
 from holdfast.evidence.note import Signer
 from holdfast.ledger.interface import Ledger
 from holdfast.model.scenario import Scenario
-from holdfast.policy.serving import serving
 
 SIGNER = Signer("holdfast-test", bytes(range(32)))
 
@@ -73,6 +73,7 @@ def operation(
     migrate(engine)
     schedule = Schedule(engine)
     schedule.add(world.rows(), clock.now)
+    begin(engine, policy, scenario, clock.now)
     draws = np.random.default_rng((seed, 9))
     challenger = Challenger(
         world,
@@ -86,7 +87,7 @@ def operation(
     worker = Worker(
         schedule,
         challenger,
-        serving(policy, scenario),
+        Roster(engine),
         rails=rails,
         constants=scenario.constants,
         clock=clock,

@@ -17,6 +17,7 @@ from tests.owner.small_node import SEGMENT_BYTES
 from tests.owner.world import World, flip, killed_at, lines_of
 
 from holdfast.control import mending, responses, schema
+from holdfast.control.aliases import Author
 from holdfast.control.cases import Cases, Kind, State, Step, release
 from holdfast.control.database import connect, migrate, transaction
 from holdfast.control.mending import Damage, Spot
@@ -112,7 +113,7 @@ def test_without_a_replica_the_holding_is_quarantined_until_it_is_released(
 ) -> None:
     with guarded(engine, alone) as running:
         with pytest.raises(InputError, match="is not quarantined"):
-            release(engine, "plain", running.clock.now)
+            release(engine, "plain", Author("a test", running.clock.now))
         running.damage("plain")
         running.until(AUDITED + DAY)
         told = ["failed", "follow-up", "failed", "localised", "lost", "quarantined", "alerted"]
@@ -124,7 +125,7 @@ def test_without_a_replica_the_holding_is_quarantined_until_it_is_released(
         assert "lost: no replica has them" in quarantined.detail
 
         running.damage("plain")  # the same bits once more: all is as it was
-        release(engine, "plain", running.clock.now)
+        release(engine, "plain", Author("a test", running.clock.now))
         running.until(running.clock.now + MINUTE)
         assert running.story("plain") == [*told, "released", "passed"]
         assert alerts(running) == [(Kind.QUARANTINED, "plain", False)]
@@ -134,7 +135,7 @@ def test_without_a_replica_the_holding_is_quarantined_until_it_is_released(
 
 def test_nobody_can_release_what_is_not_there(embedded: Engine) -> None:
     with pytest.raises(InputError, match="'attic' is not on the schedule"):
-        release(embedded, "attic", START, by="a test")
+        release(embedded, "attic", Author("a test", START))
 
 
 def test_a_follow_up_that_passes_ends_the_case(embedded: Engine, alone: World) -> None:
@@ -281,7 +282,7 @@ def test_a_replica_that_is_away_for_too_long_is_waited_for_no_more(
         assert running.story("plain") == ["failed", "localised", "alerted"]
         assert steps(running)[1] == ("repair", "dropped")
         assert alerts(running) == [(Kind.FAILED, "plain", True)]
-        release(embedded, "plain", running.clock.now)
+        release(embedded, "plain", Author("a test", running.clock.now))
         assert alerts(running) == [(Kind.FAILED, "plain", False)]
         assert running.verified(tmp_path).findings == ()
 

@@ -1,5 +1,6 @@
 """Leaves of every kind that Hypothesis can draw, from the types they are declared with."""
 
+from dataclasses import replace
 from enum import StrEnum
 from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
@@ -8,7 +9,16 @@ from hypothesis import strategies as st
 
 from holdfast.evidence import leaf as kinds
 from holdfast.evidence.form import LONGEST_TEXT, MOST
-from holdfast.evidence.leaf import Choice, Decision, Freshness, Leaf, Override, Telemetry
+from holdfast.evidence.leaf import (
+    Change,
+    Choice,
+    Decision,
+    Freshness,
+    Leaf,
+    Override,
+    PolicyChange,
+    Telemetry,
+)
 from holdfast.model.observation import Observation
 from holdfast.pdp import Challenge
 
@@ -49,11 +59,24 @@ def _decisions(draw: st.DrawFn) -> Decision:
     return Decision(at, telemetry, chosen, shadow, overrides)
 
 
+@st.composite
+def _policy_changes(draw: st.DrawFn) -> PolicyChange:
+    fields = {name: draw(each) for name, each in _fields(PolicyChange).items()}
+    if fields["change"] is not Change.PROMOTED:
+        fields |= {"forced": False, "checks": (), "report": None}
+    elif not fields["forced"]:
+        fields["checks"] = tuple(replace(each, passed=True) for each in fields["checks"])
+    else:
+        fields["reason"] = f"because: {fields['reason']}"[:LONGEST_TEXT]
+    return PolicyChange(**fields)
+
+
 _KNOWN: dict[Any, Drawn] = {
     int: st.integers(0, MOST),
     float: st.floats(0, 1).map(abs),
     str: st.text(max_size=LONGEST_TEXT).filter(str.isprintable),
     bytes: _exactly(32),
+    bool: st.booleans(),
     kinds.HoldingNumber: st.integers(0, 2**192 - 1),
     kinds.Address: _exactly(20),
     kinds.Signature: _exactly(65),
@@ -61,6 +84,7 @@ _KNOWN: dict[Any, Drawn] = {
     Challenge: _challenges(),
     Telemetry: _telemetry(),
     Decision: _decisions(),
+    PolicyChange: _policy_changes(),
 }
 
 

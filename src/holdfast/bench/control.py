@@ -23,6 +23,7 @@ from holdfast.bench.clock import Work, best_rates, best_times
 from holdfast.bench.tape import Tape, replay
 from holdfast.control.auditor import Departure, Later, Prepared, Result
 from holdfast.control.database import connect, migrate, transaction
+from holdfast.control.duty import Roster, begin
 from holdfast.control.flight import Flight
 from holdfast.control.policies import Decisions, Remembered, decide
 from holdfast.control.rails import DAY, Rails
@@ -41,6 +42,7 @@ from holdfast.policy.serving import Serving, serving
 
 REFERENCE = "the same statements by the bare driver; the network's matrix products"
 NOW = 1_800_000_000_000
+POLICY = "drqn-cmdp-plus"
 BLOCKS, SAMPLES, SECTORS = 10**6, 10_000, 16
 CHUNK = 100_000  # holdings entered at once
 SCATTER = 7_919_777  # coprime to a day, so that neighbours in the table are due far apart
@@ -54,11 +56,10 @@ def measure(*, count: int, rounds: int, say: Say) -> dict[str, Any]:
     batch = Pace().batch
     if count < batch:
         raise InputError(f"there must be at least a batch of holdings, {batch}")
-    policy = serving("drqn-cmdp-plus", FIELD)
-    crew = Crew(policy, SecretKey.generate(SECTORS))
+    crew = Crew(SecretKey.generate(SECTORS))
     figures: dict[str, Any] = {"reference": REFERENCE, "holdings": count, "batch": batch}
     say(f"deciding about {DECISIONS} holdings, and their matrix products alone")
-    figures["decide_10k_over_matmul"] = _decisions(policy, rounds)
+    figures["decide_10k_over_matmul"] = _decisions(serving(POLICY, FIELD), rounds)
     for name, twins in {"sqlite": sqlite_twins, "postgres": postgres_twins}.items():
         if name == "postgres" and not postgres.installed():
             say("PostgreSQL is not installed here: its figures are left out")
@@ -92,14 +93,13 @@ class ReadyAuditor:
 class Crew:
     """What a worker is made of, whichever database it works on."""
 
-    policy: Serving
     key: SecretKey
 
     def worker(self, engine: Engine) -> Worker:
         return Worker(
             Schedule(engine),
             _auditor(self.key),
-            self.policy,
+            Roster(engine),
             rails=Rails(),
             constants=FIELD.constants,
             clock=lambda: NOW,
@@ -134,6 +134,7 @@ def _auditor(key: SecretKey) -> ReadyAuditor:
 def _fill(engine: Engine, crew: Crew, count: int, say: Say) -> None:
     """Enter one holding and let it be decided about, then multiply it; all of them are due."""
     migrate(engine)
+    begin(engine, POLICY, FIELD, NOW - 14 * DAY)
     Schedule(engine).add([("holding 0", BLOCKS, crew.key.public)], NOW - 14 * DAY)
     crew.worker(engine).tick()
     names = [each.name for each in holdings.c if each.name not in {"id", "name", "due"}]

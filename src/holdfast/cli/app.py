@@ -23,6 +23,7 @@ from holdfast.cli import (
     owner,
     paper,
     pdp,
+    policy,
     terminal,
     token,
 )
@@ -52,6 +53,7 @@ app.add_typer(audit.app, name="audit")
 app.command()(audit.repair)
 app.command()(serve)
 app.command()(status)
+app.add_typer(policy.app, name="policy")
 app.add_typer(token.app, name="token")
 app.add_typer(pdp.app, name="pdp")
 app.add_typer(node.app, name="node")

@@ -95,6 +95,7 @@ def release(
 
     Example: holdfast audit release attic
     """
+    from holdfast.control.aliases import Author  # noqa: PLC0415
     from holdfast.control.cases import release as bring_back  # noqa: PLC0415
     from holdfast.control.database import opened  # noqa: PLC0415
     from holdfast.control.service import milliseconds  # noqa: PLC0415
@@ -104,7 +105,7 @@ def release(
     folder = home.expanduser()
     check_home(folder)
     with opened(read_control(folder).address(folder), read_only=False) as engine:
-        bring_back(engine, holding, milliseconds(), by="the command line")
+        bring_back(engine, holding, Author("the command line", milliseconds()))
     if as_json:
         terminal.print_json({"holding": holding, "quarantined": False})
     else:

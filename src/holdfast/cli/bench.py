@@ -122,6 +122,28 @@ def control_command(
     report(control.measure(count=holdings, rounds=rounds, say=tell), as_json=as_json)
 
 
+@app.command(name="web")
+def web_command(
+    holdings: Annotated[
+        int, typer.Option(min=2, max=10**6, help="Holdings in each database.")
+    ] = 10_000,
+    audits: Annotated[
+        int, typer.Option(min=1000, max=10**8, help="Audits in each database.")
+    ] = 1_000_000,
+    loads: Annotated[int, typer.Option(min=1, help="How often each view is loaded.")] = 50,
+    as_json: Json = False,
+) -> None:
+    """Time what each view of the dashboard loads first, over a large database, in minutes.
+
+    PostgreSQL is started from what is installed, and left out where there is none.
+
+    Example: holdfast bench web --json
+    """
+    from holdfast.bench import web  # noqa: PLC0415 - FastAPI would slow every command's start
+
+    report(web.measure(count=holdings, total=audits, loads=loads, say=tell), as_json=as_json)
+
+
 def tell(step: str) -> None:
     terminal.messages.print(f"… {step}", style="dim")
 

@@ -69,6 +69,8 @@ def _tell(found: "Status") -> None:
         f"evidence: {found.evidence} leaves; checkpoint: {_head(found, found.checkpoint)}; "
         f"anchor: {_head(found, found.anchor)}"
     )
+    for alias, each in found.policies.items():
+        say(f"{alias}: {each.name} ({each.version[:12]})")
     for alert in found.alerts:
         since = f"since {when(alert.raised)}, {span(found.at - alert.raised)}"
         say(f"ALERT {alert.kind}: {alert.subject}: {alert.detail} ({since})")

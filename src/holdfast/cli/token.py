@@ -14,7 +14,7 @@ from holdfast.cli.terminal import Json, say
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
-    from holdfast.control.instructions import Orders
+    from holdfast.control.aliases import Author
 
 app = typer.Typer(no_args_is_help=True, help="Who may speak to the API from another machine.")
 
@@ -37,8 +37,8 @@ def create(
     """
     from holdfast.web import tokens  # noqa: PLC0415 - as in other commands
 
-    with _changing(home) as (engine, orders):
-        token = tokens.create(engine, name, tokens.Role(role), orders)
+    with _changing(home) as (engine, author):
+        token = tokens.create(engine, name, tokens.Role(role), author)
     if as_json:
         terminal.print_json({"name": name, "role": role, "token": token})
     else:
@@ -73,8 +73,8 @@ def revoke(name: Name, home: HomeFolder = DEFAULT_HOME, as_json: Json = False) -
     """
     from holdfast.web import tokens  # noqa: PLC0415 - as above
 
-    with _changing(home) as (engine, orders):
-        tokens.revoke(engine, name, orders)
+    with _changing(home) as (engine, author):
+        tokens.revoke(engine, name, author)
     if as_json:
         terminal.print_json({"name": name, "revoked": True})
     else:
@@ -82,13 +82,13 @@ def revoke(name: Name, home: HomeFolder = DEFAULT_HOME, as_json: Json = False) -
 
 
 @contextmanager
-def _changing(home: Path) -> Iterator[tuple["Engine", "Orders"]]:
+def _changing(home: Path) -> Iterator[tuple["Engine", "Author"]]:
+    from holdfast.control.aliases import Author  # noqa: PLC0415
     from holdfast.control.database import opened  # noqa: PLC0415 - as above
-    from holdfast.control.instructions import Orders  # noqa: PLC0415
     from holdfast.control.service import milliseconds  # noqa: PLC0415
 
     with opened(_address(home), read_only=False) as engine:
-        yield engine, Orders(milliseconds(), "the command line")
+        yield engine, Author("the command line", milliseconds())
 
 
 def _address(home: Path) -> str:

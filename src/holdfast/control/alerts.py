@@ -31,6 +31,7 @@ class Kind(StrEnum):
     CHAIN = "chain-reorganised"
     SETTINGS = "settings-unusable"
     OVERDUE = "audits-overdue"
+    SHADOW = "shadow-unusable"
     STANDSTILL = "work-stands-still"
 
 

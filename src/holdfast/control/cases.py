@@ -12,8 +12,9 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, case, insert, or_, select, update
 
+from holdfast.control.aliases import Author
 from holdfast.control.database import transaction
-from holdfast.control.instructions import Orders, record_instruction
+from holdfast.control.instructions import record_instruction
 from holdfast.control.rails import Override
 from holdfast.control.schedule import LeaseLostError
 from holdfast.control.schema import NEVER, alerts, audits, holdings, leaves, responses
@@ -209,7 +210,7 @@ class Cases:
             _end(connection, task, State.DONE, task.detail, now)
 
 
-def release(engine: Engine, name: str, now: int, *, by: str, reason: str = "") -> None:
+def release(engine: Engine, name: str, author: Author) -> None:
     """Bring a holding back to the schedule, to be audited at once, and end alerts about it."""
     with transaction(engine) as connection:
         query = select(holdings).where(holdings.c.name == name).with_for_update()
@@ -220,13 +221,13 @@ def release(engine: Engine, name: str, now: int, *, by: str, reason: str = "") -
         if not row.quarantined and not connection.execute(alerting).first():
             raise InputError(f"holding {name!r} is not quarantined, and no alert is open about it")
         asked = row.overrides | Override.ASKED
-        back = {"quarantined": False, "due": max(now, row.decided), "overrides": int(asked)}
+        back = {"quarantined": False, "due": max(author.at, row.decided), "overrides": int(asked)}
         connection.execute(update(holdings).where(holdings.c.id == row.id).values(back))
-        _drop(connection, row.id, now)
-        _calm(connection, row.id, now)
-        told = Told(leaf.Step.RELEASED, f"{by} brought it back to the schedule")
-        _write(connection, row.id, row.number, told, now)
-        record_instruction(connection, leaf.Order.RELEASE, name, Orders(now, by, reason))
+        _drop(connection, row.id, author.at)
+        _calm(connection, row.id, author.at)
+        told = Told(leaf.Step.RELEASED, f"{author.by} brought it back to the schedule")
+        _write(connection, row.id, row.number, told, author.at)
+        record_instruction(connection, leaf.Order.RELEASE, name, author)
 
 
 _OPEN = (State.PLANNED, State.READY, State.ASKED)

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, Info, start_http_server
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry, Counter, Histogram, start_http_server
+from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 from sqlalchemy import func, select
 
 from holdfast.control import rails
+from holdfast.control.aliases import named_aliases
 from holdfast.control.cases import State
 from holdfast.control.database import transaction
 from holdfast.control.schedule import Schedule
@@ -21,7 +22,6 @@ from holdfast.control.schema import NEVER, alerts, checkpoints, holdings, leaves
 from holdfast.control.telemetry import Outcome
 from holdfast.control.worker import Tick
 from holdfast.errors import HoldfastError, InputError, LedgerError, NodeError, StorageError
-from holdfast.policy.serving import Serving
 
 PARTS = {LedgerError: "ledger", NodeError: "node", StorageError: "database"}
 
@@ -53,7 +53,7 @@ def figures(schedule: Schedule) -> Figures:
 
 
 class Metrics:
-    def __init__(self, schedule: Schedule, policy: Serving, clock: Callable[[], int]) -> None:
+    def __init__(self, schedule: Schedule, clock: Callable[[], int]) -> None:
         self.registry = registry = CollectorRegistry()
         self._audits = Counter(
             "holdfast_audits", "Audits concluded.", ["outcome"], registry=registry
@@ -77,8 +77,14 @@ class Metrics:
         self.decisions = Histogram(
             "holdfast_decision_seconds", "Time of a batch of decisions.", registry=registry
         )
-        decides = Info("holdfast_policy", "The policy that decides.", registry=registry)
-        decides.info({"name": policy.name, "version": policy.version})
+        self._shadowed = Counter(
+            "holdfast_shadow_decisions",
+            "Decisions that the challenger took too.",
+            registry=registry,
+        )
+        self._agreed = Counter(
+            "holdfast_shadow_agreements", "Those of them that it took alike.", registry=registry
+        )
         for outcome in Outcome:
             self._audits.labels(outcome)
         for part in (*PARTS.values(), "other"):
@@ -89,6 +95,8 @@ class Metrics:
         if tick.claimed:
             self.ticks.observe(seconds)
         self._retries.inc(tick.waiting)
+        self._shadowed.inc(tick.shadowed)
+        self._agreed.inc(tick.agreed)
         for result in tick.concluded:
             self._audits.labels(result.outcome).inc()
             self._gas.inc(result.gas)
@@ -127,10 +135,17 @@ class _Database(Collector):
         try:
             lag = self._schedule.lag(self._clock())
             found = figures(self._schedule)
+            posts = named_aliases(self._schedule.engine)
         except HoldfastError:
             yield GaugeMetricFamily(*up, value=0)
             return
         yield GaugeMetricFamily(*up, value=1)
+        policy = InfoMetricFamily(
+            "holdfast_policy", "Who decides, who is in shadow.", labels=("alias",)
+        )
+        for alias, each in posts.items():
+            policy.add_metric((alias,), {"name": each.name, "version": each.version})
+        yield policy
         for name, meaning, value in (
             ("overdue_holdings", "Holdings that are due and nobody works on.", lag.overdue),
             ("due_lag_seconds", "Since when the first of them is due.", lag.longest / 1000),

@@ -38,8 +38,12 @@ def decide(
     telemetry: Telemetry,
     remembered: Remembered,
     luck: FloatArray,
+    executed: IntArray | None = None,
 ) -> Decisions:
-    """Return what each holding is to do next; a policy's state advances only with news."""
+    """Return what each holding is to do next; a policy's state advances only with news.
+
+    `executed` are the actions that will be carried out, where they are another policy's.
+    """
     rows, known = _rows(policy, telemetry, remembered)
     observation = telemetry.observation
     chosen, state = policy.act(rows, observation)
@@ -53,7 +57,7 @@ def decide(
         inside=policy.inside(observation),
         luck=luck,
     )
-    memory = policy.executed(state, planned.action)
+    memory = policy.executed(state, planned.action if executed is None else executed)
     if not sound.all():
         memory = np.where(sound[:, np.newaxis], memory, rows)
     return Decisions(observation, chosen, planned, memory)

@@ -21,7 +21,14 @@ def moment(claim: Claim, result: Result, now: int) -> int:
     return max(now, claim.decided, result.sent or 0, result.answered or 0)
 
 
-def audit_leaf(claim: Claim, result: Result, policy: leaf.Policy, limits: Rails, at: int) -> bytes:
+def audit_leaf(
+    claim: Claim,
+    result: Result,
+    policy: leaf.Policy,
+    shadow: leaf.Choice | None,
+    limits: Rails,
+    at: int,
+) -> bytes:
     """Return the leaf of an audit, from the observation that led to it to its verdict."""
     proof = result.proof
     sent = None if result.sent is None else max(result.sent, claim.decided)
@@ -31,7 +38,7 @@ def audit_leaf(claim: Claim, result: Result, policy: leaf.Policy, limits: Rails,
             at=at,
             holding=result.holding,
             number=claim.number + 1,
-            decision=_decision(claim, policy, limits),
+            decision=_decision(claim, policy, shadow, limits),
             due_at=max(result.due, claim.decided),
             challenge=result.challenge,
             target=result.target,
@@ -47,12 +54,14 @@ def audit_leaf(claim: Claim, result: Result, policy: leaf.Policy, limits: Rails,
     )
 
 
-def _decision(claim: Claim, policy: leaf.Policy, limits: Rails) -> leaf.Decision:
+def _decision(
+    claim: Claim, policy: leaf.Policy, shadow: leaf.Choice | None, limits: Rails
+) -> leaf.Decision:
     return leaf.Decision(
         at=claim.decided,
         telemetry=_telemetry(claim, limits),
         chosen=leaf.Choice(policy, GRID.action(claim.chosen)),
-        shadow=None,
+        shadow=shadow,
         overrides=_overrides(claim, limits),
     )
 

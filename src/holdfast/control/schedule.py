@@ -31,7 +31,16 @@ from sqlalchemy.exc import IntegrityError
 
 from holdfast.control import many
 from holdfast.control.database import transaction
-from holdfast.control.schema import NEVER, audits, batches, holdings, leaves, public_keys
+from holdfast.control.schema import (
+    NEVER,
+    audits,
+    batches,
+    holdings,
+    leaves,
+    public_keys,
+    shadow_decisions,
+    shadows,
+)
 from holdfast.control.telemetry import unaudited
 from holdfast.errors import InputError
 from holdfast.ledger.interface import WORD_BYTES, Batch
@@ -93,6 +102,21 @@ _POSTPONE = _of_ours(
     lease=_FREE,
 )
 _AUDIT, _LEAF = insert(audits).inline(), insert(leaves).inline()
+_STATE, _BESIDE = insert(shadows).inline(), insert(shadow_decisions).inline()
+_ADVANCE = (
+    update(shadows)
+    .where(shadows.c.holding == _given("holding"), shadows.c.version == _given("version"))
+    .values({name: _given(name) for name in ("number", "memory", "chosen")})
+)
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What is written of a version in shadow, together with a decision."""
+
+    state: dict[str, Any]
+    decision: dict[str, Any]
+    new: bool  # whether it had no state of this holding yet
 
 
 @dataclass(frozen=True)
@@ -102,6 +126,7 @@ class Conclusion:
     holding: dict[str, Any]  # the row's new values, by column
     audit: dict[str, Any]
     leaf: dict[str, Any]
+    beside: Sequence[Beside] = ()
 
 
 @dataclass(frozen=True)
@@ -184,10 +209,16 @@ class Schedule:
         with transaction(self.engine) as connection:
             return connection.execute(held.values(lease=until)).rowcount
 
-    def decide(self, token: int, rows: Sequence[dict[str, Any]]) -> None:
-        """Write first decisions about holdings that were not due for an audit."""
+    def decide(
+        self, token: int, rows: Sequence[dict[str, Any]], beside: Sequence[Beside] = ()
+    ) -> None:
+        """Write first decisions about holdings that were not due for an audit.
+
+        Shadows begin with the next one where a lease was lost.
+        """
         with transaction(self.engine) as connection:
-            many.execute(connection, _DECIDE, _ours(token, rows))
+            if many.execute(connection, _DECIDE, _ours(token, rows)) == len(rows):
+                _write_beside(connection, beside)
 
     def depart(
         self, token: int, flights: Sequence[tuple[int, int, bytes]], together: Sequence[Batch] = ()
@@ -273,7 +304,19 @@ def _written(connection: Connection, token: int, conclusions: Sequence[Conclusio
         return False
     many.execute(connection, _AUDIT, [each.audit for each in conclusions])
     many.execute(connection, _LEAF, [each.leaf for each in conclusions])
+    _write_beside(connection, [each for conclusion in conclusions for each in conclusion.beside])
     return True
+
+
+def _write_beside(connection: Connection, beside: Sequence[Beside]) -> None:
+    """Write what shadows decided; who has the lease of a holding is alone with their states."""
+    for statement, rows in (
+        (_STATE, [each.state for each in beside if each.new]),
+        (_ADVANCE, [each.state for each in beside if not each.new]),
+        (_BESIDE, [each.decision for each in beside]),
+    ):
+        if rows:
+            many.execute(connection, statement, rows)
 
 
 def _ours(token: int, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -201,6 +201,67 @@ alerts = Table(
     ),
 )
 
+# Policies that were registered. None is ever changed or removed.
+versions = Table(
+    "versions",
+    metadata,
+    Column("id", Text, primary_key=True),  # SHA-256 of all that its decisions depend on
+    Column("name", Text, nullable=False),
+    Column("options", Text, nullable=False),  # of a learned one's dial
+    Column("scenario", LargeBinary, nullable=False),
+    Column("manifest", LargeBinary),  # of a learned one, as its weights
+    Column("weights", LargeBinary),
+    _moment("registered"),
+)
+
+# Who decides and who runs in shadow: the last rows say it. None is ever changed or removed.
+promotions = Table(
+    "promotions",
+    metadata,
+    Column("id", BigInteger, primary_key=True, autoincrement=False),  # without gaps
+    _moment("at"),
+    Column("change", Text, nullable=False),
+    Column("version", Text, nullable=False),
+    Column("by", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("forced", Boolean, nullable=False, server_default=false()),
+    Column("report", LargeBinary),  # what a promotion was judged by, as JSON
+)
+
+# The states of versions that decide in shadow, or did so before they were promoted.
+shadows = Table(
+    "shadows",
+    metadata,
+    Column("holding", BigInteger, primary_key=True, autoincrement=False),
+    Column("version", Text, primary_key=True),
+    Column("number", BigInteger, nullable=False),  # of audits that it has seen
+    Column("memory", LargeBinary, nullable=False),
+    Column("chosen", SmallInteger, nullable=False),
+)
+
+# What a version in shadow would have done about an audit, beside what the champion decided.
+shadow_decisions = Table(
+    "shadow_decisions",
+    metadata,
+    Column("id", _Number, primary_key=True),
+    Column("holding", BigInteger, nullable=False),
+    Column("number", BigInteger, nullable=False),
+    _moment("at"),
+    Column("version", Text, nullable=False),
+    Column("chosen", SmallInteger, nullable=False),
+    Column("interval", Integer, nullable=False),
+    Column("ratio", Float, nullable=False),
+    Column("overrides", Integer, nullable=False),
+    Column("gas", Float, nullable=False),
+    Column("champion", Text, nullable=False),
+    Column("champion_chosen", SmallInteger, nullable=False),
+    Column("champion_interval", Integer, nullable=False),
+    Column("champion_ratio", Float, nullable=False),
+    Column("champion_overrides", Integer, nullable=False),
+    Column("champion_gas", Float, nullable=False),
+    Index(None, "version", "champion"),
+)
+
 # Roots of the tree's subtrees of 256 leaves, by their place, so that no proof reads many leaves.
 subtrees = Table(
     "subtrees",

@@ -15,12 +15,14 @@ from threading import Event, Thread
 
 import numpy as np
 import structlog
+from sqlalchemy import Engine
 
 from holdfast import atomic
 from holdfast.control.alerts import Alerts, Webhook
 from holdfast.control.cases import Cases
 from holdfast.control.challenger import Challenger
 from holdfast.control.database import connect, migrate
+from holdfast.control.duty import Roster, begin
 from holdfast.control.fleet import HomeFleet
 from holdfast.control.log import VERIFIER
 from holdfast.control.metrics import Metrics
@@ -34,7 +36,7 @@ from holdfast.errors import HoldfastError, InputError
 from holdfast.evidence.note import Signer
 from holdfast.owner import Home
 from holdfast.owner.keyring import Keyring
-from holdfast.policy.serving import Serving, serving
+from holdfast.policy.serving import serving
 
 SEED_BYTES = 32
 log = structlog.get_logger()
@@ -180,8 +182,8 @@ def opened_service(
         sink = None if hook is None else Webhook(hook)
         clocks, host = Clocks(clock, steady), socket.gethostname()
         watch = Watch(Alerts(engine, clock), sink, clocks, host, late)
-        policy = _served(settings, watch)
-        metrics = Metrics(Schedule(reader), policy, clock)
+        roster = _roster(engine, settings, watch, clock())
+        metrics = Metrics(Schedule(reader), clock)
         signer = evidence_signer(home.keyring)
         atomic.write(home.folder / VERIFIER, f"{signer.verifier}\n".encode())
         with ExitStack() as stack:
@@ -202,7 +204,7 @@ def opened_service(
             worker = Worker(
                 schedule,
                 challenger,
-                policy,
+                roster,
                 rails=settings.rails,
                 constants=settings.scenario.constants,
                 clock=clock,
@@ -231,13 +233,24 @@ def opened_service(
         engine.dispose()
 
 
-def _served(settings: ControlSettings, watch: Watch) -> Serving:
-    """Return the policy; one that can't be served is told before it is raised."""
+def _roster(engine: Engine, settings: ControlSettings, watch: Watch, now: int) -> Roster:
+    """Return who decides; a champion that can't be served is told before it is raised."""
     try:
-        return serving(settings.policy, settings.scenario)
+        named = serving(settings.policy, settings.scenario)
+        begin(engine, settings.policy, settings.scenario, now)
+        roster = Roster(engine)
+        champion = roster.now().champion
     except HoldfastError as error:
         watch.unusable(str(error))
         raise
+    if champion.version != named.version:
+        log.warning(
+            "the registry's champion decides, not the policy of holdfast.toml",
+            champion=champion.name,
+            version=champion.version,
+            settings=settings.policy,
+        )
+    return roster
 
 
 def _tell(tick: Tick) -> None:

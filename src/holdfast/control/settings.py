@@ -16,6 +16,8 @@ overdue = "1 hour"                 # how late an audit may be before there is on
 [control.responses]
 failed = ["follow-up", "localise", "repair", "follow-up", "quarantine", "alert"]
 delay = "at once"
+[control.promotion]
+ceiling = 0.05                     # of the miss rate, for a version that is to decide
 [control.metrics]
 listen = "127.0.0.1:9470"
 [control.web]
@@ -33,6 +35,7 @@ from urllib.parse import urlsplit
 from holdfast import atomic
 from holdfast.control.cases import Step
 from holdfast.control.challenger import Settlement
+from holdfast.control.promotion import Conditions
 from holdfast.control.rails import DAY, HOUR, MINUTE, SECOND, Rails, Window
 from holdfast.control.responses import Responses
 from holdfast.control.settlement import Patience
@@ -92,6 +95,7 @@ class ControlSettings:
     upkeep: Upkeep = field(default_factory=Upkeep)
     alerts: AlertSettings = field(default_factory=AlertSettings)
     responses: Responses = field(default_factory=Responses)
+    promotion: Conditions = field(default_factory=Conditions)
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
     web: WebSettings = field(default_factory=WebSettings)
 
@@ -132,6 +136,7 @@ def _settings(table: Any) -> ControlSettings:
             AlertSettings, rows, "alerts", {"webhook": _webhook, "overdue": _duration}
         ),
         "responses": lambda rows: _table(Responses, rows, "responses", _RESPONSES),
+        "promotion": lambda rows: _table(Conditions, rows, "promotion", _PROMOTION),
         "metrics": lambda rows: _table(MetricsSettings, rows, "metrics", {"listen": _listen}),
         "web": lambda rows: _table(WebSettings, rows, "web", _WEB),
     }
@@ -266,5 +271,12 @@ _RESPONSES: dict[str, Callable[[Any], Any]] = {
     "ratio": _number,
     **dict.fromkeys(("pause", "patience", "slice", "lease"), _duration),
 }
+_PROMOTION: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("ceiling", "stress"), _number),
+    **dict.fromkeys(("episodes", "decisions"), _count),
+    "shadow": _duration,
+    **dict.fromkeys(("gas_margin", "rails_margin", "outside_margin"), _number),
+}
+assert set(_PROMOTION) == {each.name for each in fields(Conditions)}  # noqa: S101 - as below
 assert set(_RESPONSES) == {each.name for each in fields(Responses)}  # noqa: S101 - as below
 assert set(_RAILS) == {each.name for each in fields(Rails)}  # noqa: S101 - none is forgotten

@@ -6,8 +6,9 @@ from enum import StrEnum
 from sqlalchemy import ColumnElement, Engine, and_, case, func, select
 
 from holdfast.control.alerts import Alert, Alerts
+from holdfast.control.aliases import Named, named_aliases
 from holdfast.control.database import transaction
-from holdfast.control.schema import audits, checkpoints, holdings, leaves
+from holdfast.control.schema import audits, checkpoints, holdings, leaves, trees
 from holdfast.control.telemetry import Outcome
 
 
@@ -75,6 +76,7 @@ class Status:
     evidence: int
     checkpoint: Head | None
     anchor: Head | None
+    policies: dict[str, Named]  # by their aliases
     alerts: tuple[Alert, ...]
 
     @property
@@ -100,7 +102,9 @@ def read_status(engine: Engine, now: int, *, grace: int, limit: int) -> Status:
     with transaction(engine) as connection:
         total, overdue, quarantined = connection.execute(counted).one()
         rows = connection.execute(listed).all()
-        size = connection.execute(select(func.count()).select_from(leaves)).scalar_one()
+        placed = connection.execute(select(func.max(trees.c.size))).scalar() or 0
+        waiting = select(func.count()).where(leaves.c.place.is_(None))
+        size = placed + connection.execute(waiting).scalar_one()
         newest = select(checkpoints.c.size, checkpoints.c.signed).order_by(checkpoints.c.id.desc())
         checkpoint = connection.execute(newest.limit(1)).first()
         anchor = connection.execute(newest.where(checkpoints.c.anchored).limit(1)).first()
@@ -126,5 +130,6 @@ def read_status(engine: Engine, now: int, *, grace: int, limit: int) -> Status:
         evidence=size,
         checkpoint=None if checkpoint is None else Head(*checkpoint),
         anchor=None if anchor is None else Head(*anchor),
+        policies=named_aliases(engine),
         alerts=alerts,
     )

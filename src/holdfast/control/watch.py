@@ -57,10 +57,14 @@ class Watch:
             self._note(trouble)
 
     def saw(self, tick: Tick) -> None:
-        """Note what a tick tells of clock, ledger and nodes."""
+        """Note what a tick tells of clock, ledger, nodes and shadows."""
         self._look_at_clock()
         self._look_at_ledger(tick)
         self._look_at_nodes(tick)
+        if tick.shadow_trouble:
+            self._tell(Kind.SHADOW, _SUBJECTS[Kind.SHADOW], tick.shadow_trouble[0])
+        elif tick.decided or tick.concluded:
+            self._end(Kind.SHADOW, _SUBJECTS[Kind.SHADOW])
 
     def went_well(self) -> None:
         """Raise what was noted, end what is over, and deliver what is to be told."""
@@ -162,6 +166,7 @@ _SUBJECTS = {
     Kind.DATABASE: "database",
     Kind.OVERDUE: "schedule",
     Kind.SETTINGS: "holdfast.toml",
+    Kind.SHADOW: "policies",
 }
 
 

@@ -13,13 +13,17 @@ import numpy as np
 
 from holdfast.control import recorder
 from holdfast.control.auditor import Auditor, Later, Result
+from holdfast.control.duty import Duty, Roster
 from holdfast.control.policies import Decisions, Remembered, decide
 from holdfast.control.rails import SECOND, Override, Rails, held
 from holdfast.control.schedule import Claim, Conclusion, Schedule, column
+from holdfast.control.shadow import Course, Shade, States, kept_states, remembered, shade
 from holdfast.control.telemetry import Telemetry
 from holdfast.errors import StorageError
 from holdfast.evidence import leaf
 from holdfast.ledger import check
+from holdfast.model.action import GRID
+from holdfast.model.arrays import IntArray
 from holdfast.model.observation import HistoryConstants
 from holdfast.policy.serving import Serving
 
@@ -49,6 +53,28 @@ class Tick:
     trouble: tuple[str, ...] = ()  # with the ledger
     concluded: tuple[Result, ...] = ()
     overrides: tuple[int, ...] = ()  # of each that is concluded
+    shadowed: int = 0  # decisions that the challenger took, too
+    agreed: int = 0  # and took alike
+    shadow_trouble: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Sitting:
+    """A batch of decisions: the champion's, and what shadows did beside it."""
+
+    duty: Duty
+    states: States
+    decisions: Decisions
+    shade: Shade
+
+    def told(self, tick: Tick) -> Tick:
+        shade = self.shade
+        return replace(
+            tick,
+            shadowed=tick.shadowed + shade.decisions,
+            agreed=tick.agreed + shade.agreed,
+            shadow_trouble=(*tick.shadow_trouble, *shade.trouble),
+        )
 
 
 class Worker:
@@ -56,7 +82,7 @@ class Worker:
         self,
         schedule: Schedule,
         auditor: Auditor,
-        policy: Serving,
+        roster: Roster,
         *,
         rails: Rails,
         constants: HistoryConstants,
@@ -65,10 +91,9 @@ class Worker:
         pace: Pace,
         timing: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> None:
-        self._schedule, self._auditor, self._policy = schedule, auditor, policy
+        self._schedule, self._auditor, self._roster = schedule, auditor, roster
         self._rails, self._constants, self._pace = rails, constants, pace
         self._clock, self._luck, self._timing = clock, luck, timing
-        self._named = leaf.Policy(policy.name, bytes.fromhex(policy.version))
 
     def tick(self) -> Tick:
         """Do what is due now, up to a batch of it."""
@@ -79,18 +104,18 @@ class Worker:
         if not claims:
             return Tick()
         new = [claim for claim in claims if not claim.decided]
-        if new:
-            self._schedule.decide(token, self._first_decisions(new, now))
+        first = self._first_decisions(token, new, now) if new else None
         known = [claim for claim in claims if claim.decided]
         going = self._departed(token, known, now)
         with self._lease_kept(token):
             results = self._auditor.carry_out(going)
-        return replace(
+        tick = replace(
             self._concluded(token, [claim for claim, _ in going], results),
             claimed=len(claims),
             decided=len(new),
             held=len(known) - len(going),
         )
+        return first.told(tick) if first else tick
 
     @contextmanager
     def _lease_kept(self, token: int) -> Iterator[None]:
@@ -155,12 +180,17 @@ class Worker:
         if not ended:
             return Tick(waiting=len(waiting), trouble=trouble)
         now = self._clock()
-        ours = set(self._schedule.conclude(token, self._conclusions(ended, now)))
+        sitting, conclusions = self._conclusions(ended, now)
+        ours = set(self._schedule.conclude(token, conclusions))
         done = [(claim.overrides, result) for claim, result in ended if claim.id in ours]
         overrides, concluded = zip(*done, strict=True) if done else ((), ())
-        return Tick(waiting=len(waiting), trouble=trouble, concluded=concluded, overrides=overrides)
+        return sitting.told(
+            Tick(waiting=len(waiting), trouble=trouble, concluded=concluded, overrides=overrides)
+        )
 
-    def _conclusions(self, ended: Sequence[tuple[Claim, Result]], now: int) -> list[Conclusion]:
+    def _conclusions(
+        self, ended: Sequence[tuple[Claim, Result]], now: int
+    ) -> tuple[Sitting, list[Conclusion]]:
         claims = [claim for claim, _ in ended]
         results = [result for _, result in ended]
         before = self._telemetry(claims)
@@ -170,29 +200,44 @@ class Worker:
             (now - column(claims, "audited")) / self._rails.unit,
             np.array([result.latency for result in results]),
         )
-        decisions = self._decided(claims, telemetry, now)
+        blocks = np.array([result.challenge.blocks for result in results])
+        numbers = [claim.number + 1 for claim in claims]
+        sitting = self._decided(self._course(claims, numbers, blocks, now), telemetry)
         conclusions = []
-        for (claim, result), row in zip(
-            ended, _rows(claims, telemetry, decisions, self._policy, now), strict=True
+        for (claim, result), row, beside in zip(
+            ended, _rows(claims, telemetry, sitting, now), sitting.shade.beside, strict=True
         ):
             at = recorder.moment(claim, result, now)
             row |= {"number": claim.number + 1, "audited": now, "blocks": result.challenge.blocks}
             row["decided"] = at
-            body = recorder.audit_leaf(claim, result, self._named, self._rails, at)
+            policy, shadow = self._roster.policy(claim.version), self._shadow(claim, sitting)
+            body = recorder.audit_leaf(claim, result, policy, shadow, self._rails, at)
             proof = None if result.proof is None else check.encode(result.proof)
             conclusions.append(
                 Conclusion(
                     row,
                     recorder.audit_row(claim, result, now),
                     {"holding": claim.id, "body": body, "proof": proof},
+                    beside,
                 )
             )
-        return conclusions
+        return sitting, conclusions
 
-    def _first_decisions(self, claims: Sequence[Claim], now: int) -> list[dict[str, Any]]:
+    def _shadow(self, claim: Claim, sitting: Sitting) -> leaf.Choice | None:
+        """Return what the challenger had chosen when it was decided about this audit."""
+        challenger = sitting.duty.challenger
+        kept = None if challenger is None else sitting.states.get((claim.id, challenger))
+        if challenger is None or kept is None or kept.number != claim.number:
+            return None
+        return leaf.Choice(self._roster.policy(challenger), GRID.action(kept.chosen))
+
+    def _first_decisions(self, token: int, claims: Sequence[Claim], now: int) -> Sitting:
         telemetry = self._telemetry(claims)
-        decisions = self._decided(claims, telemetry, now)
-        return _rows(claims, telemetry, decisions, self._policy, now)
+        blocks, numbers = column(claims, "blocks"), [claim.number for claim in claims]
+        sitting = self._decided(self._course(claims, numbers, blocks, now), telemetry)
+        beside = [each for some in sitting.shade.beside for each in some]
+        self._schedule.decide(token, _rows(claims, telemetry, sitting, now), beside)
+        return sitting
 
     def _telemetry(self, claims: Sequence[Claim]) -> Telemetry:
         return Telemetry.stored(
@@ -202,13 +247,23 @@ class Worker:
             column(claims, "news").astype(np.bool_),
         )
 
-    def _decided(self, claims: Sequence[Claim], telemetry: Telemetry, now: int) -> Decisions:
-        remembered = Remembered(
-            [claim.version for claim in claims], [claim.memory for claim in claims]
-        )
-        luck = self._luck(len(claims))
+    def _course(
+        self, claims: Sequence[Claim], numbers: Sequence[int], blocks: IntArray, now: int
+    ) -> Course:
+        return Course(claims, numbers, blocks, self._rails.sample_cap, now)
+
+    def _decided(self, course: Course, telemetry: Telemetry) -> Sitting:
+        duty = self._roster.now()
+        states = kept_states(self._schedule.engine, course.claims, duty)
+        luck = self._luck(len(course.claims))
+
+        def by(policy: Serving, own: Remembered, executed: IntArray | None = None) -> Decisions:
+            return decide(policy, self._rails, course.now, telemetry, own, luck, executed)
+
+        own = remembered(duty.champion.version, course.claims, states)
         with self._timing():
-            return decide(self._policy, self._rails, now, telemetry, remembered, luck)
+            decisions = by(duty.champion, own)
+        return Sitting(duty, states, decisions, shade(course, duty, decisions, states, by))
 
 
 def _capped(claim: Claim) -> Claim:
@@ -216,9 +271,10 @@ def _capped(claim: Claim) -> Claim:
 
 
 def _rows(
-    claims: Sequence[Claim], telemetry: Telemetry, decisions: Decisions, policy: Serving, now: int
+    claims: Sequence[Claim], telemetry: Telemetry, sitting: Sitting, now: int
 ) -> list[dict[str, Any]]:
     """Return what a decision changes in each holding's row."""
+    decisions, version = sitting.decisions, sitting.duty.champion.version
     plan = decisions.plan
     columns = {
         "id": [claim.id for claim in claims],
@@ -226,7 +282,7 @@ def _rows(
         "history": telemetry.rows(),
         "observed": telemetry.observed.tolist(),
         "news": telemetry.news.tolist(),
-        "version": [policy.version] * len(claims),
+        "version": [version] * len(claims),
         "memory": [row.tobytes() for row in decisions.memory],
         "decided": [now] * len(claims),
         "observation": [row.tobytes() for row in decisions.observation],

@@ -70,6 +70,12 @@ def _text(value: Any) -> str:
     return value
 
 
+def _truth(value: Any) -> bool:
+    if type(value) is not bool:
+        raise MalformedError("it is not true or false")
+    return value
+
+
 def plain(text: str) -> str:
     """Return a text as a leaf may hold it: of one line, and not too long."""
     return "".join(c if c.isprintable() else " " for c in text[:LONGEST_TEXT])
@@ -79,6 +85,7 @@ _PLAIN = {
     int: Form(_whole, _whole),
     float: Form(_share, _share),
     str: Form(lambda value: json.dumps(_text(value)), _text),
+    bool: Form(lambda value: json.dumps(_truth(value)), _truth),
     bytes: hexadecimal(32),
 }
 

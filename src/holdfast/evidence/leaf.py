@@ -201,11 +201,25 @@ class Response:
 class Change(StrEnum):
     PROMOTED = "promoted"
     ROLLED_BACK = "rolled-back"
+    NAMED = "named"  # as the challenger, which runs in shadow
+    WITHDRAWN = "withdrawn"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that a promotion was judged by; `detail` has the figures and their limits."""
+
+    name: str
+    passed: bool
+    detail: str
 
 
 @dataclass(frozen=True)
 class PolicyChange:
-    """Another policy decides from now on."""
+    """Another policy decides from now on, or runs in shadow; `previous` did so before.
+
+    `report` is the SHA-256 of all figures that a promotion was judged by.
+    """
 
     at: int
     change: Change
@@ -213,6 +227,18 @@ class PolicyChange:
     previous: Policy | None
     by: str
     reason: str
+    forced: bool = False
+    checks: tuple[Check, ...] = ()
+    report: bytes | None = None
+
+    def __post_init__(self) -> None:
+        judged = self.forced or self.checks or self.report is not None
+        if judged and self.change is not Change.PROMOTED:
+            raise InputError("only a promotion is judged, or forced")
+        if self.forced and not self.reason:
+            raise InputError("a promotion that is forced has a reason")
+        if not self.forced and not all(check.passed for check in self.checks):
+            raise InputError("a promotion whose checks failed is a forced one")
 
 
 @dataclass(frozen=True)

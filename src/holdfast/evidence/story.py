@@ -7,6 +7,7 @@ from functools import singledispatch
 
 from holdfast.evidence.leaf import (
     Audit,
+    Change,
     ConfigurationChange,
     Decision,
     Holding,
@@ -84,9 +85,15 @@ def _(response: Response) -> list[str]:
 
 @story.register
 def _(change: PolicyChange) -> list[str]:
+    what = {Change.NAMED: "named challenger", Change.WITHDRAWN: "withdrawn as challenger"}
+    done = "promoted by force" if change.forced else what.get(change.change, change.change)
     before = f" after {_policy(change.previous)}" if change.previous else ""
     reason = f": {change.reason}" if change.reason else ""
-    return [f"{_policy(change.policy)} {change.change} by {change.by}{before}{reason}"]
+    checks = [
+        f"{check.name}: {'kept' if check.passed else 'BROKEN'}, {check.detail}."
+        for check in change.checks
+    ]
+    return [f"{_policy(change.policy)} {done} by {change.by}{before}{reason}", *checks]
 
 
 @story.register

@@ -21,17 +21,18 @@ _FACTORS = 128
 _CERTAIN = 40.0
 
 
-def samples(ratio: ArrayLike, blocks: int, cap: int) -> IntArray:
+def samples(ratio: ArrayLike, blocks: ArrayLike, cap: int) -> IntArray:
     """Return s = ceil(p n), at most `cap` and at most all blocks."""
     # 0.07 * 100 is 7.000000000000001: a sliver above a whole number is rounding, not a block.
+    blocks = np.asarray(blocks, np.float64)
     wanted = np.ceil(np.asarray(ratio, np.float64) * blocks * (1 - 1e-12))
-    return np.clip(wanted, 1, min(cap, blocks)).astype(np.int64)
+    return np.asarray(np.clip(wanted, 1, np.minimum(cap, blocks)), np.int64)
 
 
-def gas(sampled: ArrayLike, blocks: int) -> FloatArray:
+def gas(sampled: ArrayLike, blocks: ArrayLike) -> FloatArray:
     """Return the cost of an audit, as a share of the cost of one that samples every block."""
     cost = TRANSACTION_GAS + BLOCK_GAS * np.asarray(sampled, np.float64)
-    return np.asarray(cost / (TRANSACTION_GAS + BLOCK_GAS * blocks), np.float64)
+    return np.asarray(cost / (TRANSACTION_GAS + BLOCK_GAS * np.asarray(blocks)), np.float64)
 
 
 def detection_probability(

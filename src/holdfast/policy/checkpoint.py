@@ -1,9 +1,11 @@
 """Checkpoints: a folder with the weights of a learned policy and a manifest that explains them.
 
-Nothing in a folder is trusted: `load` refuses whatever `save` would not have written.
+Nothing is trusted: `load` and `parse` refuse whatever `save` would not have written.
 """
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -118,18 +120,31 @@ def save(folder: Path, manifest: Manifest, parameters: Parameters) -> None:
 
 def load(folder: Path) -> Checkpoint:
     """Return the checkpoint, or say what is wrong with it."""
-    path = folder / MANIFEST
-    content = atomic.read(path, at_most=MOST_BYTES)
-    try:
+    return parse(*read(folder), f"{folder}/")
+
+
+def read(folder: Path) -> tuple[bytes, bytes]:
+    """Return the bytes of manifest and weights, whatever they are."""
+    manifest, weights = (
+        atomic.read(folder / name, at_most=MOST_BYTES) for name in (MANIFEST, WEIGHTS)
+    )
+    return manifest, weights
+
+
+def parse(content: bytes, weights: bytes, where: str = "") -> Checkpoint:
+    """Return the checkpoint that these bytes hold; `where` begins the names of its files."""
+    with _named(f"{where}{MANIFEST}"):
         manifest = _manifest(content)
-    except InputError as error:
-        raise MalformedError(f"{path} can't be used: {error}") from error
-    path = folder / WEIGHTS
-    weights = atomic.read(path, at_most=MOST_BYTES)
-    try:
+    with _named(f"{where}{WEIGHTS}"):
         return Checkpoint(manifest, _parameters(manifest, weights))
+
+
+@contextmanager
+def _named(file: str) -> Iterator[None]:
+    try:
+        yield
     except InputError as error:
-        raise MalformedError(f"{path} can't be used: {error}") from error
+        raise MalformedError(f"{file} can't be used: {error}") from error
 
 
 def _manifest(content: bytes) -> Manifest:

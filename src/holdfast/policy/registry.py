@@ -8,6 +8,7 @@ checkpoint).
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from holdfast.errors import InputError
 from holdfast.model.action import GRID
@@ -19,6 +20,7 @@ from holdfast.policy.checkpoint import Checkpoint, load
 from holdfast.policy.clairvoyant import clairvoyant
 from holdfast.policy.interface import AnyPolicy
 from holdfast.policy.lagrangian import Ceilings
+from holdfast.policy.learned import Learned
 from holdfast.policy.shipped import shipped_folder
 
 DEFAULT_RHO = 0.05
@@ -33,7 +35,7 @@ _PLAIN: dict[str, Callable[[Scenario], AnyPolicy]] = {
     "daily-5": rules.daily_5,
     "sample-460": rules.sample_460,
 }
-_PLANNED: dict[str, Callable[[Scenario, Ceilings], AnyPolicy]] = {
+PLANNED: dict[str, Callable[[Scenario, Ceilings], AnyPolicy]] = {
     "belief": belief_policy,
     "clairvoyant": clairvoyant,
 }
@@ -41,47 +43,57 @@ LEARNED = (
     *("dqn", "double-dqn", "dueling-dqn", "d3qn", "ppo", "a2c"),
     *("ppo-lagrangian", "drqn-cmdp", "drqn-cmdp-plus"),
 )
-NAMES = (*_PLAIN, "constant", *_PLANNED, *LEARNED)
+NAMES = (*_PLAIN, "constant", *PLANNED, *LEARNED)
+
+
+class Place(NamedTuple):
+    """Where a learned policy lies, and what its name says of its dial."""
+
+    folder: Path
+    options: str
 
 
 def policy_named(name: str, scenario: Scenario) -> AnyPolicy:
     """Return the policy for a scenario; `belief` and `clairvoyant` are planned here, in seconds."""
     kind, colon, options = name.partition(":")
-    if kind in _PLANNED:
-        return _PLANNED[kind](scenario, _ceilings(name, options))
+    if kind in PLANNED:
+        return PLANNED[kind](scenario, _ceilings(name, options))
     if kind == "constant":
         return rules.Constant(_action(name, options))
     if kind in _PLAIN and not colon:
         return _PLAIN[kind](scenario)
     if kind in _PLAIN:
         raise InputError(f"policy {name}: {kind} takes no options")
-    checkpoint = checkpoint_named(name, scenario)
-    if checkpoint is None:
+    place = place_of(name, scenario)
+    if place is None:
         raise InputError(f"there is no policy {name!r}: the known ones are {', '.join(NAMES)}")
-    options = _place(name, scenario)[1]
+    return set_dial(name, load(place.folder), place.options)
+
+
+def set_dial(name: str, checkpoint: Checkpoint, options: str) -> Learned:
+    """Return a checkpoint's policy, its dial set as the options say."""
     try:
         return checkpoint.policy(_ceilings(name, options) if options else None)
     except InputError as error:
         raise InputError(f"policy {name}: {error}") from error
 
 
-def checkpoint_named(name: str, scenario: Scenario) -> Checkpoint | None:
-    """Return the checkpoint of a learned policy, or nothing if the policy is not learned."""
-    folder, _ = _place(name, scenario)
-    return load(folder) if folder else None
+def ceiling_named(name: str, options: str) -> float:
+    """Return the miss rate to stay below that a name's options mean."""
+    return _ceilings(name, options).miss_rate
 
 
-def _place(name: str, scenario: Scenario) -> tuple[Path | None, str]:
-    """Return the folder that a learned policy's name means, and the options."""
+def place_of(name: str, scenario: Scenario) -> Place | None:
+    """Return where the policy of that name lies, or nothing if it is not learned."""
     kind, colon, options = name.partition(":")
     method, _, trained_for = kind.partition("@")
     if method in LEARNED:
-        return shipped_folder(method, trained_for or scenario.name), options
+        return Place(shipped_folder(method, trained_for or scenario.name), options)
     # A folder's own name may hold a colon, as a time does.
     whole = not colon or _is_folder(name)
     path, options = (name, "") if whole else name.rpartition(":")[::2]
     known = "/" in path or _is_folder(path)
-    return (Path(path) if known and kind not in NAMES else None), options
+    return Place(Path(path), options) if known and kind not in NAMES else None
 
 
 def _is_folder(path: str) -> bool:

@@ -12,9 +12,9 @@ from holdfast.model.arrays import BoolArray, Float32Array, FloatArray, IntArray,
 from holdfast.model.observation import OBSERVATION
 from holdfast.model.scenario import Scenario
 from holdfast.policy import document
-from holdfast.policy.checkpoint import Checkpoint
+from holdfast.policy.checkpoint import Checkpoint, Manifest, load
 from holdfast.policy.interface import Policy
-from holdfast.policy.registry import checkpoint_named, policy_named
+from holdfast.policy.registry import PLANNED, ceiling_named, place_of, policy_named, set_dial
 
 Rows = NDArray[np.uint8]
 Observations = Float32Array | FloatArray
@@ -32,6 +32,7 @@ class Serving:
     policy: Policy[Any]
     low: Float32Array  # of each signal, as met in training
     high: Float32Array
+    rho: float | None = None  # the ceiling on the miss rate that it was made for
 
     def inside(self, observations: Observations) -> BoolArray:
         """Return whether each observation lies in the envelope of the training."""
@@ -62,28 +63,35 @@ class Serving:
 
 def serving(name: str, scenario: Scenario) -> Serving:
     """Return the policy of that name, which must not need what only a simulation knows."""
+    place = place_of(name, scenario)
+    if place is not None:
+        return learned(name, place.options, load(place.folder))
     policy = policy_named(name, scenario)
     if policy.privileged:
         raise InputError(f"policy {name} knows what nobody can observe: it can't be served")
-    checkpoint = checkpoint_named(name, scenario)
-    low, high = _envelope(checkpoint)
-    return Serving(name, _version(name, scenario, checkpoint), policy, low, high)
-
-
-def _envelope(checkpoint: Checkpoint | None) -> tuple[Float32Array, Float32Array]:
-    if checkpoint is None:  # it was not trained, so nothing lies outside of its training
-        return np.zeros(len(OBSERVATION), np.float32), np.ones(len(OBSERVATION), np.float32)
-    ends = [checkpoint.manifest.envelope[name] for name in OBSERVATION]
-    low, high = np.array(ends, np.float32).T
-    return low, high
-
-
-def _version(name: str, scenario: Scenario, checkpoint: Checkpoint | None) -> str:
-    """Return a hash of all that the decisions depend on: weights and options, or the world."""
     options = name.partition(":")[2]
-    what = document.dump(checkpoint.manifest if checkpoint else scenario)
-    kind = b"" if checkpoint else name.encode()
-    return hashlib.sha256(b"\0".join((kind, options.encode(), what))).hexdigest()
+    # It was not trained, so nothing lies outside of its training.
+    low, high = np.zeros(len(OBSERVATION), np.float32), np.ones(len(OBSERVATION), np.float32)
+    version = _hash(name, options, scenario)
+    rho = ceiling_named(name, options) if name.partition(":")[0] in PLANNED else None
+    return Serving(name, version, policy, low, high, rho)
+
+
+def learned(name: str, options: str, checkpoint: Checkpoint) -> Serving:
+    """Return a checkpoint's policy, its dial set as the options say; the name is but a name."""
+    manifest = checkpoint.manifest
+    ends = [manifest.envelope[signal] for signal in OBSERVATION]
+    low, high = np.array(ends, np.float32).T
+    default = manifest.default.rho if manifest.default else manifest.rho
+    rho = ceiling_named(name, options) if options else default
+    policy = set_dial(name, checkpoint, options)
+    return Serving(name, _hash("", options, manifest), policy, low, high, rho)
+
+
+def _hash(kind: str, options: str, what: Scenario | Manifest) -> str:
+    """Return a hash of all that decisions depend on: weights and options, or rule and world."""
+    parts = (kind.encode(), options.encode(), document.dump(what))
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 
 def to_rows(state: Any, batch: int) -> Rows:

@@ -68,7 +68,7 @@ def order_acknowledge(desk: AtDesk, operator: Operator, alert: Id, order: Order)
     if desk.row(select(alerts.c.id).where(alerts.c.id == alert)) is None:
         raise WebRefusedError(Code.NOT_FOUND, f"there is no alert {alert}")
     with carried_out():
-        acknowledge(desk.writer, alert, operator.orders(desk, order.reason))
+        acknowledge(desk.writer, alert, operator.author(desk, order.reason))
     return Done(f"alert {alert} is acknowledged")
 
 

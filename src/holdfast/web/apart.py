@@ -1,10 +1,20 @@
-"""Work that would keep pages waiting, in a process of its own."""
+"""Work that would keep pages waiting, in a process of its own.
 
-from collections.abc import Callable, Iterator
+It sends pairs of a name and data: any number called `progress`, and at last one that is not.
+"""
+
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+
+LOOK = 1.0  # seconds without a word, until a sign of life
+PROGRESS, ALIVE = "progress", "alive"
+
+Word = tuple[str, Any]
 
 
 @contextmanager
@@ -21,3 +31,19 @@ def apart(work: Callable[..., None], *given: Any) -> Iterator[Connection]:
         receiver.close()
         process.terminate()
         process.join()
+
+
+async def words(
+    receiver: Connection, closing: Callable[[], bool]
+) -> AsyncIterator[Word]:
+    """Yield what the work says, and signs of life in between; it ends with its last word."""
+    name = PROGRESS
+    while name == PROGRESS and not closing():
+        if not await run_in_threadpool(receiver.poll, LOOK):
+            yield ALIVE, None
+            continue
+        try:
+            name, data = receiver.recv()
+        except EOFError:
+            name, data = "failed", {"reason": "it ended before it was done"}
+        yield name, data

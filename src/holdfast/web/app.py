@@ -10,7 +10,19 @@ from starlette.requests import ClientDisconnect
 
 import holdfast
 from holdfast.errors import InputError, StorageError
-from holdfast.web import alerts, audits, belief, cost, events, evidence, fleet, holdings, verifying
+from holdfast.web import (
+    alerts,
+    audits,
+    belief,
+    cost,
+    events,
+    evidence,
+    fleet,
+    holdings,
+    judging,
+    policies,
+    verifying,
+)
 from holdfast.web.desk import Desk
 from holdfast.web.door import caller
 from holdfast.web.pages.site import add_pages
@@ -19,7 +31,10 @@ from holdfast.web.shield import Shield
 
 BASE = "/api/v1"
 DESCRIPTION = "How the audits of your holdings stand, what came of them, and what you may order."
-RESOURCES = (fleet, holdings, belief, audits, evidence, verifying, cost, alerts, events)
+RESOURCES = (
+    *(fleet, holdings, belief, audits, policies, judging),
+    *(evidence, verifying, cost, alerts, events),
+)
 
 
 def build_app(desk: Desk) -> FastAPI:

@@ -16,6 +16,7 @@ from holdfast.web.days import Days
 from holdfast.web.nodes import Nodes
 from holdfast.web.refusal import Code, WebRefusedError
 from holdfast.web.rules import Rules
+from holdfast.web.verdicts import Verdicts
 
 MOST_STREAMS = 32  # listeners to events, and as many pages that verify or download
 
@@ -49,6 +50,8 @@ class Desk:
     closing: Callable[[], bool] = lambda: False
     listeners: Places = field(default_factory=lambda: Places(MOST_STREAMS))
     verifiers: Places = field(default_factory=lambda: Places(1))
+    judges: Places = field(default_factory=lambda: Places(1))
+    verdicts: Verdicts = field(default_factory=Verdicts)
 
     def rows(self, query: Executable) -> list[Row[Any]]:
         with transaction(self.reader) as connection:

@@ -12,7 +12,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 from starlette.datastructures import Headers
 
-from holdfast.control.instructions import Orders
+from holdfast.control.aliases import Author
 from holdfast.control.settings import WebSettings
 from holdfast.web import tokens
 from holdfast.web.desk import AtDesk, Desk
@@ -29,8 +29,8 @@ class Caller:
     name: str
     role: Role
 
-    def orders(self, desk: Desk, reason: str = "") -> Orders:
-        return Orders(desk.clock(), self.name, reason)
+    def author(self, desk: Desk, reason: str = "") -> Author:
+        return Author(self.name, desk.clock(), reason)
 
 
 def caller(request: Request, desk: AtDesk) -> Caller:

@@ -6,6 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from sqlalchemy import func, select
 
+from holdfast.control.aliases import Named, named_aliases
 from holdfast.control.database import transaction
 from holdfast.control.metrics import figures
 from holdfast.control.rails import DAY
@@ -41,7 +42,7 @@ class Fleet:
     alerts: int  # open ones
     cases: int  # holdings with a response under way
     evidence: EvidenceFigures
-    policy: str
+    policies: dict[str, Named]  # by their aliases
     scenario: str
     days: list[Day]
 
@@ -65,7 +66,7 @@ def fleet(desk: AtDesk, days: DayCount = 30) -> Fleet:
         alerts=found.alerts,
         cases=found.responses,
         evidence=EvidenceFigures(found.evidence, found.unsequenced, found.anchored),
-        policy=desk.settings.policy,
+        policies=named_aliases(desk.reader),
         scenario=desk.settings.scenario.name,
         days=desk.days.last(days),
     )

@@ -136,15 +136,15 @@ def detail(desk: AtDesk, holding: Id) -> HoldingDetail:
 def order_audit(desk: AtDesk, operator: Operator, holding: Id, order: Order) -> Done:
     name = name_of(desk, holding)
     with carried_out():
-        audit_now(desk.writer, name, operator.orders(desk, order.reason))
+        audit_now(desk.writer, name, operator.author(desk, order.reason))
     return Done(f"{name} is due now")
 
 
 @router.post("/{holding}/release", summary="Bring it back from quarantine")
 def order_release(desk: AtDesk, operator: Operator, holding: Id, order: Order) -> Done:
-    name, now = name_of(desk, holding), desk.clock()
+    name = name_of(desk, holding)
     with carried_out():
-        cases.release(desk.writer, name, now, by=operator.name, reason=order.reason)
+        cases.release(desk.writer, name, operator.author(desk, order.reason))
     return Done(f"{name} is on the schedule again")
 
 

@@ -57,13 +57,13 @@ class Rules:
     def _simulate(self) -> None:
         with apart(simulate, [self._policy, *RULES], self._scenario) as receiver:
             try:
-                self._found = receiver.recv()
+                _, self._found = receiver.recv()
             except EOFError:
                 self._working = None  # so that who asks next begins anew
 
 
 def simulate(sender: Connection, names: list[str], scenario: Scenario) -> None:
-    sender.send([_costs(name, scenario) for name in names])
+    sender.send(("costs", [_costs(name, scenario) for name in names]))
 
 
 def _costs(name: str, scenario: Scenario) -> Costs:

@@ -7,6 +7,7 @@ from typing import Any
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from holdfast.web.apart import ALIVE
 from holdfast.web.desk import Places
 
 MEDIA = "text/event-stream"
@@ -18,6 +19,8 @@ HEARTBEAT = b": still here\n\n"
 
 def event(name: str, data: Any, id_: int | None = None) -> bytes:
     """Return an event; JSON has no line breaks, so its data is one line."""
+    if name == ALIVE:
+        return HEARTBEAT
     mark = "" if id_ is None else f"id: {id_}\n"
     return f"{mark}event: {name}\ndata: {json.dumps(data)}\n\n".encode()
 

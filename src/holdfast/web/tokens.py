@@ -13,8 +13,9 @@ from enum import StrEnum
 
 from sqlalchemy import Engine, insert, select, update
 
+from holdfast.control.aliases import Author
 from holdfast.control.database import transaction
-from holdfast.control.instructions import Orders, record_instruction
+from holdfast.control.instructions import record_instruction
 from holdfast.control.schema import NEVER, tokens
 from holdfast.errors import InputError
 from holdfast.evidence.leaf import Order
@@ -45,7 +46,7 @@ class Token:
     revoked: int | None
 
 
-def create(engine: Engine, name: str, role: Role, orders: Orders) -> str:
+def create(engine: Engine, name: str, role: Role, author: Author) -> str:
     """Return a new token, which nobody will be able to tell again."""
     if not _NAME.fullmatch(name):
         raise InputError(
@@ -57,20 +58,20 @@ def create(engine: Engine, name: str, role: Role, orders: Orders) -> str:
         valid = (tokens.c.name == name, tokens.c.revoked == NEVER)
         if connection.execute(select(tokens.c.id).where(*valid)).first():
             raise InputError(f"there is a token {name!r} already: revoke it, or choose another")
-        row = {"name": name, "role": role, "digest": _digest(secret), "created": orders.at}
+        row = {"name": name, "role": role, "digest": _digest(secret), "created": author.at}
         id_ = connection.execute(insert(tokens).returning(tokens.c.id), row).scalar_one()
-        record_instruction(connection, Order.CREATE_TOKEN, f"{name}, {role}", orders)
+        record_instruction(connection, Order.CREATE_TOKEN, f"{name}, {role}", author)
     return f"{PREFIX}_{id_}_{secret}"
 
 
-def revoke(engine: Engine, name: str, orders: Orders) -> None:
+def revoke(engine: Engine, name: str, author: Author) -> None:
     """Make a token worthless, from the next request on."""
     valid = (tokens.c.name == name, tokens.c.revoked == NEVER)
     with transaction(engine) as connection:
-        gone = update(tokens).where(*valid).values(revoked=orders.at)
+        gone = update(tokens).where(*valid).values(revoked=author.at)
         if not connection.execute(gone).rowcount:
             raise InputError(f"there is no token {name!r}: `holdfast token list` shows them")
-        record_instruction(connection, Order.REVOKE_TOKEN, name, orders)
+        record_instruction(connection, Order.REVOKE_TOKEN, name, author)
 
 
 def listing(engine: Engine) -> list[Token]:

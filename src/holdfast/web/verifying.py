@@ -7,20 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter
-from starlette.concurrency import run_in_threadpool
 
 from holdfast.control.database import opened
 from holdfast.control.log import DatabaseLog, read_verifier
 from holdfast.errors import HoldfastError
 from holdfast.evidence.verification import verify
-from holdfast.web.apart import apart
+from holdfast.web.apart import PROGRESS, apart, words
 from holdfast.web.desk import AtDesk, Desk
-from holdfast.web.streams import ANSWER, HEARTBEAT, EventResponse, event
+from holdfast.web.streams import ANSWER, EventResponse, event
 
 router = APIRouter(tags=["evidence"])
 
 STEPS = 200  # signs of progress in a whole log
-LOOK = 1.0  # seconds without any, until a sign of life
 
 
 @router.get(
@@ -35,17 +33,8 @@ async def verifying(desk: AtDesk) -> EventResponse:
 
 async def _stream(desk: Desk) -> AsyncIterator[bytes]:
     with apart(check, desk.settings.address(desk.folder), desk.folder) as receiver:
-        ended = False
-        while not ended and not desk.closing():
-            if not await run_in_threadpool(receiver.poll, LOOK):
-                yield HEARTBEAT
-                continue
-            try:
-                name, data = receiver.recv()
-            except EOFError:
-                name, data = "failed", {"reason": "the check ended before its report"}
+        async for name, data in words(receiver, desk.closing):
             yield event(name, data)
-            ended = name != "progress"
 
 
 def check(sender: Connection, address: str, folder: Path) -> None:
@@ -57,7 +46,7 @@ def check(sender: Connection, address: str, folder: Path) -> None:
 
             def reach(leaves: int) -> None:
                 if leaves % every == 0:
-                    sender.send(("progress", {"leaves": leaves, "size": log.size}))
+                    sender.send((PROGRESS, {"leaves": leaves, "size": log.size}))
 
             report = verify(log, log.verifier, progress=reach)
         findings: list[dict[str, Any]] = [asdict(each) for each in report.findings]

@@ -169,6 +169,64 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id"),
     )
     op.create_table(
+        "versions",
+        sa.Column("id", sa.Text(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("options", sa.Text(), nullable=False),
+        sa.Column("scenario", sa.LargeBinary(), nullable=False),
+        sa.Column("manifest", sa.LargeBinary(), nullable=True),
+        sa.Column("weights", sa.LargeBinary(), nullable=True),
+        sa.Column("registered", sa.BigInteger(), server_default="0", nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_table(
+        "promotions",
+        sa.Column("id", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("at", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("change", sa.Text(), nullable=False),
+        sa.Column("version", sa.Text(), nullable=False),
+        sa.Column("by", sa.Text(), nullable=False),
+        sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column("forced", sa.Boolean(), server_default=sa.false(), nullable=False),
+        sa.Column("report", sa.LargeBinary(), nullable=True),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_table(
+        "shadows",
+        sa.Column("holding", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("version", sa.Text(), nullable=False),
+        sa.Column("number", sa.BigInteger(), nullable=False),
+        sa.Column("memory", sa.LargeBinary(), nullable=False),
+        sa.Column("chosen", sa.SmallInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("holding", "version"),
+    )
+    op.create_table(
+        "shadow_decisions",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("holding", sa.BigInteger(), nullable=False),
+        sa.Column("number", sa.BigInteger(), nullable=False),
+        sa.Column("at", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("version", sa.Text(), nullable=False),
+        sa.Column("chosen", sa.SmallInteger(), nullable=False),
+        sa.Column("interval", sa.Integer(), nullable=False),
+        sa.Column("ratio", sa.Float(), nullable=False),
+        sa.Column("overrides", sa.Integer(), nullable=False),
+        sa.Column("gas", sa.Float(), nullable=False),
+        sa.Column("champion", sa.Text(), nullable=False),
+        sa.Column("champion_chosen", sa.SmallInteger(), nullable=False),
+        sa.Column("champion_interval", sa.Integer(), nullable=False),
+        sa.Column("champion_ratio", sa.Float(), nullable=False),
+        sa.Column("champion_overrides", sa.Integer(), nullable=False),
+        sa.Column("champion_gas", sa.Float(), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_index(
+        ("shadow_decisions_by_version_champion"),
+        "shadow_decisions",
+        ["version", "champion"],
+        unique=False,
+    )
+    op.create_table(
         "subtrees",
         sa.Column(
             "id",

@@ -1,0 +1,274 @@
+"""How long the API takes over a large database: whatever a view of the dashboard loads first.
+
+The real server runs in a process of its own. The audits of most of a year are entered, with a leaf
+for each; the reference is an answer for which the server looks nothing up.
+"""
+
+import multiprocessing
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import httpx
+import numpy as np
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Engine,
+    Table,
+    Text,
+    case,
+    cast,
+    insert,
+    literal,
+    null,
+    select,
+    text,
+    true,
+    update,
+)
+
+from holdfast.bench import postgres
+from holdfast.bench.control import NOW, POLICY, SCATTER, Crew
+from holdfast.control.alerts import Alerts
+from holdfast.control.database import connect, migrate, transaction
+from holdfast.control.duty import begin
+from holdfast.control.log import VERIFIER
+from holdfast.control.rails import DAY
+from holdfast.control.schedule import Schedule
+from holdfast.control.schema import audits, checkpoints, holdings, leaves, subtrees
+from holdfast.control.sequencer import Sequencer
+from holdfast.control.settings import ControlSettings, WebSettings
+from holdfast.errors import StorageError
+from holdfast.evidence.note import Signer
+from holdfast.evidence.tree import SUBTREE
+from holdfast.model.scenario import FIELD
+from holdfast.pdp import SecretKey
+from holdfast.web.serving import Serving, listen, url_of
+
+REFERENCE = "an answer of the same server for which it looks nothing up"
+BLOCKS, SECTORS = 10**6, 16
+CHUNK = 100_000  # rows entered at once
+ALERTS = 200
+HEAD = 256  # leaves between two signed heads
+UNKNOWN = "nothing"
+
+Say = Callable[[str], None]
+Number = ColumnElement[int]
+
+
+def views(count: int, total: int) -> dict[str, str]:
+    """Return what each view loads first, by name."""
+    some, place = count // 2, total // 3
+    return {
+        "fleet": "fleet",
+        "holdings": "holdings",
+        "holdings.overdue": "holdings?health=overdue&health=damaged",
+        "holdings.search": "holdings?search=77&sort=name",
+        "holding": f"holdings/{some}",
+        "holding.timeline": f"holdings/{some}/timeline?limit=20",
+        "holding.belief": f"holdings/{some}/belief",
+        "holding.audits": f"audits?holding={some}",
+        "audits": "audits",
+        "audits.failed": "audits?outcome=failed",
+        "rails": "rails",
+        "rails.recent": "audits?overridden=true",
+        "evidence": "evidence",
+        "evidence.leaves": "evidence/leaves?limit=20",
+        "evidence.leaf": f"evidence/leaves/{place}",
+        "evidence.heads": "evidence/heads?limit=20",
+        "cost": "cost?days=90",
+        "alerts": "alerts",
+        "cases": "cases",
+    }
+
+
+def measure(*, count: int, total: int, loads: int, say: Say) -> dict[str, Any]:
+    """Return the 95th percentile of each resource in ms, on each kind of database."""
+    figures: dict[str, Any] = {"reference": REFERENCE, "holdings": count, "audits": total}
+    for name, database in {"sqlite": _sqlite, "postgres": _postgres}.items():
+        if name == "postgres" and not postgres.installed():
+            say("PostgreSQL is not installed here: its figures are left out")
+            continue
+        with TemporaryDirectory(prefix="holdfast-bench-") as folder, database(folder) as address:
+            say(f"{name}: entering {count} holdings and {total} audits")
+            fill(address, Path(folder), count, total)
+            say(f"{name}: loading what each view loads first, {loads} times")
+            with _served(Path(folder), address) as client:
+                figures[name] = _loaded(client, views(count, total), loads)
+    return figures
+
+
+def _loaded(client: httpx.Client, paths: dict[str, str], loads: int) -> dict[str, Any]:
+    found: dict[str, list[float]] = {name: [] for name in (*paths, UNKNOWN)}
+    for _ in range(loads):
+        for name, path in {**paths, UNKNOWN: UNKNOWN}.items():
+            start = time.perf_counter()
+            answer = client.get(path)
+            found[name].append(1000 * (time.perf_counter() - start))
+            if name != UNKNOWN and answer.status_code != httpx.codes.OK:
+                raise StorageError(f"{path} was answered with {answer.status_code}: {answer.text}")
+    p95 = {name: float(np.percentile(times, 95)) for name, times in found.items()}
+    reference = p95.pop(UNKNOWN)
+    slowest = max(p95, key=p95.__getitem__)
+    return {
+        "p95_ms": p95,
+        "reference_ms": reference,
+        "slowest": slowest,
+        "slowest_ms": p95[slowest],
+        "slowest_over_reference": p95[slowest] / reference,
+    }
+
+
+def fill(address: str, folder: Path, count: int, total: int) -> None:
+    """Audit one holding, and multiply it and its audit."""
+    crew = Crew(SecretKey.generate(SECTORS))
+    signer = Signer("holdfast/bench", bytes(32))
+    (folder / VERIFIER).write_text(f"{signer.verifier}\n")
+    engine = connect(address)
+    try:
+        migrate(engine)
+        begin(engine, POLICY, FIELD, NOW - 14 * DAY)
+        Schedule(engine).add([("holding 1", BLOCKS, crew.key.public)], NOW - 14 * DAY)
+        worker = crew.worker(engine)
+        worker.tick()
+        with transaction(engine) as connection:
+            connection.execute(update(holdings).values(due=NOW))
+        worker.tick()
+        Sequencer(engine, signer, lambda: NOW).sequence()
+        _multiply(engine, count, total)
+        alerts = Alerts(engine, lambda: NOW)
+        for number in range(ALERTS):
+            alerts.begin("node-offline", f"holding {number}", "can't reach the node")
+        if engine.dialect.name == "postgresql":
+            with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+                connection.execute(text("VACUUM ANALYZE"))
+    finally:
+        engine.dispose()
+
+
+def _multiply(engine: Engine, count: int, total: int) -> None:
+    each = total // count  # audits of a holding
+    _copied(
+        engine,
+        holdings,
+        2,
+        count,
+        {
+            "id": lambda n: n,
+            "name": lambda n: literal("holding ") + cast(n, Text),
+            "due": lambda n: NOW + n * SCATTER % (7 * DAY) - DAY // 24,
+            "number": lambda _: literal(each),
+        },
+    )
+    with transaction(engine) as connection:
+        connection.execute(update(holdings).where(holdings.c.id == 1).values(number=each))
+    step = 300 * DAY // total
+    _copied(
+        engine,
+        audits,
+        2,
+        total,
+        {
+            "id": lambda n: n,
+            "holding": lambda n: 1 + (n - 1) % count,
+            "number": lambda n: 1 + (n - 1) // count,
+            "ended": lambda n: NOW - (total - n) * step,
+            "outcome": lambda n: case(
+                (n % 97 == 0, "failed"), (n % 89 == 0, "offline"), else_="passed"
+            ),
+            "overrides": lambda n: case((n % 20 == 0, 4), (n % 33 == 0, 64), else_=0),
+        },
+    )
+    _copied(
+        engine,
+        leaves,
+        2,
+        total,
+        {
+            "id": lambda n: n,
+            "place": lambda n: n - 1,
+            "holding": lambda n: 1 + (n - 1) % count,
+            "proof": lambda _: null(),
+        },
+    )
+    with transaction(engine) as connection:
+        root = connection.execute(select(leaves.c.body).limit(1)).scalar_one()[:32]
+        whole = [{"id": number, "root": root} for number in range(total // SUBTREE)]
+        connection.execute(insert(subtrees), whole)
+    _copied(
+        engine,
+        checkpoints,
+        2,
+        total // HEAD,
+        {
+            "id": lambda n: n,
+            "size": lambda n: n * HEAD,
+        },
+    )
+
+
+def _copied(
+    engine: Engine,
+    table: Table,
+    first: int,
+    last: int,
+    changed: dict[str, Callable[[Number], ColumnElement[Any]]],
+) -> None:
+    """Enter copies of the first row, with columns that depend on their number."""
+    same = [column.name for column in table.c if column.name not in changed]
+    for start in range(first, last + 1, CHUNK):
+        stop = min(start + CHUNK - 1, last)
+        numbers = select(literal(start, BigInteger).label("n")).cte("numbers", recursive=True)
+        numbers = numbers.union_all(select(numbers.c.n + 1).where(numbers.c.n < stop))
+        kept = (table.c[name] for name in same)
+        copies = (
+            select(*(make(numbers.c.n) for make in changed.values()), *kept)
+            .join_from(table, numbers, true())
+            .where(table.c.id == 1)
+        )
+        with transaction(engine) as connection:
+            connection.execute(insert(table).from_select([*changed, *same], copies))
+
+
+@contextmanager
+def _served(folder: Path, address: str) -> Iterator[httpx.Client]:
+    listener = listen(WebSettings(("127.0.0.1", 0)))
+    if listener is None:
+        raise StorageError("there is no socket to listen on")
+    process = multiprocessing.get_context("spawn").Process(
+        target=_serve, args=(listener, folder, address)
+    )
+    with listener:
+        process.start()
+        try:
+            with httpx.Client(base_url=f"{url_of(listener)}/api/v1/", timeout=60) as client:
+                with suppress(httpx.HTTPError):
+                    client.get(UNKNOWN)  # once it listens
+                yield client
+        finally:
+            process.terminate()
+            process.join()
+
+
+def _serve(listener: socket.socket, folder: Path, address: str) -> None:
+    settings = ControlSettings(database=address)
+    Serving(listener, folder, settings).run(clock=lambda: NOW)
+
+
+@contextmanager
+def _sqlite(folder: str) -> Iterator[str]:
+    yield str(Path(folder) / "control.db")
+
+
+@contextmanager
+def _postgres(_folder: str) -> Iterator[str]:
+    server = postgres.Server()
+    try:
+        yield server.make("bench")
+    finally:
+        server.remove()

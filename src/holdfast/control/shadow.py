@@ -1,0 +1,151 @@
+"""Shadows: what other versions would decide beside the champion, with states of their own.
+
+They see the same telemetry and the same luck, and have no effects: what they would have done is
+written down with the champion's decision, and their states advance with what it carried out.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Engine, select
+
+from holdfast.control.database import transaction
+from holdfast.control.duty import Duty
+from holdfast.control.policies import Decisions, Remembered
+from holdfast.control.schedule import Beside, Claim
+from holdfast.control.schema import shadows
+from holdfast.model.arrays import IntArray
+from holdfast.model.detection import gas, samples
+from holdfast.policy.serving import Serving
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The state of a version about a holding that another one decides about."""
+
+    number: int  # of audits that it has seen
+    memory: bytes
+    chosen: int
+
+
+States = Mapping[tuple[int, str], Kept]
+Decide = Callable[[Serving, Remembered, IntArray], Decisions]
+
+
+def kept_states(engine: Engine, claims: Sequence[Claim], duty: Duty) -> States:
+    """Return the states that lie apart from the holdings' rows, of all who are on duty."""
+    ids = [claim.id for claim in claims]
+    if not duty.shadows:  # but one that was promoted or rolled back to may have its state there
+        ids = [claim.id for claim in claims if claim.version not in {"", duty.champion.version}]
+    if not ids:
+        return {}
+    on_duty = [duty.champion.version, *(each.version for each in duty.shadows)]
+    query = select(shadows).where(shadows.c.holding.in_(ids), shadows.c.version.in_(on_duty))
+    with transaction(engine) as connection:
+        rows = connection.execute(query).all()
+    return {
+        (row.holding, row.version): Kept(row.number, bytes(row.memory), row.chosen) for row in rows
+    }
+
+
+def remembered(version: str, claims: Sequence[Claim], states: States) -> Remembered:
+    """Return the states of a version, from wherever it has them; one that missed audits has none.
+
+    It took the last decision itself, or was in shadow when another did.
+    """
+    found = [
+        claim.memory if claim.version == version else _own(claim, states.get((claim.id, version)))
+        for claim in claims
+    ]
+    return Remembered([version] * len(found), found)
+
+
+def _own(claim: Claim, kept: Kept | None) -> bytes:
+    return b"" if kept is None or kept.number != claim.number else kept.memory
+
+
+@dataclass(frozen=True)
+class Course:
+    """A batch of holdings as a decision finds it: how far each is, and how large."""
+
+    claims: Sequence[Claim]
+    number: Sequence[int]  # of audits concluded
+    blocks: IntArray
+    sample_cap: int
+    now: int
+
+
+@dataclass
+class Shade:
+    """What shadows did beside a batch of decisions."""
+
+    beside: list[list[Beside]]  # by holding
+    decisions: int = 0
+    agreed: int = 0
+    trouble: list[str] = field(default_factory=list)
+
+
+def shade(course: Course, duty: Duty, champion: Decisions, states: States, decide: Decide) -> Shade:
+    """Let the shadows decide; one that fails to is told, and holds up nobody."""
+    found = Shade([[] for _ in course.claims])
+    if duty.trouble is not None:
+        found.trouble.append(duty.trouble)
+    for policy in duty.shadows:
+        own = remembered(policy.version, course.claims, states)
+        try:
+            decisions = decide(policy, own, champion.plan.action)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the champion goes on
+            reason = f"version {policy.version[:12]} ({policy.name}) can't decide: {error}"
+            found.trouble.append(reason)
+            continue
+        rows = _rows(course, policy.version, decisions, duty.champion.version, champion)
+        for at, (state, decision) in enumerate(rows):
+            new = (state["holding"], policy.version) not in states
+            found.beside[at].append(Beside(state, decision, new=new))
+        if policy.version == duty.challenger:
+            found.decisions += len(course.claims)
+            found.agreed += int((decisions.chosen == champion.chosen).sum())
+    return found
+
+
+def _rows(
+    course: Course, version: str, shadow: Decisions, champion_version: str, champion: Decisions
+) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Return for each holding the row of the shadow's state, and that of both decisions."""
+    ids = [claim.id for claim in course.claims]
+    states: dict[str, Sequence[Any]] = {
+        "holding": ids,
+        "version": [version] * len(ids),
+        "number": list(course.number),
+        "memory": [row.tobytes() for row in shadow.memory],
+        "chosen": shadow.chosen.tolist(),
+    }
+    decisions: dict[str, Sequence[Any]] = {
+        "holding": ids,
+        "number": [number + 1 for number in course.number],
+        "at": [course.now] * len(ids),
+        "version": [version] * len(ids),
+        "champion": [champion_version] * len(ids),
+        **_columns("", course, shadow),
+        **_columns("champion_", course, champion),
+    }
+    return list(zip(_dicts(states), _dicts(decisions), strict=True))
+
+
+def _columns(prefix: str, course: Course, decisions: Decisions) -> dict[str, list[Any]]:
+    plan = decisions.plan
+    sampled = samples(plan.ratio, course.blocks, course.sample_cap)
+    columns = {
+        "chosen": decisions.chosen,
+        "interval": plan.interval,
+        "ratio": plan.ratio,
+        "overrides": plan.overrides,
+        "gas": gas(sampled, course.blocks),
+    }
+    return {prefix + name: values.tolist() for name, values in columns.items()}
+
+
+def _dicts(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    rows = zip(*columns.values(), strict=True)
+    return [dict(zip(columns, values, strict=True)) for values in rows]

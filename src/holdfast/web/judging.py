@@ -1,0 +1,75 @@
+"""A version judged while you watch: simulated in this fleet's world and worse ones, apart."""
+
+from collections.abc import AsyncIterator
+from dataclasses import asdict
+from multiprocessing.connection import Connection
+from typing import Any
+
+from fastapi import APIRouter
+
+from holdfast.control.database import opened
+from holdfast.control.promotion import judge, world_of_fleet
+from holdfast.control.settings import ControlSettings
+from holdfast.control.stress import stressed
+from holdfast.errors import HoldfastError
+from holdfast.web.apart import PROGRESS, apart, words
+from holdfast.web.desk import AtDesk, Desk
+from holdfast.web.policies import Version, case_of
+from holdfast.web.streams import ANSWER, EventResponse, event
+from holdfast.web.verdicts import Case
+
+router = APIRouter(prefix="/policies", tags=["policies"])
+
+STEPS = 200  # signs of progress
+VERDICT = "verdict"
+
+
+@router.get(
+    "/{version}/judge",
+    summary="Judge a version, with the progress and at last the verdict as events",
+    response_class=EventResponse,
+    responses=ANSWER,
+)
+def judging(desk: AtDesk, version: Version) -> EventResponse:
+    return EventResponse(_stream(desk, case_of(desk, version)), desk.judges)
+
+
+async def _stream(desk: Desk, case: Case) -> AsyncIterator[bytes]:
+    address = desk.settings.address(desk.folder)
+    with apart(try_out, address, desk.settings, case) as receiver:
+        async for name, data in words(receiver, desk.closing):
+            told: Any = data
+            if name == VERDICT:
+                desk.verdicts.keep(case, data, desk.clock())
+                checks = [asdict(check) for check in data.checks]
+                told = {**asdict(case), "passed": data.passed, "checks": checks}
+                told["figures"] = data.figures
+            yield event(name, told)
+
+
+def try_out(sender: Connection, address: str, settings: ControlSettings, case: Case) -> None:
+    """Judge a version, telling how far that has come; then tell the verdict."""
+    total = (len(stressed(settings.scenario)) + 2) * settings.promotion.episodes
+    done = told = 0.0
+
+    def reach(episodes: float) -> None:
+        nonlocal done, told
+        done += episodes
+        if done - told >= total / STEPS:
+            told = done
+            sender.send((PROGRESS, {"episodes": round(done), "of": total}))
+
+    try:
+        with opened(address, read_only=True) as engine:
+            verdict = judge(
+                engine,
+                case.version,
+                case.champion,
+                world_of_fleet(engine, settings.scenario),
+                settings.promotion,
+                unit=settings.rails.unit,
+                progress=reach,
+            )
+        sender.send((VERDICT, verdict))
+    except HoldfastError as error:
+        sender.send(("failed", {"reason": str(error)}))

@@ -1,0 +1,99 @@
+"""A promotion and a rollback under load: they hold from the next decision on, and nothing is lost.
+
+The service, its database, the local ledger and the node are real, and so are the processes.
+"""
+
+import random
+import time
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, select
+from tests.control.site import site
+from tests.control.test_kills import (
+    HOLDINGS,
+    WORKERS,
+    Crew,
+    _enrolled,
+    check_everything,
+    settings,
+    wait_for_audits,
+)
+
+from holdfast.control.aliases import Aliases, Author, challenge, promote, read_aliases, rollback
+from holdfast.control.database import connect, transaction
+from holdfast.control.registry import Registry
+from holdfast.control.schedule import Schedule
+from holdfast.control.schema import leaves, shadow_decisions
+from holdfast.control.service import milliseconds
+from holdfast.evidence import leaf
+from holdfast.model.scenario import FIELD
+
+TURNS = 3
+
+
+def aliases(engine: Engine) -> Aliases:
+    with transaction(engine) as connection:
+        return read_aliases(connection)
+
+
+def author() -> Author:
+    return Author("tester", milliseconds(), "a drill")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_under_load_each_change_holds_from_the_next_decision_on(
+    address: str, tmp_path: Path
+) -> None:
+    luck = random.Random(3)
+    with site(tmp_path, settings(address)) as place:
+        for number in range(HOLDINGS):
+            place.holding(f"holding-{number}", luck.randbytes(3000 + number))
+        crew = Crew(place)
+        engine = connect(place.settings.address(place.home.folder))
+        schedule = Schedule(engine)
+        spans: list[tuple[str, int, int]] = []  # who decided, when that was written and over
+        try:
+            for _ in range(WORKERS):
+                crew.start()
+            while len(_enrolled(schedule)) < HOLDINGS:
+                time.sleep(0.02)
+            wait_for_audits(schedule, 1)
+            first = str(aliases(engine).champion)
+            other = Registry(engine).register("two-speed", FIELD, milliseconds()).version
+            challenge(engine, aliases(engine), other, author())
+            wait_for_audits(schedule, 2)
+            for _ in range(TURNS):
+                promote(engine, aliases(engine), other, author())
+                since = milliseconds()
+                wait_for_audits(schedule, 2)
+                spans.append((other, since, milliseconds()))
+                rollback(engine, aliases(engine), author())
+                since = milliseconds()
+                wait_for_audits(schedule, 2)
+                spans.append((first, since, milliseconds()))
+        finally:
+            crew.kill_all()
+        with place.service() as service:
+            wait_for_leases = milliseconds() + place.settings.pace.lease
+            while milliseconds() < wait_for_leases or service.sequencer.sequence():
+                service.step()
+        check_everything(place, schedule)
+        with transaction(engine) as connection:
+            bodies = connection.execute(select(leaves.c.body)).scalars().all()
+            beside = connection.execute(
+                select(shadow_decisions.c.holding, shadow_decisions.c.number)
+            ).all()
+        engine.dispose()
+    assert len(beside) == len(set(beside)), "each decision has one shadow"
+    told = [each for each in map(leaf.decode, bodies) if isinstance(each, leaf.Audit)]
+    for version, since, until in spans:
+        deciders = {
+            each.decision.chosen.policy.hash.hex()
+            for each in told
+            if each.decision.chosen and since < each.decision.at < until
+        }
+        assert deciders == {version}
+    rails = {each.rail for audit in told for each in audit.decision.overrides}
+    assert "state" not in rails, "whoever took over had its states"
