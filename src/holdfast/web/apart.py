@@ -33,9 +33,7 @@ def apart(work: Callable[..., None], *given: Any) -> Iterator[Connection]:
         process.join()
 
 
-async def words(
-    receiver: Connection, closing: Callable[[], bool]
-) -> AsyncIterator[Word]:
+async def words(receiver: Connection, closing: Callable[[], bool]) -> AsyncIterator[Word]:
     """Yield what the work says, and signs of life in between; it ends with its last word."""
     name = PROGRESS
     while name == PROGRESS and not closing():

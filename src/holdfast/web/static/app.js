@@ -3,7 +3,7 @@ import { listenToKeys } from "./keys.js";
 import { keepFresh } from "./live.js";
 import { takeOrders } from "./orders.js";
 import { turnDial } from "./dial.js";
-import { verifyOnDemand } from "./verify.js";
+import { watchOnDemand } from "./watch.js";
 
 function toggleTheme() {
   const root = document.documentElement;
@@ -17,6 +17,6 @@ function toggleTheme() {
 document.getElementById("theme").addEventListener("click", toggleTheme);
 listenToKeys(toggleTheme);
 takeOrders();
-verifyOnDemand();
+watchOnDemand();
 turnDial();
 keepFresh();
