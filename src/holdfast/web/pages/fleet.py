@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import Query
 from fastapi.responses import HTMLResponse
@@ -44,7 +44,7 @@ def assurance(samples: int, ended: int) -> Assurance:
 @router.get("/")
 def page(
     visit: AsVisitor,
-    health: Health | None = None,
+    health: Health | Literal[""] = "",  # a form that asks for all of them sends this
     search: Annotated[str, Query(max_length=LONGEST_SEARCH)] = "",
     sort: Sort = Sort.HEALTH,
     page: Page = 1,
@@ -52,7 +52,7 @@ def page(
     wanted = "".join(each for each in search if each.isprintable())
     found = holdings.listing(
         visit.desk,
-        health=None if health is None else [health],
+        health=[Health(health)] if health else None,
         search=wanted,
         sort=sort,
         page=page,
@@ -67,7 +67,7 @@ def page(
         chart=outcomes(state.days),
         found=found,
         assured=assured(visit.desk, found.holdings),
-        health=health,
+        health=Health(health) if health else None,
         search=wanted,
         sort=sort,
         sorts=list(Sort),

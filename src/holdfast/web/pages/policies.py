@@ -14,6 +14,7 @@ from holdfast.web.policies import case_of
 router = view()
 
 CHANGES = 20
+MINUS = "\N{MINUS SIGN}"
 
 
 @dataclass(frozen=True)
@@ -70,4 +71,5 @@ def _row(label: str, pair: Pair, word: Callable[[float], str]) -> Compared:
 
 
 def _signed(value: float, word: Callable[[float], str]) -> str:
-    return f"{'+' if value > 0 else '\N{MINUS SIGN}' if value < 0 else ''}{word(abs(value))}"
+    sign = "+" if value > 0 else MINUS if value < 0 else ""
+    return f"{sign}{word(abs(value))}"
