@@ -23,8 +23,7 @@ def test_axe_finds_nothing_serious(page: Page, path: str, scheme: str) -> None:
         pytest.skip("axe-core is not installed: make axe")
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
     page.goto(path)
-    for closed in page.locator("details:not([open]) > summary").all():
-        closed.click()
+    page.locator("details").evaluate_all("all => all.forEach((each) => (each.open = true))")
     # As a debugger would, for the page's own policy lets no other script in.
     page.evaluate(AXE.read_text())
     found = page.evaluate("axe.run()")
