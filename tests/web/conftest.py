@@ -1,5 +1,6 @@
 """The API on loopback, over an operation that has lived for some days."""
 
+import itertools
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 from sqlalchemy import Engine
-from tests.control.conftest import address, postgres
+from tests.control.conftest import postgres
 from tests.control.operation import SIGNER, Operation, operation
 from tests.control.world import Clock
 
@@ -19,10 +20,12 @@ from holdfast.control.settings import ControlSettings, WebSettings
 from holdfast.model.scenario import PAPER
 from holdfast.web.serving import Serving, listen, url_of
 
-__all__ = ["address", "postgres"]
+__all__ = ["postgres"]
+
+_numbers = itertools.count()
 
 ANYWHERE = WebSettings(("127.0.0.1", 0))
-DAYS, COUNT = 10, 6
+DAYS, COUNT = 45, 6
 
 
 @dataclass(frozen=True)
@@ -66,15 +69,25 @@ def serving(
         work.engine.dispose()
 
 
-@pytest.fixture
-def served(tmp_path: Path, address: str) -> Iterator[Served]:
-    """Yield an API over each kind of database."""
-    with serving(tmp_path, address) as running:
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def served(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Served]:
+    """Yield an API over each kind of database, which nobody changes."""
+    folder = tmp_path_factory.mktemp("served")
+    if request.param == "sqlite":
+        with serving(folder, str(folder / "control.db")) as running:
+            yield running
+        return
+    server = request.getfixturevalue("postgres")
+    name = f"web{next(_numbers)}"
+    with serving(folder, server.make(name)) as running:
         yield running
+    server.drop(name)
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> Iterator[Served]:
-    """Yield an API over SQLite, where the kind of database makes no difference."""
-    with serving(tmp_path, str(tmp_path / "control.db"), count=3, days=3) as running:
+def changing(tmp_path: Path) -> Iterator[Served]:
+    """Yield an API of one's own to change things by."""
+    with serving(tmp_path, str(tmp_path / "control.db"), count=2, days=20) as running:
         yield running

@@ -71,7 +71,8 @@ class DatabaseLog:
             .order_by(checkpoints.c.size, checkpoints.c.anchored)
         )
         with transaction(self._engine) as connection:
-            yield from connection.execute(query).scalars().all()
+            rows = connection.execute(query).scalars().all()
+        yield from rows
 
     def entries(self, start: int = 0, stop: int | None = None) -> Iterator[Entry]:
         end = self.size if stop is None else min(stop, self.size)

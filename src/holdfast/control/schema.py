@@ -80,7 +80,7 @@ audits = Table(
     Index(None, "holding", "number", unique=True),
     # The newest of all, of an outcome, or of those that a rail changed; and sums over days, which
     # read the first of these indices alone.
-    Index("audits_by_end", "ended", "id", "outcome", "overrides", "gas"),
+    Index("audits_by_end", "ended", "id", "outcome", "overrides", "gas", "samples"),
     Index("audits_by_outcome", "outcome", "ended", "id"),
     Index(
         "audits_overridden",

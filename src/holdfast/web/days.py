@@ -15,6 +15,7 @@ from holdfast.control import rails
 from holdfast.control.database import transaction
 from holdfast.control.rails import DAY, HOUR
 from holdfast.control.schema import audits
+from holdfast.model.detection import BLOCK_GAS, TRANSACTION_GAS
 
 MOST_DAYS = 366
 SETTLED = HOUR  # after the end of a day nobody writes down an audit that ended in it
@@ -26,7 +27,8 @@ class Day:
 
     start: int
     audits: int
-    gas: float
+    gas: float  # on the ledger; the local one takes none
+    modelled_gas: float  # if each sampled block were checked there, as the simulator has it
     outcomes: dict[str, int]
     overrides: dict[str, int]  # by reason
 
@@ -61,6 +63,7 @@ class Days:
                 audits.c.overrides,
                 func.count().label("times"),
                 func.sum(audits.c.gas).label("gas"),
+                func.sum(audits.c.samples).label("samples"),
             )
             .where(audits.c.ended >= since)
             .group_by(start, audits.c.outcome, audits.c.overrides)
@@ -80,4 +83,6 @@ def _day(start: int, rows: list[Any]) -> Day:
         for reason in rails.names(row.overrides):
             overrides[reason] += row.times
     gas = float(sum(row.gas for row in rows))
-    return Day(start, outcomes.total(), gas, dict(outcomes), dict(overrides))
+    samples = int(sum(row.samples for row in rows))
+    modelled = float(TRANSACTION_GAS * outcomes.total() + BLOCK_GAS * samples)
+    return Day(start, outcomes.total(), gas, modelled, dict(outcomes), dict(overrides))

@@ -57,7 +57,10 @@ def upgrade() -> None:
         postgresql_where=sa.text("unanswered"),
     )
     op.create_index(
-        "audits_by_end", "audits", ["ended", "id", "outcome", "overrides", "gas"], unique=False
+        "audits_by_end",
+        "audits",
+        ["ended", "id", "outcome", "overrides", "gas", "samples"],
+        unique=False,
     )
     op.create_index("audits_by_outcome", "audits", ["outcome", "ended", "id"], unique=False)
     op.create_index(
