@@ -1,6 +1,9 @@
 """The gas of the contract's calls stays within what was promised."""
 
+import pytest
+
 from holdfast.bench.ledger import measure
+from holdfast.ledger import price
 
 
 def test_gas_stays_within_its_limits() -> None:
@@ -13,3 +16,11 @@ def test_gas_stays_within_its_limits() -> None:
     assert gas["pass_S16"] <= 140_000
     assert gas["optimistic_per_verdict_1000"] <= 100
     assert steps, "it says what it does"
+
+    # Plans count with these prices: random values make gas differ by a hundred or so.
+    assert gas["pass_S1"] == pytest.approx(price.PASSING[1], rel=0.01)
+    assert gas["pass_S16"] == pytest.approx(price.PASSING[16], rel=0.01)
+    assert gas["open"] == pytest.approx(price.OPENING, rel=0.01)
+    assert gas["batch_100_per_proof"] == pytest.approx(price.PASSING_IN_A_BATCH[1], rel=0.01)
+    assert gas["batch_S16_per_proof"] == pytest.approx(price.PASSING_IN_A_BATCH[16], rel=0.01)
+    assert gas["open_batch_1000_per_challenge"] == pytest.approx(price.OPENING_IN_A_BATCH, rel=0.01)

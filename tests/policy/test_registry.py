@@ -16,7 +16,7 @@ from holdfast.policy.belief import BeliefPolicy
 from holdfast.policy.checkpoint import Manifest, save
 from holdfast.policy.interface import AnyPolicy
 from holdfast.policy.learned import Learned
-from holdfast.policy.registry import LEARNED, NAMES, policy_named
+from holdfast.policy.registry import LEARNED, NAMES, held_to, policy_named, settings_of
 
 UNTRAINED = [name for name in NAMES if name != "constant" and name not in LEARNED]
 
@@ -131,6 +131,35 @@ def test_options_turn_the_dial_of_a_learned_policy(shelf: Path) -> None:
     assert learned("drqn-cmdp-plus@paper:rho=0.2,latency=8", DRIFT).dial == SWIFT.dial
 
 
+def test_a_dial_is_set_by_its_number_too(shelf: Path) -> None:
+    ship(shelf, MANIFEST, PAPER, "drqn-cmdp-plus")
+    numbered = [learned(f"drqn-cmdp-plus:dial={number}").dial for number in (1, 2, 3)]
+    assert numbered == [each.dial for each in (CHEAP, SWIFT, STRICT)]
+    held = held_to("drqn-cmdp-plus:dial=2", 0.25)
+    assert held == "drqn-cmdp-plus:dial=2,rho=0.25"
+    assert learned(held).dial == SWIFT.dial, "the ceiling beside a number chooses nothing"
+    assert held_to("belief:rho=0.1", 0.25) == "belief:rho=0.1"
+
+
+def test_the_names_of_all_settings_mean_the_same_everywhere(
+    shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ship(shelf, MANIFEST, PAPER, "drqn-cmdp-plus")
+    ship(shelf, PLAIN, PAPER, "dqn")
+    names = settings_of("drqn-cmdp-plus", PAPER)
+    assert names == [f"drqn-cmdp-plus@paper:dial={number}" for number in (1, 2, 3)]
+    assert learned(names[1], DRIFT).dial == SWIFT.dial
+    assert settings_of("drqn-cmdp-plus@paper:dial=2,rho=0.2", DRIFT) == names
+    assert settings_of("dqn", PAPER) == ["dqn@paper"]
+    assert settings_of("belief:rho=0.1", PAPER) == ["belief:rho=0.1"]
+
+    monkeypatch.chdir(tmp_path)
+    save(Path("run"), MANIFEST, drawn(MANIFEST.architecture))
+    names = settings_of("run", PAPER)
+    monkeypatch.chdir("/")
+    assert [learned(name).dial for name in names] == [CHEAP.dial, SWIFT.dial, STRICT.dial]
+
+
 def test_a_folder_stands_in_place_of_a_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,7 +177,14 @@ def test_a_folder_stands_in_place_of_a_name(
     [
         ("dqn:rho=0.1", "policy dqn:rho=0.1: it has no dial to set: it takes no options"),
         ("drqn-cmdp-plus:rho=0.001", "policy drqn.*the lowest miss rate is 0.03"),
-        ("drqn-cmdp-plus:nu=3", "the options are rho and latency, not 'nu=3'"),
+        ("drqn-cmdp-plus:nu=3", "the options are rho, latency and dial, not 'nu=3'"),
+        ("drqn-cmdp-plus:dial=4", "there is no dial 4: they are numbered 1 to 3"),
+        ("drqn-cmdp-plus:dial=0", "there is no dial 0"),
+        ("drqn-cmdp-plus:dial=one", "dial must be a number, not 'one'"),
+        ("drqn-cmdp-plus:dial=1.5", "dial must be a whole number, not 1.5"),
+        ("drqn-cmdp-plus:dial=1,rho=1.5", "rho must lie between 0 and 1"),
+        ("belief:dial=1", "the options are rho and latency, not 'dial=1'"),
+        ("dqn:dial=1", "it has no dial to set: it takes no options"),
         ("drqn-cmdp-plus@moon", "there is drqn-cmdp-plus@paper"),
         ("belief@paper", "there is no policy 'belief@paper'"),
         ("", "there is no policy ''"),

@@ -85,3 +85,12 @@ def test_the_interval_covers_the_truth_about_95_times_in_100() -> None:
         gas = measure(idle(60, gas=generator.exponential(size=60)), resamples=300).gas
         covered += gas.low <= 1.0 <= gas.high
     assert 175 <= covered <= 199
+
+
+def test_any_deadline_can_be_asked_for() -> None:
+    found = measure(SMALL, within=(2, 5, 100)).detected_within
+    assert {units: round(each.value, 3) for units, each in found.items()} == {
+        2: 0.2,
+        5: 0.6,
+        100: 1.0,
+    }

@@ -20,6 +20,7 @@ from holdfast.ledger.interface import (
     Registered,
     Verdict,
     challenge_name,
+    max_answers,
 )
 from holdfast.ledger.keccak import Tree, address_of
 from holdfast.pdp import (
@@ -32,6 +33,7 @@ from holdfast.pdp import (
     StoredFile,
     TagFile,
     TagHeader,
+    curve,
     draw_challenge,
     target_of,
 )
@@ -67,6 +69,8 @@ def measure(*, say: Say, sectors: tuple[int, ...] = artefact.SECTORS) -> dict[st
             say(f"passing an audit of {width} sectors a block")
             stand = one if width == 1 else _Stand(_ledger(Path(folder), width), width)
             gas[f"pass_S{width}"] = stand.pass_gas(SAMPLED[0])
+            if width > 1:
+                gas[f"batch_S{width}_per_proof"] = stand.settle_gas()
     overhead = {f"S{width}": 32 / (31 * width) for width in sectors}
     return {"gas": gas, "storage_overhead": overhead}
 
@@ -145,17 +149,18 @@ class _Stand:
     def settle_gas(self) -> float:
         """Settle proofs of as many holdings, for a second one of the same holding costs less."""
         words, answers = [], {}
-        for index in range(SETTLED):
-            public = SecretKey.generate(1).public
+        for index in range(min(SETTLED, max_answers(self.key.sectors))):
+            public = SecretKey.generate(self.key.sectors).public
             self.ledger.register(public, os.urandom(20))
-            sigma, mu = (secrets.randbelow(Q - 1) + 1 for _ in range(2))
-            point = check.recovered(int.from_bytes(public.abscissas[0], "big"), mu, sigma)
-            assert point is not None  # noqa: S101 - sigma is not alpha mu
+            sigma, *mu = (secrets.randbelow(Q - 1) + 1 for _ in range(1 + self.key.sectors))
+            sectors = [curve.times(A, m) for A, m in zip(public.points, mu, strict=True)]
+            point = curve.total([*sectors, curve.times_base(Q - sigma)])
+            assert point is not None  # noqa: S101 - so unlikely that it never happens
             words.append(_word(address_of(point), index + 1))
-            answers[index] = Answer(Proof(bytes(32), sigma, (mu,)))
+            answers[index] = Answer(Proof(bytes(32), sigma, tuple(mu)))
         batch = Batch(self.ledger.sender, os.urandom(32), DEADLINE, tuple(words))
         self.ledger.open_many(batch)
-        return self.ledger.settle(batch, answers).gas / SETTLED
+        return self.ledger.settle(batch, answers).gas / len(answers)
 
 
 def _word(target: bytes, number: int) -> bytes:

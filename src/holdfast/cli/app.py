@@ -29,6 +29,7 @@ from holdfast.cli import (
 )
 from holdfast.cli.demo import demo
 from holdfast.cli.evaluate import evaluate
+from holdfast.cli.plan import plan
 from holdfast.cli.serve import serve
 from holdfast.cli.status import status
 from holdfast.cli.train import train
@@ -63,6 +64,7 @@ app.add_typer(ledger.app, name="ledger")
 app.add_typer(paper.app, name="paper")
 app.command()(demo)
 app.command()(evaluate)
+app.command()(plan)
 app.command()(train)
 
 

@@ -44,7 +44,10 @@ def evaluate(
     ],
     scenario: Annotated[
         str,
-        typer.Option(metavar="NAME|FILE.toml", help="The world: paper, drift, field or a file."),
+        typer.Option(
+            metavar="NAME|FILE.toml",
+            help="The world: paper, drift, field (field:blocks=5000) or a file.",
+        ),
     ] = "paper",
     episodes: Annotated[int, typer.Option(min=1, help="Episodes for each policy.")] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="Equal seeds give equal episodes.")] = 0,
@@ -69,7 +72,8 @@ def evaluate(
 
     Learned: dqn, double-dqn, dueling-dqn, d3qn, ppo, a2c, ppo-lagrangian, drqn-cmdp and
     drqn-cmdp-plus, as shipped for the scenario; drqn-cmdp-plus@paper as for another; runs/a for
-    the checkpoint in a folder. Where it has a dial: drqn-cmdp-plus:rho=0.04,latency=8.
+    the checkpoint in a folder. Where it has a dial: drqn-cmdp-plus:rho=0.04,latency=8 sets it for
+    ceilings, drqn-cmdp-plus:dial=3 by its number.
 
     Example: holdfast evaluate --policy belief --policy fixed-high --plot policies.svg
     """
@@ -83,7 +87,7 @@ def evaluate(
     policies = {name: policy_named(name, world) for name in policy}
     share = world.malicious_share if malicious_share is None else malicious_share
     results = {}
-    with _progress(len(policies) * episodes) as (bar, task):
+    with episode_bar(len(policies) * episodes) as (bar, task):
         for name, each in policies.items():
             bar.update(task, description=name)
             tally = evaluation.evaluate(
@@ -114,7 +118,7 @@ def evaluate(
 
 
 @contextmanager
-def _progress(total: int) -> Iterator[tuple[Progress, TaskID]]:
+def episode_bar(total: int) -> Iterator[tuple[Progress, TaskID]]:
     """Show on a terminal how many episodes are done; say nothing to a file or a pipe."""
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not sys.stderr.isatty()) as bar:
@@ -123,15 +127,15 @@ def _progress(total: int) -> Iterator[tuple[Progress, TaskID]]:
 
 def _data(about: dict[str, Any], found: Mapping[str, "Measures"]) -> dict[str, Any]:
     """Return the measures by policy; those of a single policy stand at the top as well."""
-    policies = {name: _without_gaps(asdict(measured)) for name, measured in found.items()}
+    policies = {name: finite(asdict(measured)) for name, measured in found.items()}
     single = next(iter(policies.values())) if len(policies) == 1 else {}
     return about | single | {"policies": policies}
 
 
-def _without_gaps(value: Any) -> Any:
+def finite(value: Any) -> Any:
     """Return the data with null for what is not a finite number, which JSON lacks."""
     if isinstance(value, dict):
-        return {str(key): _without_gaps(each) for key, each in value.items()}
+        return {str(key): finite(each) for key, each in value.items()}
     return value if math.isfinite(value) else None
 
 

@@ -118,6 +118,11 @@ def read_control(home: Path) -> ControlSettings:
         raise InputError(f"{path}: {error}") from error
 
 
+def read_duration(text: str) -> int:
+    """Return a time as the settings write it, in milliseconds."""
+    return _duration(text)
+
+
 def _settings(table: Any) -> ControlSettings:
     readers: dict[str, Callable[[Any], Any]] = {
         "database": _text,

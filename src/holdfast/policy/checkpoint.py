@@ -20,7 +20,7 @@ from holdfast.model.action import GRID, ActionGrid
 from holdfast.model.observation import OBSERVATION
 from holdfast.model.scenario import Scenario
 from holdfast.policy import document
-from holdfast.policy.dial import Validated, choose
+from holdfast.policy.dial import Validated, choose, numbered
 from holdfast.policy.lagrangian import Ceilings
 from holdfast.policy.learned import Inputs, Learned
 from holdfast.policy.network import Architecture, Parameters, shapes
@@ -87,17 +87,21 @@ class Checkpoint:
     manifest: Manifest
     parameters: Parameters
 
-    def policy(self, ceilings: Ceilings | None = None) -> Learned:
-        """Return the policy, its dial set for the ceilings or else for the default."""
+    def policy(self, setting: Ceilings | int | None = None) -> Learned:
+        """Return the policy, its dial set for ceilings (else the default's) or by its number."""
         manifest = self.manifest
         dial = None
         if manifest.inputs.dial:
-            if ceilings is None and manifest.default:
-                ceilings = manifest.default.ceilings()
-            if ceilings is None:
+            if setting is None and manifest.default:
+                setting = manifest.default.ceilings()
+            if setting is None:
                 raise InputError("its dial has no default: say which miss rate rho to stay below")
-            dial = choose(manifest.dials, ceilings)
-        elif ceilings:
+            dial = (
+                choose(manifest.dials, setting)
+                if isinstance(setting, Ceilings)
+                else numbered(manifest.dials, setting)
+            )
+        elif setting is not None:
             raise InputError("it has no dial to set: it takes no options")
         return Learned(manifest.architecture, self.parameters, manifest.inputs, dial)
 

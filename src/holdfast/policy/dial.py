@@ -84,3 +84,10 @@ def choose(dials: Sequence[Validated], ceilings: Ceilings) -> Dial:
     else:
         reason = "none was validated at all"
     raise InputError(f"no dial stayed below {ceilings} in validation: {reason}")
+
+
+def numbered(dials: Sequence[Validated], number: int) -> Dial:
+    """Return the dial of that number, counted from 1."""
+    if not 1 <= number <= len(dials):
+        raise InputError(f"there is no dial {number}: they are numbered 1 to {len(dials)}")
+    return dials[number - 1].dial

@@ -2,11 +2,12 @@
 
 `fixed-high`, `constant:14,0.20`, `belief`, `belief:rho=0.045,latency=7.5`, `clairvoyant:rho=0.05`.
 Learned: `drqn-cmdp-plus`, `drqn-cmdp-plus@paper` (trained for that scenario, whichever it is run
-in), `drqn-cmdp-plus:rho=0.04,latency=8`, `runs/a` and `runs/a:rho=0.03` (the folder of a
-checkpoint).
+in), `drqn-cmdp-plus:rho=0.04,latency=8`, `drqn-cmdp-plus:dial=3` (the third of its dials),
+`drqn-cmdp-plus:dial=3,rho=0.04` (the same, with the ceiling that it is held to), `runs/a` and
+`runs/a:rho=0.03` (the folder of a checkpoint).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -73,14 +74,30 @@ def policy_named(name: str, scenario: Scenario) -> AnyPolicy:
 def set_dial(name: str, checkpoint: Checkpoint, options: str) -> Learned:
     """Return a checkpoint's policy, its dial set as the options say."""
     try:
-        return checkpoint.policy(_ceilings(name, options) if options else None)
+        return checkpoint.policy(_setting(name, options))
     except InputError as error:
         raise InputError(f"policy {name}: {error}") from error
 
 
-def ceiling_named(name: str, options: str) -> float:
-    """Return the miss rate to stay below that a name's options mean."""
-    return _ceilings(name, options).miss_rate
+def ceiling_named(name: str, options: str) -> float | None:
+    """Return the miss rate to stay below that a name's options mean; a dial's number means none."""
+    given = _given(name, options, "rho", "latency", "dial")
+    return None if "dial" in given and "rho" not in given else _ceilings_of(given).miss_rate
+
+
+def settings_of(name: str, scenario: Scenario) -> list[str]:
+    """Return a policy's name with each of its dials, however it is set; itself if it has none.
+
+    The names mean the same in every scenario and every working directory.
+    """
+    found = place_of(name, scenario)
+    if found is None:
+        return [name]
+    method, _, trained_for = name.partition(":")[0].partition("@")
+    shipped = f"{method}@{trained_for or scenario.name}"
+    place = shipped if method in LEARNED else str(found.folder.absolute())
+    dials = range(1, len(load(found.folder).manifest.dials) + 1)
+    return [f"{place}:dial={number}" for number in dials] or [place]
 
 
 def place_of(name: str, scenario: Scenario) -> Place | None:
@@ -113,15 +130,38 @@ def _action(name: str, options: str) -> int:
         ) from None
 
 
+def held_to(name: str, rho: float) -> str:
+    """Return the name of a policy whose dial is set by number, with the ceiling it is held to."""
+    return f"{name},rho={rho:g}" if ":dial=" in name and 0 < rho < 1 else name
+
+
+def _setting(name: str, options: str) -> Ceilings | int | None:
+    """Read how a dial is set: by its number, for ceilings, or not at all."""
+    given = _given(name, options, "rho", "latency", "dial")
+    if "dial" in given and not given["dial"].is_integer():
+        raise InputError(f"policy {name}: dial must be a whole number, not {given['dial']:g}")
+    ceilings = _ceilings_of(given) if given else None
+    return int(given["dial"]) if "dial" in given else ceilings
+
+
 def _ceilings(name: str, options: str) -> Ceilings:
-    """Read `rho`, the ceiling on the miss rate, and `latency`, the one on the mean latency."""
+    return _ceilings_of(_given(name, options, "rho", "latency"))
+
+
+def _ceilings_of(given: Mapping[str, float]) -> Ceilings:
+    """Return `rho`, the ceiling on the miss rate, and `latency`, the one on the mean latency."""
+    return Ceilings(given.get("rho", DEFAULT_RHO), given.get("latency"))
+
+
+def _given(name: str, options: str, *keys: str) -> dict[str, float]:
     given: dict[str, float] = {}
     for option in options.split(",") if options else ():
         key, _, value = option.partition("=")
-        if key not in ("rho", "latency") or key in given:
-            raise InputError(f"policy {name}: the options are rho and latency, not {option!r}")
+        if key not in keys or key in given:
+            known = f"{', '.join(keys[:-1])} and {keys[-1]}"
+            raise InputError(f"policy {name}: the options are {known}, not {option!r}")
         try:
             given[key] = float(value)
         except ValueError:
             raise InputError(f"policy {name}: {key} must be a number, not {value!r}") from None
-    return Ceilings(given.get("rho", DEFAULT_RHO), given.get("latency"))
+    return given

@@ -4,7 +4,7 @@ The intervals are bootstrap percentiles over whole episodes, resampled within ea
 the number of malicious nodes is fixed and not drawn.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,7 +52,9 @@ class Measures:
     audits: Estimate  # per episode
 
 
-def measure(tally: Tally, *, seed: int = 0, resamples: int = RESAMPLES) -> Measures:
+def measure(
+    tally: Tally, *, seed: int = 0, resamples: int = RESAMPLES, within: Sequence[int] = WITHIN
+) -> Measures:
     """Return the measures of a tally; `seed` is that of the bootstrap alone."""
     sums = _resampled_sums(tally, np.random.default_rng(seed), resamples)
     total = dict(zip(_SUMMED, sums.T, strict=False))
@@ -69,7 +71,7 @@ def measure(tally: Tally, *, seed: int = 0, resamples: int = RESAMPLES) -> Measu
         ),
         miss_rate_malicious=_miss_rate(total["misses_malicious"], total["detections_malicious"]),
         detected_within={
-            units: _estimate(1 - survival[:, min(units, survival.shape[1] - 1)]) for units in WITHIN
+            units: _estimate(1 - survival[:, min(units, survival.shape[1] - 1)]) for units in within
         },
         time_to_detection_p95=_estimate(_quantile(survival, 0.95)),
         exposure=_estimate(total["exposure"] / tally.episodes),

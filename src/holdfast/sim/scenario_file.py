@@ -1,6 +1,11 @@
-"""Scenarios as users name them: one that we know, or a TOML file that sets single fields."""
+"""Scenarios as users name them: one that we know, with single fields set or not, or a TOML file.
 
+`field`, `field:blocks=5000,malicious_share=0.02`, `mine.toml`.
+"""
+
+import json
 import tomllib
+from dataclasses import fields
 from pathlib import Path
 
 from holdfast import atomic
@@ -13,7 +18,8 @@ MOST_BYTES = 1 << 20
 def load_scenario(name_or_file: str) -> Scenario:
     """Return the scenario of that name, or the one that the TOML file describes."""
     if name_or_file in SCENARIOS or not name_or_file.endswith(".toml"):
-        return scenario_named(name_or_file)
+        name, _, changes = name_or_file.partition(":")
+        return _changed(scenario_named(name), changes)
     path = Path(name_or_file)
     content = atomic.read(path, at_most=MOST_BYTES)
     try:
@@ -24,3 +30,24 @@ def load_scenario(name_or_file: str) -> Scenario:
         return scenario_from({"name": path.stem, **mapping})
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
+
+
+def written(scenario: Scenario, base: str) -> str:
+    """Return the scenario as the known one of that name with single fields set."""
+    known = scenario_named(base)
+    changes = [
+        f"{field.name}={json.dumps(getattr(scenario, field.name))}"
+        for field in fields(Scenario)
+        if field.name != "name" and getattr(scenario, field.name) != getattr(known, field.name)
+    ]
+    return f"{base}:{','.join(changes)}" if changes else base
+
+
+def _changed(scenario: Scenario, changes: str) -> Scenario:
+    try:
+        mapping = tomllib.loads(changes.replace(",", "\n"))
+    except tomllib.TOMLDecodeError:
+        raise InputError(
+            f"scenario {scenario.name}: write its changes as in blocks=5000, not {changes!r}"
+        ) from None
+    return scenario_from({**mapping, "base": scenario.name})
