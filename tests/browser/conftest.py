@@ -14,13 +14,14 @@ from playwright.sync_api import (
     ConsoleMessage,
     Page,
     Request,
+    ViewportSize,
     sync_playwright,
 )
 from tests.browser.stage import Stage, staged
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-WIDE = {"width": 1280, "height": 800}
-PHONE = {"width": 390, "height": 800}
+WIDE = ViewportSize(width=1280, height=800)
+PHONE = ViewportSize(width=390, height=800)
 
 
 @pytest.fixture(scope="session")

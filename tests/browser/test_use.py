@@ -35,7 +35,7 @@ def test_axe_finds_nothing_serious(page: Page, path: str, scheme: str) -> None:
     assert serious == []
 
 
-@pytest.mark.parametrize("key", ["f", "r", "p", "e", "c", "a"])
+@pytest.mark.parametrize("key", ["f", "r", "p", "e", "c", "d", "a"])
 def test_two_keys_lead_to_each_view(page: Page, key: str) -> None:
     page.goto("/rails" if key == "f" else "/")
     wanted = page.locator(f"nav a[data-key={key}]").get_attribute("href")

@@ -25,6 +25,7 @@ VIEWS = {
     "/evidence": "Evidence",
     "/evidence/0": "Leaf 0",
     "/cost": "Cost",
+    "/plan": "Plan",
     "/alerts": "Alerts",
 }
 every_view = pytest.mark.parametrize("path", VIEWS)
@@ -195,6 +196,26 @@ def test_the_cost_is_held_against_other_rules(page: Page) -> None:
     expect(page.locator("#rules tbody tr")).to_have_count(7, timeout=120_000)
     expect(page.locator("#summary .headline")).to_contain_text("than fixed high-frequency auditing")
     expect(page.locator("tr.chosen th")).to_contain_text("drqn-cmdp-plus")
+
+
+def test_turning_the_dial_shows_what_each_setting_costs_and_misses(page: Page) -> None:
+    page.goto("/plan")
+    dial = page.get_by_role("slider")
+    expect(dial).to_be_visible(timeout=240_000)
+    dial.focus()
+    page.keyboard.press("Home")
+    expect(page.locator("output")).to_have_text("1")
+    expect(page.locator("#plan")).to_be_visible()
+    cheap = page.locator("#plan dd").nth(1).inner_text()
+    page.keyboard.press("End")
+    expect(page.locator("#plan dd").nth(1)).not_to_have_text(cheap)
+    safe = page.locator("#plan dd").nth(1).inner_text()
+    assert float(cheap.split()[0]) < float(safe.split()[0]), "safety costs gas"
+    expect(dial).to_be_focused()
+    expect(page.locator("#picture circle.chosen-spot").first).to_be_visible()
+    page.get_by_label("Miss at most").fill("0.01")
+    page.get_by_role("button", name="Find the notch").click()
+    expect(page.locator("#plan")).to_contain_text("No setting keeps that")
 
 
 def test_an_alert_is_seen_at_once_and_acknowledged(page: Page, stage: Stage) -> None:

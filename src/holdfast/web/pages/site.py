@@ -7,11 +7,21 @@ from fastapi import FastAPI
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
-from holdfast.web.pages import alerts, cost, evidence, fleet, holding, policies, rails, sign_in
+from holdfast.web.pages import (
+    alerts,
+    cost,
+    evidence,
+    fleet,
+    holding,
+    plan,
+    policies,
+    rails,
+    sign_in,
+)
 from holdfast.web.pages.page import FRESH
 
 STATIC = Path(__file__).parent.parent / "static"
-PAGES = (fleet, holding, rails, policies, evidence, cost, alerts, sign_in)
+PAGES = (fleet, holding, rails, policies, evidence, cost, plan, alerts, sign_in)
 
 
 class _Files(StaticFiles):

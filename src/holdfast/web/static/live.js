@@ -34,6 +34,8 @@ function place(fresh) {
   for (const old of document.querySelectorAll("[data-live]")) {
     const found = fresh.getElementById(old.id);
     if (!found || old.isEqualNode(found)) continue;
+    // What someone has in hand stays, once it is whole.
+    if (old.dataset.live === "until-whole" && !("pending" in old.dataset)) continue;
     const opened = [...old.querySelectorAll("details[open][id]")].map((each) => each.id);
     const focus = old.contains(document.activeElement) ? like(document.activeElement) : null;
     const node = document.importNode(found, true);
