@@ -4,6 +4,7 @@ from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -29,6 +30,7 @@ from holdfast.web.pages.site import add_pages
 from holdfast.web.refusal import STATUS, Code, Refusal, WebRefusedError
 from holdfast.web.shield import Shield
 
+TITLE = "Holdfast"
 BASE = "/api/v1"
 DESCRIPTION = "How the audits of your holdings stand, what came of them, and what you may order."
 RESOURCES = (
@@ -40,7 +42,7 @@ RESOURCES = (
 def build_app(desk: Desk) -> FastAPI:
     """Return the application that serves a home's control plane."""
     app = FastAPI(
-        title="Holdfast",
+        title=TITLE,
         description=DESCRIPTION,
         version=holdfast.__version__,
         docs_url=None,
@@ -48,14 +50,7 @@ def build_app(desk: Desk) -> FastAPI:
         openapi_url=f"{BASE}/openapi.json",
     )
     app.state.desk = desk
-    api = APIRouter(
-        prefix=BASE,
-        dependencies=[Depends(caller)],
-        responses={"4XX": {"model": Refusal}, "5XX": {"model": Refusal}},
-    )
-    for resource in RESOURCES:
-        api.include_router(resource.router)
-    app.include_router(api)
+    app.include_router(_api())
     add_pages(app)
     app.add_middleware(Shield)
     app.add_exception_handler(WebRefusedError, _refused)
@@ -65,6 +60,22 @@ def build_app(desk: Desk) -> FastAPI:
     app.add_exception_handler(StorageError, _unavailable)
     app.add_exception_handler(ClientDisconnect, _left)
     return app
+
+
+def interface() -> dict[str, Any]:
+    """Return the OpenAPI document."""
+    return get_openapi(title=TITLE, version=holdfast.__version__, routes=_api().routes)
+
+
+def _api() -> APIRouter:
+    api = APIRouter(
+        prefix=BASE,
+        dependencies=[Depends(caller)],
+        responses={"4XX": {"model": Refusal}, "5XX": {"model": Refusal}},
+    )
+    for resource in RESOURCES:
+        api.include_router(resource.router)
+    return api
 
 
 async def _refused(_request: Request, error: Exception) -> Response:

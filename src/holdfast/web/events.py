@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Annotated
 
 from fastapi import APIRouter, Header
+from fastapi.responses import StreamingResponse
 from sqlalchemy import func, select
 from starlette.concurrency import run_in_threadpool
 
@@ -40,7 +41,7 @@ class Seen:
 @router.get(
     "/events",
     summary="Leaves, heads and alerts as they come",
-    response_class=EventResponse,
+    response_class=StreamingResponse,
     responses=ANSWER,
 )
 async def events(

@@ -6,6 +6,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from fastapi import APIRouter
+from fastapi.responses import StreamingResponse
 
 from holdfast.control.database import opened
 from holdfast.control.promotion import judge, world_of_fleet
@@ -27,7 +28,7 @@ VERDICT = "verdict"
 @router.get(
     "/{version}/judge",
     summary="Judge a version, with the progress and at last the verdict as events",
-    response_class=EventResponse,
+    response_class=StreamingResponse,
     responses=ANSWER,
 )
 def judging(desk: AtDesk, version: Version) -> EventResponse:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter
+from fastapi.responses import StreamingResponse
 
 from holdfast.control.database import opened
 from holdfast.control.log import DatabaseLog, read_verifier
@@ -24,7 +25,7 @@ STEPS = 200  # signs of progress in a whole log
 @router.get(
     "/evidence/verify",
     summary="Check the whole log, with its progress and at last the report as events",
-    response_class=EventResponse,
+    response_class=StreamingResponse,
     responses=ANSWER,
 )
 async def verifying(desk: AtDesk) -> EventResponse:

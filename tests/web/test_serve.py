@@ -1,0 +1,96 @@
+"""`holdfast serve` with its API, and the commands that speak to it."""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.cli.conftest import Shell
+from tests.control.test_serve import children
+
+from holdfast.control.settings import WebSettings, read_control
+from holdfast.errors import InputError
+from holdfast.web.client import PLACE, announced, running_status
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path / "home"))
+    made = Shell(tmp_path)
+    assert made.run("init").code == 0
+    (tmp_path / "home" / "holdfast.toml").write_text('[control.web]\nlisten = "127.0.0.1:0"\n')
+    return made
+
+
+def answered(url: str) -> Any:
+    for _ in range(300):
+        try:
+            return httpx.get(f"{url}/api/v1/fleet").raise_for_status().json()
+        except httpx.TransportError:
+            time.sleep(0.1)
+    raise AssertionError("nobody answers")
+
+
+@pytest.mark.slow
+def test_serve_tells_its_address_and_goes_on_when_its_api_is_killed(shell: Shell) -> None:
+    place = shell.directory / "home" / PLACE
+    process = shell.start("serve", "--json")
+    assert process.stdout is not None
+    said = ""
+    while not said.endswith("}\n"):
+        said += process.stdout.readline()
+    url = json.loads(said)["web"]
+    assert json.loads(place.read_text())["url"] == url
+    assert answered(url)["holdings"] == 0
+    found = running_status(shell.directory / "home", 5)
+    assert found is not None
+    assert found.fine
+    assert shell.run("status").code == 0
+    token = shell.run("token", "create", "ada", "--role", "admin", "--json").data["token"]
+    bearer = {"authorization": f"Bearer {token}"}
+    assert httpx.get(f"{url}/api/v1/fleet", headers=bearer).status_code == 200
+    assert shell.run("token", "revoke", "ada").code == 0
+    assert httpx.get(f"{url}/api/v1/fleet", headers=bearer).status_code == 401
+    assert "ada: admin" in shell.run("token", "list").stdout
+    assert "ordered by the command line" in shell.run("evidence", "show").stdout
+    os.kill(children(process.pid)[-1], signal.SIGKILL)  # it was started last
+    time.sleep(0.5)
+    assert answered(url)["holdings"] == 0
+    process.terminate()
+    _, told = process.communicate(timeout=60)
+    assert "Traceback" not in told
+    assert not place.exists()
+    assert shell.run("status").code == 0, "from the database"
+
+
+def test_a_server_that_is_not_ours_is_not_believed(tmp_path: Path) -> None:
+    assert running_status(tmp_path, 5) is None
+    with announced(tmp_path, "http://127.0.0.1:9"):
+        assert running_status(tmp_path, 5) is None
+    for text in ("", "{}", "[]", '{"url": 5, "instance": 7}', '{"url": "\\u0000", "instance": ""}'):
+        (tmp_path / PLACE).write_text(text)
+        assert running_status(tmp_path, 5) is None
+
+
+def test_settings_of_the_api_are_read_and_checked(tmp_path: Path) -> None:
+    path = tmp_path / "holdfast.toml"
+    path.write_text(
+        '[control.web]\nlisten = "[::1]:0"\nhosts = ["Audits.example.org"]\ntrust_loopback = false'
+    )
+    assert read_control(tmp_path).web == WebSettings(("::1", 0), ("audits.example.org",), False)
+    path.write_text('[control.web]\nlisten = "off"')
+    assert read_control(tmp_path).web.listen is None
+    for text, told in (
+        ('listen = "9471"', "a host and a port"),
+        ("listen = 9471", "must be a text"),
+        ('hosts = "a"', "a list of names"),
+        ('hosts = ["a b"]', "a list of names"),
+        ("trust_loopback = 1", "true or false"),
+    ):
+        path.write_text(f"[control.web]\n{text}")
+        with pytest.raises(InputError, match=told):
+            read_control(tmp_path)
