@@ -3,6 +3,7 @@
 They are tried one after the other, once, in a process of its own; what was found is told meanwhile.
 """
 
+import math
 import threading
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -26,12 +27,17 @@ class Tried:
     def frontier(self) -> list[Costs]:
         """The settings that no other beats in gas and misses, the cheapest first."""
         best: list[Costs] = []
-        lowest = float("inf")
-        for each in sorted(self.found, key=lambda one: one.gas.value or 0.0):
-            if each.miss_rate.value is not None and each.miss_rate.value < lowest:
-                lowest = each.miss_rate.value
+        lowest = math.inf
+        places = ((each.gas.value or 0.0, _misses(each), each) for each in self.found)
+        for _, misses, each in sorted(places, key=lambda place: place[:2]):
+            if misses < lowest:
+                lowest = misses
                 best.append(each)
         return best
+
+
+def _misses(costs: Costs) -> float:
+    return math.inf if costs.miss_rate.value is None else costs.miss_rate.value
 
 
 class Frontier:

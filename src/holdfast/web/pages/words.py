@@ -3,7 +3,6 @@
 Escaping is left to the templates.
 """
 
-import unicodedata
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -13,15 +12,14 @@ from holdfast.control import rails
 from holdfast.evidence.story import span, when
 
 LONGEST_NAME = 80
-# Characters that show nothing, or turn the direction of what follows.
-_UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 _REASONS = {rails.names(each)[0]: text for each, text in rails.REASONS.items()}
 
 
 def name(text: str) -> str:
     """Return a name of bounded length in which every character can be seen."""
+    # The rest shows nothing, or turns the direction of what follows.
     seen = "".join(
-        "\N{REPLACEMENT CHARACTER}" if unicodedata.category(each) in _UNSEEN else each
+        each if each.isprintable() else "\N{REPLACEMENT CHARACTER}"
         for each in text[: LONGEST_NAME + 1]
     )
     return seen if len(seen) <= LONGEST_NAME else f"{seen[: LONGEST_NAME - 1]}…"
