@@ -9,6 +9,8 @@ from playwright.sync_api import Page, expect, sync_playwright
 from tests.browser.conftest import CHROMIUM, PHONE, WIDE
 from tests.browser.stage import Stage, staged
 
+from holdfast.control.promotion import Conditions
+
 OUT = Path(__file__).parents[2] / "docs" / "screens"
 VIEWS = {
     "fleet": "/",
@@ -23,13 +25,14 @@ VIEWS = {
 ON_A_PHONE = ("fleet", "holding")
 TALLEST = 1500  # pixels: the rest of a long list tells no more
 QUALITY = 80
+CONDITIONS = Conditions(ceiling=0.65, stress=1.2, episodes=256, decisions=50)
 
 
 def main() -> None:
     OUT.mkdir(exist_ok=True)
     with (
         tempfile.TemporaryDirectory() as folder,
-        staged(Path(folder), holdings=14, days=33) as stage,
+        staged(Path(folder), holdings=14, days=33, conditions=CONDITIONS) as stage,
     ):
         draw_all(stage)
 

@@ -42,7 +42,9 @@ class Stage:
 
 
 @contextmanager
-def staged(folder: Path, *, holdings: int = 8, days: int = 20) -> Iterator[Stage]:
+def staged(
+    folder: Path, *, holdings: int, days: int, conditions: Conditions = QUICK
+) -> Iterator[Stage]:
     chain = evm_world(folder, 1)
     work = operation(
         folder, WORLD, holdings, clock=OnChain(chain), chain=chain.owner, rails=RAILS, seed=4
@@ -56,7 +58,11 @@ def staged(folder: Path, *, holdings: int = 8, days: int = 20) -> Iterator[Stage
     (folder / VERIFIER).write_text(f"{SIGNER.verifier}\n")
     web = WebSettings(("127.0.0.1", 0))
     settings = ControlSettings(
-        database=str(folder / "control.db"), scenario=WORLD, rails=RAILS, web=web, promotion=QUICK
+        database=str(folder / "control.db"),
+        scenario=WORLD,
+        rails=RAILS,
+        web=web,
+        promotion=conditions,
     )
     listener = listen(web)
     assert listener is not None

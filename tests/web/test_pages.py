@@ -24,7 +24,7 @@ from holdfast.web.app import build_app
 from holdfast.web.desk import Desk
 from holdfast.web.frontier import Tried
 from holdfast.web.pages import plan, words
-from holdfast.web.pages.chart import Columns, Series, scale
+from holdfast.web.pages.chart import LABELS, Columns, Series, scale
 from holdfast.web.pages.fleet import assurance, headline
 from holdfast.web.rules import Costs, Figure
 from holdfast.web.serving import opened_desk
@@ -151,7 +151,7 @@ def test_columns_stand_on_each_other_inside_the_picture(values: list[tuple[int, 
     assert sum(bar.height for bar in chart.bars) == pytest.approx(
         sum(100 * total / (scale(max(chart.totals)))[-1] for total in chart.totals)
     )
-    assert len(chart.x_ticks) <= 5 + 1
+    assert len(chart.x_ticks) <= LABELS + 1
     assert chart.x_ticks[-1].label == str(len(values) - 1)
 
 

@@ -44,12 +44,14 @@ def belief(desk: AtDesk, holding: Id) -> BeliefTold:
     kept = desk.row(select(holdings.c.blocks).where(holdings.c.id == holding))
     if kept is None:
         raise absent(holding)
-    shown = ("number", "ended", "outcome", "samples")
+    shown = ("number", "ended", "outcome", "samples", "interval")
     query = select(*(audits.c[name] for name in shown)).where(audits.c.holding == holding)
     rows = desk.rows(query.order_by(audits.c.number.desc()).limit(MOST_AUDITS))[::-1]
     scenario, rails = desk.settings.scenario, desk.settings.rails
     filtered = _filter(scenario, rails, min(max(kept.blocks, 1), MOST_BLOCKS))
-    state, last = filtered.initial(1), rows[0].ended if rows else 0
+    state = filtered.initial(1)
+    # The first one looks back on its own interval.
+    last = rows[0].ended - rows[0].interval * rails.unit if rows else 0
     prior = float(filtered.malice(state)[0])
     told = []
     for row in rows:

@@ -10,7 +10,7 @@ from functools import cached_property
 
 GAP = 0.22  # of a column's place that stays empty
 STEPS = (1, 2, 2.5, 5, 10)
-LABELS = 5  # along the x axis, so that they fit a phone
+LABELS = 4  # along the x axis, so that they fit a phone
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from holdfast.control import rails
 from holdfast.evidence.story import span, when
 
 LONGEST_NAME = 80
+TIED = "\N{NO-BREAK SPACE}"
 _REASONS = {rails.names(each)[0]: text for each, text in rails.REASONS.items()}
 
 
@@ -59,7 +60,7 @@ def amount(number: float) -> str:
     """Return a number with as many figures as help."""
     size = abs(number)
     if size >= 1e6:
-        return f"{number / 1e6:,.2f} M"
+        return f"{number / 1e6:,.2f}{TIED}M"
     if size >= 100 or number == round(number):
         return f"{number:,.0f}"
     return f"{number:.3g}"
@@ -68,8 +69,8 @@ def amount(number: float) -> str:
 def percent(share: float) -> str:
     """Return a share in per cent, with two figures below one per cent."""
     if 0 < share < 0.01:
-        return f"{100 * share:.2g} %"
-    return f"{100 * share:.3g} %"
+        return f"{100 * share:.2g}{TIED}%"
+    return f"{100 * share:.3g}{TIED}%"
 
 
 def short(hash_: str) -> str:
