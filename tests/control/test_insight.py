@@ -22,7 +22,7 @@ from holdfast.control.database import connect, migrate, transaction
 from holdfast.control.logs import configure_logs
 from holdfast.control.rails import DAY, HOUR, SECOND, Rails
 from holdfast.control.responses import Responses
-from holdfast.control.schema import holdings
+from holdfast.control.schema import holdings, versions
 from holdfast.control.service import Service, milliseconds
 from holdfast.control.settings import ControlSettings, MetricsSettings, read_control
 from holdfast.errors import InputError
@@ -113,6 +113,48 @@ def test_metrics_tell_what_was_done_and_how_the_database_stands(
         assert found["holdfast_tick_seconds_count"] == 2
         assert any("fixed-high" in name for name in found if name.startswith("holdfast_policy"))
         assert not any("attic" in name or "cellar" in name for name in found)
+
+
+def test_who_decides_and_who_is_in_shadow_is_told(
+    place: Site, clock: Clock, port: int, desk: Workplace
+) -> None:
+    def gauges() -> set[str]:
+        return {name.split("{")[1] for name in scraped(port) if name.startswith("holdfast_policy")}
+
+    with place.service(clock, clock) as service:
+        settle(service)
+        assert desk.run("policy", "add", "heuristic", "--challenger").code == 0
+        clock.now += DAY
+        settle(service)
+        found = scraped(port)
+        assert found["holdfast_shadow_decisions_total"] == 2
+        assert 0 <= found["holdfast_shadow_agreements_total"] <= 2
+        assert sorted(each.split('"')[1] for each in gauges()) == ["challenger", "champion"]
+        assert "champion: fixed-high" in desk.run("status").stdout
+        with transaction(service.schedule.engine) as connection:
+            named = update(versions).where(versions.c.name == "heuristic")
+            connection.execute(named.values(name="fixed-low"))
+    with place.service(clock, clock) as service:
+        clock.now += DAY
+        settle(service)
+        assert "ALERT shadow-unusable: policies: version" in desk.run("status").stdout
+        assert desk.run("policy", "withdraw").code == 0
+        clock.now += DAY
+        settle(service)
+        assert desk.run("status").code == 0
+
+
+def test_another_champion_than_the_settings_policy_is_told_at_the_start(
+    place: Site, clock: Clock, desk: Workplace
+) -> None:
+    with place.service(clock, clock) as service:
+        settle(service)
+    other = replace(place, settings=replace(place.settings, policy="heuristic"))
+    with structlog.testing.capture_logs() as logs, other.service(clock, clock):
+        assert "champion: fixed-high" in desk.run("status").stdout
+    assert [each["champion"] for each in logs if "registry's champion" in each["event"]] == [
+        "fixed-high"
+    ]
 
 
 def test_metrics_of_a_database_that_is_gone_say_so(place: Site, clock: Clock, port: int) -> None:

@@ -111,7 +111,7 @@ def test_workers_do_not_outlive_who_started_them(shell: Shell) -> None:
     assert process.stdout is not None
     process.stdout.readline()
     for _ in range(300):
-        if len(workers := children(process.pid)) == 3:  # and the tracker of resources
+        if len(workers := children(process.pid)) == 4:  # the API, and the tracker of resources
             break
         time.sleep(0.1)
     wait_for("a database", shell.directory / "home", "SELECT count(*) + 1 FROM holdings", 1)

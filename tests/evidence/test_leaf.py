@@ -102,6 +102,14 @@ def test_no_value_of_a_field_makes_a_reader_stumble(field: str, value: Any) -> N
         ({"by": "x" * 501}, "leaf: 'by': it is not a text"),
         ({"change": "demoted"}, "promoted, rolled-back"),
         ({"policy": None}, "leaf: 'policy': it is not an object"),
+        ({"forced": 1}, "leaf: 'forced': it is not true or false"),
+        ({"forced": True, "reason": ""}, "forced has a reason"),
+        ({"change": "rolled-back", "forced": True}, "only a promotion"),
+        ({"change": "named", "report": "00" * 32}, "only a promotion"),
+        (
+            {"checks": [{"name": "miss rate", "passed": False, "detail": ""}]},
+            "whose checks failed is a forced one",
+        ),
         (
             {"policy": {"name": "belief", "hash": "AA" * 32}},
             "'policy': 'hash': it is not .* hexadecimal",

@@ -6,7 +6,18 @@ import pytest
 from tests.evidence.sample import MINUTE, SIGNER, START, holdings, sample
 
 from holdfast.errors import MalformedError
-from holdfast.evidence.leaf import Audit, Freshness, Leaf, Response, Span, Telemetry, decode
+from holdfast.evidence.leaf import (
+    Audit,
+    Change,
+    Check,
+    Freshness,
+    Leaf,
+    PolicyChange,
+    Response,
+    Span,
+    Telemetry,
+    decode,
+)
 from holdfast.evidence.log import Entry, WithoutProofs
 from holdfast.evidence.story import Selection, chosen, span, story, when
 from holdfast.evidence.verification import verify
@@ -90,6 +101,16 @@ def test_what_is_no_audit_is_told_too() -> None:
         "configuration changed by operator, now 333333333333",
         "rails.max_interval was 14, is 7.",
     ]
+
+
+def test_how_a_policy_came_to_decide_is_told() -> None:
+    promoted = leaf(2)
+    assert isinstance(promoted, PolicyChange)
+    forced = replace(promoted, forced=True, checks=(Check("gas", passed=False, detail="+9 %"),))
+    assert "promoted by force by operator" in story(forced)[0]
+    assert story(forced)[1:] == ["gas: BROKEN, +9 %."]
+    named = replace(promoted, change=Change.NAMED, previous=None, reason="")
+    assert story(named) == ["drqn-cmdp-plus (111111111111) named challenger by operator"]
 
 
 def test_a_long_list_of_blocks_is_cut_short() -> None:

@@ -57,7 +57,7 @@ def test_serve_tells_its_address_and_goes_on_when_its_api_is_killed(shell: Shell
     assert httpx.get(f"{url}/api/v1/fleet", headers=bearer).status_code == 401
     assert "ada: admin" in shell.run("token", "list").stdout
     assert "ordered by the command line" in shell.run("evidence", "show").stdout
-    os.kill(children(process.pid)[-1], signal.SIGKILL)  # it was started last
+    os.kill(children(process.pid)[1], signal.SIGKILL)  # after the tracker of resources
     time.sleep(0.5)
     assert answered(url)["holdings"] == 0
     process.terminate()

@@ -45,7 +45,7 @@ from holdfast.control.sequencer import Sequencer
 from holdfast.control.settings import ControlSettings, WebSettings
 from holdfast.errors import StorageError
 from holdfast.evidence.note import Signer
-from holdfast.evidence.tree import SUBTREE
+from holdfast.evidence.tree import HASH_BYTES, SUBTREE
 from holdfast.model.scenario import FIELD
 from holdfast.pdp import SecretKey
 from holdfast.web.serving import Serving, listen, url_of
@@ -174,7 +174,7 @@ def _multiply(engine: Engine, count: int, total: int) -> None:
     _copied(
         engine,
         holdings,
-        2,
+        1,
         count,
         {
             "id": lambda n: n,
@@ -189,7 +189,7 @@ def _multiply(engine: Engine, count: int, total: int) -> None:
     _copied(
         engine,
         audits,
-        2,
+        1,
         total,
         {
             "id": lambda n: n,
@@ -205,7 +205,7 @@ def _multiply(engine: Engine, count: int, total: int) -> None:
     _copied(
         engine,
         leaves,
-        2,
+        2,  # the first audit's; the policy that decides came before it
         total,
         {
             "id": lambda n: n,
@@ -215,13 +215,12 @@ def _multiply(engine: Engine, count: int, total: int) -> None:
         },
     )
     with transaction(engine) as connection:
-        root = connection.execute(select(leaves.c.body).limit(1)).scalar_one()[:32]
-        whole = [{"id": number, "root": root} for number in range(total // SUBTREE)]
+        whole = [{"id": number, "root": bytes(HASH_BYTES)} for number in range(total // SUBTREE)]
         connection.execute(insert(subtrees), whole)
     _copied(
         engine,
         checkpoints,
-        2,
+        1,
         total // HEAD,
         {
             "id": lambda n: n,
@@ -233,13 +232,13 @@ def _multiply(engine: Engine, count: int, total: int) -> None:
 def _copied(
     engine: Engine,
     table: Table,
-    first: int,
+    source: int,
     last: int,
     changed: dict[str, Callable[[Number], ColumnElement[Any]]],
 ) -> None:
-    """Enter copies of the first row, with columns that depend on their number."""
+    """Enter copies of a row up to the last number, on which some columns depend."""
     same = [column.name for column in table.c if column.name not in changed]
-    for start in range(first, last + 1, CHUNK):
+    for start in range(source + 1, last + 1, CHUNK):
         stop = min(start + CHUNK - 1, last)
         numbers = select(literal(start, BigInteger).label("n")).cte("numbers", recursive=True)
         numbers = numbers.union_all(select(numbers.c.n + 1).where(numbers.c.n < stop))
@@ -247,7 +246,7 @@ def _copied(
         copies = (
             select(*(make(numbers.c.n) for make in changed.values()), *kept)
             .join_from(table, numbers, true())
-            .where(table.c.id == 1)
+            .where(table.c.id == source)
         )
         with transaction(engine) as connection:
             connection.execute(insert(table).from_select([*changed, *same], copies))

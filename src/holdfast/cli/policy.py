@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from holdfast.control.aliases import Aliases, Author
     from holdfast.control.comparison import Comparison
-    from holdfast.control.promotion import Trial
     from holdfast.control.registry import Registry
     from holdfast.control.settings import ControlSettings
     from holdfast.evidence.leaf import Check
@@ -163,6 +162,7 @@ def evaluate(version: Version, home: HomeFolder = DEFAULT_HOME, as_json: Json = 
     """
     from holdfast.control.promotion import (  # noqa: PLC0415 - as above
         ceiling_of,
+        numbers,
         trials,
         world_of_fleet,
     )
@@ -175,7 +175,7 @@ def evaluate(version: Version, home: HomeFolder = DEFAULT_HOME, as_json: Json = 
         found = trials(policy, world, ceiling, conditions, progress)
     kept = all(trial.kept for trial in found)
     if as_json:
-        facts = [_trial(trial) for trial in found]
+        facts = [numbers(trial) for trial in found]
         terminal.print_json({"version": policy.version, "kept": kept, "trials": facts})
     else:
         _tell_checks([trial.check() for trial in found])
@@ -353,10 +353,6 @@ def _done(alias: str, version: str | None, sentence: str, *, as_json: bool) -> N
         terminal.print_json({alias: version})
     else:
         say(sentence)
-
-
-def _trial(trial: "Trial") -> dict[str, Any]:
-    return {**asdict(trial), "kept": trial.kept}
 
 
 def _outcome(version: str, *, passed: bool, promoted: bool, dry_run: bool) -> str:

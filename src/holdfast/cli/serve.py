@@ -36,10 +36,11 @@ def serve(
     passphrase_file: PassphraseFile = None,
     as_json: Json = False,
 ) -> int:
-    """Audit all holdings by themselves: when and how hard is decided by the learned policy.
+    """Audit all holdings by themselves: when and how hard is decided by the champion.
 
-    Settings are in the table [control] of holdfast.toml in the home. Stop it with Ctrl-C or
-    SIGTERM: audits under way are taken up again by whoever runs next.
+    The first champion is the policy of the settings, in the table [control] of holdfast.toml in
+    the home; `holdfast policy` lets another one in. Stop it with Ctrl-C or SIGTERM: audits under
+    way are taken up again by whoever runs next.
 
     Example: holdfast serve --workers 2
     """
@@ -56,15 +57,15 @@ def serve(
             terminal.print_json({**facts, "web": url})
             terminal.flush()
         else:
-            say(f"auditing the holdings of {opened.folder} by {settings.policy}; Ctrl-C stops it")
+            say(f"auditing the holdings of {opened.folder}; Ctrl-C stops it")
             if url is not None:
-                say(f"the API is at {url}/api/v1")
+                say(f"the dashboard is at {url}, the API at {url}/api/v1")
                 terminal.flush()
         if workers == 1 and not web:
             work(opened.folder, root)
         else:
             own = os.getpid()
-            _watch_over([*((work, (opened.folder, root, k, own)) for k in range(workers)), *web])
+            _watch_over([*web, *((work, (opened.folder, root, k, own)) for k in range(workers))])
     return 0
 
 
@@ -103,7 +104,7 @@ def _watch_over(jobs: Sequence[Job]) -> None:
                 if number not in team:
                     team[number] = start(job)
                 elif (code := team[number].exitcode) is not None:
-                    say(f"a worker ended with {code}: another takes its place")
+                    say(f"a process ended with {code}: another takes its place")
                     team[number] = start(job)
             wait([process.sentinel for process in team.values()], timeout=LOOK)
             if any(process.exitcode is not None for process in team.values()):

@@ -87,6 +87,7 @@ class Entry:
     by: str
     reason: str
     forced: bool
+    report: dict[str, Any] | None  # what a promotion was judged by
 
 
 def read_aliases(connection: Connection, known: Aliases | None = None) -> Aliases:
@@ -108,9 +109,8 @@ def named_aliases(engine: Engine) -> dict[str, Named]:
     """Return the versions that have an alias, with their names."""
     with transaction(engine) as connection:
         found = read_aliases(connection)
-        names = {
-            row.id: row.name for row in connection.execute(select(versions.c.id, versions.c.name))
-        }
+        rows = connection.execute(select(versions.c.id, versions.c.name)).all()
+    names = {row.id: row.name for row in rows}
     return {
         alias: Named(version, names.get(version, ""))
         for alias in ALIASES
@@ -129,7 +129,17 @@ def history(engine: Engine, limit: int) -> list[Entry]:
     with transaction(engine) as connection:
         rows = connection.execute(query).all()
     return [
-        Entry(row.id, row.at, row.change, row.version, row.name, row.by, row.reason, row.forced)
+        Entry(
+            number=row.id,
+            at=row.at,
+            change=row.change,
+            version=row.version,
+            name=row.name,
+            by=row.by,
+            reason=row.reason,
+            forced=row.forced,
+            report=None if row.report is None else json.loads(row.report),
+        )
         for row in rows
     ]
 

@@ -30,7 +30,7 @@ class Conditions:
     """What a promotion needs."""
 
     ceiling: float | None = None  # on the miss rate; else the one that the champion was made for
-    stress: float = 2.0  # times the odds of a miss that it allows, in worse worlds
+    stress: float = 2.5  # times the odds of a miss that it allows, in worse worlds
     episodes: int = 4000  # in each world
     decisions: int = 200  # in shadow, at least
     shadow: int = 14 * DAY  # and for so long
@@ -142,7 +142,7 @@ def judge(
         "ceiling": ceiling,
         "world": asdict(world),
         "conditions": asdict(conditions),
-        "trials": [_numbers(trial) for trial in found],
+        "trials": [numbers(trial) for trial in found],
         "champion": {"version": champion, "miss_rate": _finite(asdict(rate))},
         "shadow": None if beside is None else asdict(beside),
     }
@@ -174,7 +174,8 @@ def _share(name: str, difference: Estimate, margin: float) -> Check:
     return Check(name, difference.high <= margin, detail)
 
 
-def _numbers(trial: Trial) -> dict[str, object]:
+def numbers(trial: Trial) -> dict[str, object]:
+    """Return a trial as JSON holds it."""
     return asdict(trial) | {"miss_rate": _finite(asdict(trial.miss_rate)), "kept": trial.kept}
 
 

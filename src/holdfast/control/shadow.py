@@ -19,6 +19,8 @@ from holdfast.model.arrays import IntArray
 from holdfast.model.detection import gas, samples
 from holdfast.policy.serving import Serving
 
+MOST_AT_ONCE = 10_000  # holdings in a query: SQLite takes 32,766 values
+
 
 @dataclass(frozen=True)
 class Kept:
@@ -41,12 +43,15 @@ def kept_states(engine: Engine, claims: Sequence[Claim], duty: Duty) -> States:
     if not ids:
         return {}
     on_duty = [duty.champion.version, *(each.version for each in duty.shadows)]
-    query = select(shadows).where(shadows.c.holding.in_(ids), shadows.c.version.in_(on_duty))
+    found = {}
     with transaction(engine) as connection:
-        rows = connection.execute(query).all()
-    return {
-        (row.holding, row.version): Kept(row.number, bytes(row.memory), row.chosen) for row in rows
-    }
+        for first in range(0, len(ids), MOST_AT_ONCE):
+            these = shadows.c.holding.in_(ids[first : first + MOST_AT_ONCE])
+            query = select(shadows).where(these, shadows.c.version.in_(on_duty))
+            for row in connection.execute(query):
+                kept = Kept(row.number, bytes(row.memory), row.chosen)
+                found[row.holding, row.version] = kept
+    return found
 
 
 def remembered(version: str, claims: Sequence[Claim], states: States) -> Remembered:
