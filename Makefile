@@ -4,12 +4,13 @@ EXTRAS ?= dev
 VENV   := .venv
 BIN    := $(VENV)/bin
 ANVIL  := @foundry-rs/anvil@1.7.1
+AXE    := axe-core@4.14.0
 comma  := ,
 READY  := $(VENV)/.ready-$(subst $(comma),-,$(EXTRAS))
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test cover test-long anvil lint format bench clean
+.PHONY: help demo test cover test-long anvil axe screens lint format bench clean
 
 help:
 	@echo "make demo    set up, then audit a 64 MiB file: damage it, detect it, locate it"
@@ -17,6 +18,8 @@ help:
 	@echo "make cover   make test, and which lines it reached"
 	@echo "make test-long  the tests that last: a year of 1,000 holdings, 200 kills on each database"
 	@echo "make anvil   install a chain for the tests, where npm is present; make test does it too"
+	@echo "make axe     install what looks for barriers in the dashboard, where npm is present; make test does it too"
+	@echo "make screens draw the dashboard's pictures of docs/dashboard.md anew, by Chromium"
 	@echo "make lint    formatting, lint rules, types"
 	@echo "make format  rewrite the sources in our format"
 	@echo "make bench   measure, as ratios against named references"
@@ -38,11 +41,20 @@ anvil: $(READY)
 	then echo "==> installing anvil" && npm install --silent --prefix $(VENV)/anvil $(ANVIL); \
 	else echo "==> no npm: the tests on anvil will be skipped"; fi
 
-test: $(READY) anvil
+axe: $(READY)
+	@test -d $(VENV)/axe/node_modules || if command -v npm >/dev/null; \
+	then echo "==> installing axe-core" && npm install --silent --prefix $(VENV)/axe $(AXE); \
+	else echo "==> no npm: the tests by axe-core will be skipped"; fi
+
+screens: $(READY)
+	@echo "==> the dashboard's pictures"
+	@$(BIN)/python -m tests.browser.screens
+
+test: $(READY) anvil axe
 	@echo "==> the tests, on all cores"
 	@$(BIN)/python -m pytest --numprocesses=auto
 
-cover: $(READY) anvil
+cover: $(READY) anvil axe
 	@echo "==> the tests, with the lines they reach counted"
 	@$(BIN)/python -m pytest --numprocesses=auto --cov --cov-report=term
 

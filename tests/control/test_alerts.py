@@ -99,6 +99,37 @@ def test_an_alert_does_not_end_before_it_was_raised(alerts: Alerts, clock: Clock
     assert alert.ended == alert.raised
 
 
+def test_a_message_fits_chat_rooms_and_receivers_of_alertmanager(
+    alerts: Alerts, clock: Clock, receiver: Receiver
+) -> None:
+    alerts.begin(Kind.NODE, "one", "it does not answer " * 200)
+    alerts.deliver(receiver.sink)
+    clock.now += HOUR
+    alerts.end(Kind.NODE, "one")
+    alerts.deliver(receiver.sink)
+    raised, ended = receiver.bodies
+    assert raised["text"].startswith("Holdfast: raised: node offline: one: it does not answer")
+    assert raised["content"] == raised["text"][:2000], "Discord refuses more"
+    assert (raised["version"], raised["status"], ended["status"]) == ("4", "firing", "resolved")
+    (firing,), (resolved,) = raised["alerts"], ended["alerts"]
+    assert firing["labels"]["alertname"] == "HoldfastNodeOffline"
+    assert firing["startsAt"] == resolved["startsAt"] == "2027-01-15T00:00:00.000Z"
+    assert firing["endsAt"].startswith("0001")
+    assert resolved["endsAt"] == "2027-01-15T01:00:00.000Z"
+    assert firing["fingerprint"] == resolved["fingerprint"]
+
+
+def test_what_is_told_late_was_firing_first(
+    alerts: Alerts, clock: Clock, receiver: Receiver
+) -> None:
+    alerts.begin(Kind.NODE, "one", "it does not answer")
+    clock.now += HOUR
+    alerts.end(Kind.NODE, "one")
+    alerts.deliver(receiver.sink)
+    alerts.deliver(receiver.sink)
+    assert [body["alerts"][0]["status"] for body in receiver.bodies] == ["firing", "resolved"]
+
+
 def test_an_opening_and_a_closing_are_told_once_each(
     alerts: Alerts, clock: Clock, receiver: Receiver
 ) -> None:
@@ -108,7 +139,7 @@ def test_an_opening_and_a_closing_are_told_once_each(
     alerts.end(Kind.NODE, "one")
     assert [alerts.deliver(receiver.sink) for _ in range(3)] == [1, 0, 0]
     raised, ended = receiver.bodies
-    assert raised == {
+    told = {
         "text": "Holdfast: raised: node offline: one: it does not answer",
         "id": 1,
         "state": "raised",
@@ -118,6 +149,7 @@ def test_an_opening_and_a_closing_are_told_once_each(
         "raised": clock.now - HOUR,
         "ended": None,
     }
+    assert told.items() <= raised.items()
     assert (ended["state"], ended["ended"]) == ("ended", clock.now)
 
 

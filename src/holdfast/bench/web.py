@@ -1,4 +1,4 @@
-"""How long the API takes over a large database: whatever a view of the dashboard loads first.
+"""How long the API and the pages take over a large database: what a view loads first.
 
 The real server runs in a process of its own. The audits of most of a year are entered, with a leaf
 for each; the reference is an answer for which the server looks nothing up.
@@ -87,6 +87,22 @@ def views(count: int, total: int) -> dict[str, str]:
     }
 
 
+def pages(count: int, total: int) -> dict[str, str]:
+    """Return the dashboard's pages, by name; the last two begin a simulation beside them."""
+    return {
+        "fleet": "/",
+        "fleet.search": "/?search=77&sort=name",
+        "holding": f"/holdings/{count // 2}",
+        "rails": "/rails",
+        "policies": "/policies",
+        "evidence": "/evidence",
+        "evidence.leaf": f"/evidence/{total // 3}",
+        "alerts": "/alerts",
+        "cost": "/cost",
+        "plan": "/plan",
+    }
+
+
 def measure(*, count: int, total: int, loads: int, say: Say) -> dict[str, Any]:
     """Return the 95th percentile of each resource in ms, on each kind of database."""
     figures: dict[str, Any] = {"reference": REFERENCE, "holdings": count, "audits": total}
@@ -100,6 +116,8 @@ def measure(*, count: int, total: int, loads: int, say: Say) -> dict[str, Any]:
             say(f"{name}: loading what each view loads first, {loads} times")
             with _served(Path(folder), address) as client:
                 figures[name] = _loaded(client, views(count, total), loads)
+                say(f"{name}: loading each page of the dashboard, {loads} times")
+                figures[name]["pages"] = _loaded(client, pages(count, total), loads)
     return figures
 
 
@@ -108,7 +126,7 @@ def _loaded(client: httpx.Client, paths: dict[str, str], loads: int) -> dict[str
     for _ in range(loads):
         for name, path in {**paths, UNKNOWN: UNKNOWN}.items():
             start = time.perf_counter()
-            answer = client.get(path)
+            answer = client.get(client.base_url.join(path))
             found[name].append(1000 * (time.perf_counter() - start))
             if name != UNKNOWN and answer.status_code != httpx.codes.OK:
                 raise StorageError(f"{path} was answered with {answer.status_code}: {answer.text}")

@@ -59,7 +59,7 @@ def serve(
         else:
             say(f"auditing the holdings of {opened.folder}; Ctrl-C stops it")
             if url is not None:
-                say(f"the API is at {url}/api/v1")
+                say(f"the dashboard is at {url}, the API at {url}/api/v1")
                 terminal.flush()
         if workers == 1 and not web:
             work(opened.folder, root)

@@ -4,8 +4,10 @@ Any number of workers may find the same thing wrong; the table has one open aler
 subject at most.
 """
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -19,6 +21,9 @@ from holdfast.control.schema import NEVER, alerts
 
 MOST_AT_ONCE = 8
 TELLING = 60 * SECOND  # for which a worker has an alert to itself, and until it is tried again
+RAISED, ENDED = "raised", "ended"
+MOST_OF_DISCORD = 2000  # characters
+NOT_YET = "0001-01-01T00:00:00Z"  # Alertmanager's end of what goes on
 TIMEOUT = 5.0  # seconds for a message: eight of them must fit into TELLING
 
 
@@ -51,20 +56,22 @@ class Alert:
 
 @dataclass(frozen=True)
 class Message:
-    """What a receiver is sent: `text` is for people and chat rooms, the rest for programs.
+    """What is sent: one form for chat rooms, for receivers of Alertmanager and for programs.
 
     The id and the state name a message: one that comes again, because a worker died between
     sending and writing that down, has the same.
     """
 
     alert: Alert
-    state: str  # raised or ended
+    state: str
 
     def fields(self) -> dict[str, Any]:
         alert = self.alert
         words = f"{self.state}: {alert.kind.replace('-', ' ')}: {alert.subject}: {alert.detail}"
+        text = f"Holdfast: {words}"
         return {
-            "text": f"Holdfast: {words}",
+            "text": text,  # Slack, Mattermost, Rocket.Chat, Zulip
+            "content": text[:MOST_OF_DISCORD],
             "id": alert.id,
             "state": self.state,
             "kind": alert.kind,
@@ -72,6 +79,39 @@ class Message:
             "detail": alert.detail,
             "raised": alert.raised,
             "ended": alert.ended,
+            **self._as_of_alertmanager(text),
+        }
+
+    def _as_of_alertmanager(self, text: str) -> dict[str, Any]:
+        """Return what Alertmanager would post of it, in version 4 of its form."""
+        alert = self.alert
+        ended = alert.ended if self.state == ENDED else None
+        status = "firing" if ended is None else "resolved"
+        name = "".join(part.capitalize() for part in ("holdfast", *alert.kind.split("-")))
+        labels = {"alertname": name, "kind": alert.kind, "subject": alert.subject}
+        annotations = {"summary": text, "description": alert.detail}
+        told = {
+            "status": status,
+            "labels": labels,
+            "annotations": annotations,
+            "startsAt": _rfc3339(alert.raised),
+            "endsAt": NOT_YET if ended is None else _rfc3339(ended),
+            "generatorURL": "",
+            "fingerprint": hashlib.sha256(f"{alert.kind} {alert.subject}".encode()).hexdigest()[
+                :16
+            ],
+        }
+        return {
+            "version": "4",
+            "groupKey": f"holdfast/{alert.kind}/{alert.subject}",
+            "truncatedAlerts": 0,
+            "status": status,
+            "receiver": "holdfast",
+            "groupLabels": {"alertname": name},
+            "commonLabels": labels,
+            "commonAnnotations": annotations,
+            "externalURL": "",
+            "alerts": [told],
         }
 
 
@@ -134,7 +174,7 @@ class Alerts:
         """Tell what was not told yet, and stop where that fails; return how many were told."""
         told = 0
         for row in self._claimed():
-            message = Message(_alert(row), "ended" if row.told else "raised")
+            message = Message(_alert(row), ENDED if row.told else RAISED)
             if not sink.tell(message):
                 break
             done = update(alerts).where(alerts.c.id == row.id, alerts.c.told == row.told)
@@ -164,3 +204,8 @@ def _open(kind: str, subject: str) -> tuple[ColumnElement[bool], ...]:
 def _alert(row: Any) -> Alert:
     values = {name: getattr(row, name) for name in Alert.__dataclass_fields__}
     return Alert(**values | {"ended": None if row.ended == NEVER else row.ended})
+
+
+def _rfc3339(moment: int) -> str:
+    written = datetime.fromtimestamp(moment / 1000, UTC).isoformat(timespec="milliseconds")
+    return written.replace("+00:00", "Z")

@@ -26,6 +26,7 @@ from holdfast.web import (
 )
 from holdfast.web.desk import Desk
 from holdfast.web.door import caller
+from holdfast.web.pages.site import add_pages
 from holdfast.web.refusal import STATUS, Code, Refusal, WebRefusedError
 from holdfast.web.shield import Shield
 
@@ -50,6 +51,7 @@ def build_app(desk: Desk) -> FastAPI:
     )
     app.state.desk = desk
     app.include_router(_api())
+    add_pages(app)
     app.add_middleware(Shield)
     app.add_exception_handler(WebRefusedError, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)

@@ -47,6 +47,7 @@ class Seen(NamedTuple):
     ended: int
     outcome: str
     samples: int
+    interval: int
 
 
 @router.get("/{holding}/belief", summary="The belief of malice, audit by audit")
@@ -56,7 +57,7 @@ def belief(desk: AtDesk, holding: Id) -> BeliefTold:
         raise absent(holding)
     query = select(*(audits.c[name] for name in Seen._fields)).where(audits.c.holding == holding)
     rows = desk.rows(query.order_by(audits.c.number.desc()).limit(MOST_AUDITS))[::-1]
-    seen = tuple(Seen(row.number, row.ended, row.outcome, row.samples) for row in rows)
+    seen = tuple(Seen(*row) for row in rows)
     blocks = min(max(kept.blocks, 1), MOST_BLOCKS)
     return _told(desk.settings.scenario, desk.settings.rails, blocks, seen)
 
@@ -65,7 +66,9 @@ def belief(desk: AtDesk, holding: Id) -> BeliefTold:
 def _told(scenario: Scenario, rails: Rails, blocks: int, seen: tuple[Seen, ...]) -> BeliefTold:
     """Follow the audits; who looks again before the next one need not wait."""
     filtered = _filter(scenario, rails, blocks)
-    state, last = filtered.initial(1), seen[0].ended if seen else 0
+    state = filtered.initial(1)
+    # The first one looks back on its own interval.
+    last = seen[0].ended - seen[0].interval * rails.unit if seen else 0
     prior = float(filtered.malice(state)[0])
     told = []
     for audit in seen:

@@ -13,6 +13,7 @@ from sqlalchemy import Engine, Executable, Row
 from holdfast.control.database import transaction
 from holdfast.control.settings import ControlSettings
 from holdfast.web.days import Days
+from holdfast.web.frontier import Frontier
 from holdfast.web.nodes import Nodes
 from holdfast.web.refusal import Code, WebRefusedError
 from holdfast.web.rules import Rules
@@ -47,6 +48,7 @@ class Desk:
     nodes: Nodes
     days: Days
     rules: Rules
+    frontier: Frontier
     closing: Callable[[], bool] = lambda: False
     listeners: Places = field(default_factory=lambda: Places(MOST_STREAMS))
     verifiers: Places = field(default_factory=lambda: Places(1))

@@ -63,10 +63,10 @@ class Rules:
 
 
 def simulate(sender: Connection, names: list[str], scenario: Scenario) -> None:
-    sender.send(("costs", [_costs(name, scenario) for name in names]))
+    sender.send(("costs", [costs_of(name, scenario) for name in names]))
 
 
-def _costs(name: str, scenario: Scenario) -> Costs:
+def costs_of(name: str, scenario: Scenario) -> Costs:
     tally = evaluate(policy_named(name, scenario), scenario, episodes=EPISODES, seed=SEED)
     found, days = measure(tally, resamples=RESAMPLES), scenario.horizon
     return Costs(

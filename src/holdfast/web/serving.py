@@ -20,6 +20,7 @@ from holdfast.web.app import build_app
 from holdfast.web.client import INSTANCE
 from holdfast.web.days import Days
 from holdfast.web.desk import Desk
+from holdfast.web.frontier import Frontier
 from holdfast.web.nodes import Nodes
 from holdfast.web.rules import Rules
 
@@ -70,6 +71,7 @@ def opened_desk(
             Nodes(folder, clock),
             Days(reader, clock),
             Rules(settings.policy, settings.scenario),
+            Frontier(settings.policy, settings.scenario),
             closing,
         )
     finally:

@@ -1,0 +1,71 @@
+"""What each setting of the policy's dial spends and misses in the simulated world.
+
+They are tried one after the other, once, in a process of its own; what was found is told meanwhile.
+"""
+
+import math
+import threading
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+
+from holdfast.model.scenario import Scenario
+from holdfast.policy.registry import settings_of
+from holdfast.web.apart import apart
+from holdfast.web.rules import Costs, costs_of
+
+
+@dataclass(frozen=True)
+class Tried:
+    settings: int  # that there are
+    found: tuple[Costs, ...]
+
+    @property
+    def ready(self) -> bool:
+        return len(self.found) == self.settings
+
+    @property
+    def frontier(self) -> list[Costs]:
+        """The settings that no other beats in gas and misses, the cheapest first."""
+        best: list[Costs] = []
+        lowest = math.inf
+        places = ((each.gas.value or 0.0, _misses(each), each) for each in self.found)
+        for _, misses, each in sorted(places, key=lambda place: place[:2]):
+            if misses < lowest:
+                lowest = misses
+                best.append(each)
+        return best
+
+
+def _misses(costs: Costs) -> float:
+    return math.inf if costs.miss_rate.value is None else costs.miss_rate.value
+
+
+class Frontier:
+    """Tries the settings when someone first asks."""
+
+    def __init__(self, policy: str, scenario: Scenario) -> None:
+        self._policy, self._scenario = policy, scenario
+        self._found: tuple[Costs, ...] = ()
+        self._lock = threading.Lock()
+        self._working: threading.Thread | None = None
+
+    def tried(self) -> Tried:
+        names = settings_of(self._policy, self._scenario)
+        with self._lock:
+            if self._working is None:
+                self._working = threading.Thread(target=self._try, args=(names,), daemon=True)
+                self._working.start()
+        return Tried(len(names), self._found)
+
+    def _try(self, names: list[str]) -> None:
+        with apart(try_each, names, self._scenario) as receiver:
+            try:
+                for _ in names:
+                    self._found = (*self._found, receiver.recv())
+            except EOFError:
+                self._found, self._working = (), None  # so that who asks next begins anew
+
+
+def try_each(sender: Connection, names: list[str], scenario: Scenario) -> None:
+    for name in names:
+        sender.send(costs_of(name, scenario))

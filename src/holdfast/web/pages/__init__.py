@@ -1,0 +1,1 @@
+"""The dashboard: pages that the server writes whole, from what the API tells."""

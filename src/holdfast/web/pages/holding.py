@@ -1,0 +1,68 @@
+"""One holding: how it stands, what comes next and why, what is believed, and all that was."""
+
+from typing import Annotated
+
+from fastapi import Query
+from fastapi.responses import HTMLResponse
+
+from holdfast.control.rails import DAY
+from holdfast.web import alerts, belief, evidence, holdings
+from holdfast.web.belief import BeliefAfter, BeliefTold
+from holdfast.web.pages import words
+from holdfast.web.pages.chart import Plane, Point
+from holdfast.web.pages.entry import entry
+from holdfast.web.pages.fleet import assured
+from holdfast.web.pages.page import AsVisitor, view
+from holdfast.web.paging import LARGEST, Id
+
+router = view()
+
+ROWS = 20
+
+
+@router.get("/holdings/{holding}")
+def page(
+    visit: AsVisitor, holding: Id, before: Annotated[int, Query(ge=0, le=LARGEST)] = LARGEST
+) -> HTMLResponse:
+    desk = visit.desk
+    detail = holdings.detail(desk, holding)
+    told = belief.belief(desk, holding)
+    timeline = evidence.timeline(desk, holding, before, ROWS)
+    return visit.show(
+        "holding.html",
+        "/",
+        detail=detail,
+        holding=detail.holding,
+        assured=assured(desk, [detail.holding]).get(holding),
+        belief=told,
+        chart=over_time(told) if told.audits else None,
+        entries=[entry(each, visit.unit) for each in timeline.leaves],
+        following=timeline.next,
+        later=before != LARGEST,
+        steps=alerts.cases(desk, holding=holding, limit=ROWS).steps,
+    )
+
+
+def over_time(told: BeliefTold) -> Plane:
+    """Draw the belief of malice as the steps that audits made of it."""
+    every = told.audits
+    start, stop = every[0].ended, max(every[-1].ended, every[0].ended + DAY)
+    line, before = [(float(start), told.prior)], told.prior
+    for each in every:
+        line += [(float(each.ended), before), (float(each.ended), each.malice)]
+        before = each.malice
+    marks = [start + (stop - start) * at // 3 for at in range(4)]
+    return Plane(
+        title="Belief that the node is malicious, audit by audit",
+        points=[
+            Point(each.ended, each.malice, f"is-{each.outcome}", _said(each)) for each in every
+        ],
+        x_marks=[(each, words.day(each)) for each in marks],
+        y_marks=[(at / 4, f"{25 * at} %") for at in range(5)],
+        line=line,
+    )
+
+
+def _said(after: BeliefAfter) -> str:
+    when = words.minute(after.ended)
+    return f"audit {after.number}, {when}: {after.outcome}, malice {words.percent(after.malice)}"

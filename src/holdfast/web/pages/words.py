@@ -1,0 +1,99 @@
+"""How the pages write figures, moments and names, so that any of them can be read and none harms.
+
+Escaping is left to the templates.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import urlencode
+
+from holdfast.control import rails
+from holdfast.evidence.story import span, when
+
+LONGEST_NAME = 80
+TIED = "\N{NO-BREAK SPACE}"
+_REASONS = {rails.names(each)[0]: text for each, text in rails.REASONS.items()}
+
+
+def name(text: str) -> str:
+    """Return a name of bounded length in which every character can be seen."""
+    # The rest shows nothing, or turns the direction of what follows.
+    seen = "".join(
+        each if each.isprintable() else "\N{REPLACEMENT CHARACTER}"
+        for each in text[: LONGEST_NAME + 1]
+    )
+    return seen if len(seen) <= LONGEST_NAME else f"{seen[: LONGEST_NAME - 1]}…"
+
+
+def iso(moment: int) -> str:
+    """Return a moment as HTML's `time` wants it."""
+    return when(moment).removesuffix(" UTC").replace(" ", "T") + "Z"
+
+
+def minute(moment: int) -> str:
+    return when(moment)[:16]
+
+
+def day(moment: int) -> str:
+    return f"{datetime.fromtimestamp(moment / 1000, UTC):%-d %b}"
+
+
+def distance(moment: int, now: int) -> str:
+    """Return how far away a moment is, by its largest unit."""
+    length = abs(now - moment)
+    if length < 1000:
+        return "just now"
+    largest = " ".join(span(length).split()[:2])
+    return f"in {largest}" if moment > now else f"{largest} ago"
+
+
+def lasted(milliseconds: int) -> str:
+    return span(milliseconds)
+
+
+def count(number: float) -> str:
+    return f"{number:,.0f}"
+
+
+def amount(number: float) -> str:
+    """Return a number with as many figures as help."""
+    size = abs(number)
+    if size >= 1e6:
+        return f"{number / 1e6:,.2f}{TIED}M"
+    if size >= 100 or number == round(number):
+        return f"{number:,.0f}"
+    return f"{number:.3g}"
+
+
+def percent(share: float) -> str:
+    """Return a share in per cent, with two figures below one per cent."""
+    if 0 < share < 0.01:
+        return f"{100 * share:.2g}{TIED}%"
+    return f"{100 * share:.3g}{TIED}%"
+
+
+def short(hash_: str) -> str:
+    return hash_.removeprefix("0x")[:12]
+
+
+def reason(override: str) -> str:
+    return _REASONS.get(override, override)
+
+
+def things(number: int, one: str, many: str | None = None) -> str:
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def queried(values: Mapping[str, object]) -> str:
+    """Return what a link asks for, without what is empty."""
+    return urlencode({key: value for key, value in values.items() if value})
+
+
+FILTERS: Mapping[str, Callable[..., Any]] = {
+    each.__name__: each
+    for each in (
+        *(name, iso, minute, day, distance, lasted, count, amount, percent, short, reason),
+        *(things, queried),
+    )
+}

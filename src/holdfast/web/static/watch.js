@@ -1,0 +1,58 @@
+// Long work of the server, watched while it goes on: verifying the evidence, judging a policy.
+import { renew } from "./live.js";
+
+const figure = (number) => number.toLocaleString("en");
+
+const told = {
+  progress: ({ leaves, size, episodes, of }) =>
+    size === undefined
+      ? [episodes / of, `${figure(episodes)} of ${figure(of)} simulated holdings`]
+      : [size ? leaves / size : 1, `${figure(leaves)} of ${figure(size)} leaves`],
+  report: ({ fine, findings }) =>
+    fine
+      ? ["is-good", "Everything fits: no leaf was changed, left out or put in later.", []]
+      : ["is-bad", "Something does not fit:", findings],
+  verdict: ({ passed }) => ["", passed ? "Every check held." : "Not every check held.", []],
+  failed: ({ reason }) => ["is-bad", `It could not be done: ${reason}.`, []],
+};
+
+function line(finding) {
+  const item = document.createElement("li");
+  item.textContent = Object.values(finding).join(": ");
+  return item;
+}
+
+function watch(place) {
+  const [button, shown, bar, words, list] = ["button", "div", "progress", ".words", "ul"].map((each) =>
+    place.querySelector(each),
+  );
+  button.disabled = true;
+  shown.hidden = false;
+  shown.className = "";
+  words.textContent = "It begins.";
+  list.replaceChildren();
+  bar.removeAttribute("value");
+  const events = new EventSource(place.dataset.watch);
+  const end = (kind, sentence, findings) => {
+    events.close();
+    shown.className = kind;
+    words.textContent = sentence;
+    list.replaceChildren(...findings.map(line));
+    bar.value = 1;
+    button.disabled = false;
+    renew();
+  };
+  events.addEventListener("progress", (event) => {
+    [bar.value, words.textContent] = told.progress(JSON.parse(event.data));
+  });
+  for (const name of ["report", "verdict", "failed"]) {
+    events.addEventListener(name, (event) => end(...told[name](JSON.parse(event.data))));
+  }
+  events.addEventListener("error", () => end("is-bad", "It was cut off, or someone else is at it.", []));
+}
+
+export function watchOnDemand() {
+  for (const place of document.querySelectorAll("[data-watch]")) {
+    place.querySelector("button").addEventListener("click", () => watch(place));
+  }
+}

@@ -1,0 +1,153 @@
+"""The dashboard for everyone: by keys alone, in light and dark, without motion, by ear."""
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+from tests.browser.stage import Stage
+from tests.browser.test_views import VIEWS
+
+from holdfast.control.aliases import Author
+from holdfast.web import tokens
+from holdfast.web.tokens import Role
+
+ROOT = Path(__file__).parents[2]
+AXE = ROOT / ".venv" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
+SCHEMES = ("light", "dark")
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("path", VIEWS)
+def test_axe_finds_nothing_serious(page: Page, path: str, scheme: str) -> None:
+    if not AXE.exists():
+        pytest.skip("axe-core is not installed: make axe")
+    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    page.goto(path)
+    page.locator("details").evaluate_all("all => all.forEach((each) => (each.open = true))")
+    # As a debugger would, for the page's own policy lets no other script in.
+    page.evaluate(AXE.read_text())
+    found = page.evaluate("axe.run()")
+    serious = [
+        (each["id"], [node["html"] for node in each["nodes"]])
+        for each in found["violations"]
+        if each["impact"] in {"serious", "critical"}
+    ]
+    assert serious == []
+
+
+@pytest.mark.parametrize("key", ["f", "r", "p", "e", "c", "d", "a"])
+def test_two_keys_lead_to_each_view(page: Page, key: str) -> None:
+    page.goto("/rails" if key == "f" else "/")
+    wanted = page.locator(f"nav a[data-key={key}]").get_attribute("href")
+    page.keyboard.press("g")
+    page.keyboard.press(key)
+    page.wait_for_url(f"**{wanted}")
+
+
+def test_all_can_be_done_without_a_mouse(page: Page) -> None:
+    page.goto("/")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    page.keyboard.press("/")
+    expect(page.get_by_role("searchbox")).to_be_focused()
+    page.keyboard.type("000004")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**search=000004**")
+    link = page.get_by_role("link", name="holding-000004")
+    link.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_have_text("holding-000004")
+    page.get_by_role("button", name="Audit now").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Reason, for the evidence")).to_be_focused()
+    page.keyboard.type("by keys")
+    page.keyboard.press("Enter")
+    expect(page.locator("#toast")).to_contain_text("is due now")
+
+
+def test_what_has_the_focus_can_be_seen(page: Page) -> None:
+    page.goto("/")
+    for _ in range(6):
+        page.keyboard.press("Tab")
+        width = page.evaluate("parseFloat(getComputedStyle(document.activeElement).outlineWidth)")
+        assert width >= 2
+
+
+def test_the_focus_stays_where_it_is_when_a_page_renews_itself(page: Page, stage: Stage) -> None:
+    page.goto("/")
+    page.get_by_role("link", name="holding-000002").focus()
+    before = page.locator("#summary").inner_text()
+    stage.pass_days(2)
+    page.wait_for_function(
+        "before => document.getElementById('summary').innerText !== before", arg=before
+    )
+    expect(page.get_by_role("link", name="holding-000002")).to_be_focused()
+
+
+def test_a_question_mark_shows_the_shortcuts_which_can_be_switched_off(page: Page) -> None:
+    page.goto("/")
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
+    page.get_by_label("Use these shortcuts").uncheck()
+    page.get_by_role("button", name="Close").click()
+    page.reload()
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_pages_are_as_light_as_the_system_until_chosen_otherwise(page: Page, scheme: str) -> None:
+    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    page.goto("/")
+    assert _dark(page) is (scheme == "dark")
+    page.get_by_role("button", name="Light or dark").click()
+    assert _dark(page) is (scheme == "light")
+    page.goto("/rails")
+    assert _dark(page) is (scheme == "light"), "the choice is remembered"
+
+
+def test_nothing_moves_for_who_wants_no_motion(page: Page) -> None:
+    page.goto("/")
+    expect(page.locator("#live")).to_be_visible()
+    assert page.evaluate("document.getAnimations().length") == 0
+
+
+def test_pages_are_whole_without_scripts(browser: Browser, stage: Stage) -> None:
+    with browser.new_context(base_url=stage.url, java_script_enabled=False) as plain:
+        page = plain.new_page()
+        page.goto("/")
+        assert page.locator("#holdings tbody tr").count() >= 6
+        page.get_by_role("link", name="holding-000001").click()
+        expect(page.locator("#timeline li").first).to_be_visible()
+
+
+def test_who_comes_from_afar_signs_in_and_sees_what_the_role_allows(
+    browser: Browser, stage: Stage
+) -> None:
+    author = Author("ada", stage.operation.clock.now)
+    token = tokens.create(stage.operation.engine, "guest", Role.VIEWER, author)
+    # A proxy on this machine, which speaks for someone elsewhere.
+    far = {"x-forwarded-for": "203.0.113.9"}
+    with browser.new_context(base_url=stage.url, extra_http_headers=far) as context:
+        page = context.new_page()
+        page.goto("/")
+        page.get_by_label("Token").fill("holdfast_1_" + "x" * 43)
+        page.get_by_role("button", name="Sign in").click()
+        expect(page.locator("main")).to_contain_text("The token is not valid")
+        page.get_by_label("Token").fill(token)
+        page.get_by_role("button", name="Sign in").click()
+        expect(page.locator("h1")).to_have_text("Fleet")
+        expect(page.locator("#live-words")).to_have_text("live")
+        (cookie,) = context.cookies()
+        assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
+        page.goto("/holdings/1")
+        expect(page.get_by_role("button", name="Audit now")).to_have_count(0)
+        page.get_by_role("button", name="Sign out").click()
+        expect(page.get_by_label("Token")).to_be_visible()
+
+
+def _dark(page: Page) -> bool:
+    colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    red = int(colour.partition("(")[2].partition(",")[0])
+    return red < 128
