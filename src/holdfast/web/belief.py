@@ -57,7 +57,7 @@ def belief(desk: AtDesk, holding: Id) -> BeliefTold:
         raise absent(holding)
     query = select(*(audits.c[name] for name in Seen._fields)).where(audits.c.holding == holding)
     rows = desk.rows(query.order_by(audits.c.number.desc()).limit(MOST_AUDITS))[::-1]
-    seen = tuple(Seen(*row) for row in rows)
+    seen = tuple(Seen(**{name: getattr(row, name) for name in Seen._fields}) for row in rows)
     blocks = min(max(kept.blocks, 1), MOST_BLOCKS)
     return _told(desk.settings.scenario, desk.settings.rails, blocks, seen)
 
