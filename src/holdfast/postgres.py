@@ -35,9 +35,13 @@ class PostgresTables:
         for ours, theirs in TYPES.items():
             script = script.replace(ours, theirs)
         self._db = self._connected()
-        with self.transaction():
-            self._db.execute(f"CREATE SCHEMA IF NOT EXISTS {room.schema}".encode())
-            self._db.execute(script.encode())
+        try:
+            with self.transaction():
+                self._db.execute(f"CREATE SCHEMA IF NOT EXISTS {room.schema}".encode())
+                self._db.execute(script.encode())
+        except StorageError:
+            self.close()
+            raise
 
     def close(self) -> None:
         self._db.close()
