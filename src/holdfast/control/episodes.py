@@ -60,7 +60,8 @@ def read_episodes(engine: Engine, unit: int, now: int) -> Episodes:
     ids, names, blocks, audited = zip(*listed, strict=True) if listed else ((), (), (), ())
     columns = dict(zip(_ALL, zip(*rows, strict=True), strict=True)) if rows else {}
     added = np.array(audited, np.int64)
-    log = _log(np.array(ids, np.int64), np.array(blocks, np.int64), added, columns, unit, now)
+    sizes = np.maximum(np.array(blocks, np.int64), 1)  # an empty holding has nothing to lose
+    log = _log(np.array(ids, np.int64), sizes, added, columns, unit, now)
     return Episodes(names, log)
 
 

@@ -78,7 +78,7 @@ def fit(log: Log, base: Scenario) -> Fitted:
         found = _Target(log, some(everyone, FEW), base, hidden, BLUR).climb(found, ROUGHLY)
     target = _Target(log, everyone, base, hidden)
     found = target.climb(found, NEAR)
-    covariance = np.linalg.inv(target.information(found))
+    covariance = _covariance(target.information(found))
     answering = fit_latency(log, base)
     timed: dict[str, Any] = {name: told.value for name, told in answering.items()}
     spread = NORMAL_95 * np.sqrt(np.diag(covariance))
@@ -95,6 +95,12 @@ def fit(log: Log, base: Scenario) -> Fitted:
         hidden=hidden,
         covariance=tuple(tuple(map(float, row)) for row in covariance),
     )
+
+
+def _covariance(information: FloatArray) -> FloatArray:
+    """Return the inverse; in no direction is less known than the vague look has told."""
+    known, directions = np.linalg.eigh(information)
+    return np.asarray((directions / np.maximum(known, VAGUE**-2)) @ directions.T, np.float64)
 
 
 def hidden_in(base: Scenario) -> tuple[str, ...]:

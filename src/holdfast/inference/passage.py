@@ -101,8 +101,8 @@ def weighed(
     counts, exactly = belief.counts[counted], found[counted]
     density = (
         _blurred(bayes.cells, counts, exactly, blur)
-        if blur
-        else (_density(bayes.cells, counts, exactly))
+        if blur > 0
+        else _density(bayes.cells, counts, exactly)
     )
     met = (density + STRAY / bayes.scenario.blocks) * chance[:, np.newaxis]
     log_joint = belief.log_weights[counted] + np.log(met)
