@@ -5,6 +5,7 @@ values of rare ones are held down (conservative Q-learning), and goals look furt
 long as the log did what the learner would do. Costs are components: one log teaches every dial.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,7 +17,7 @@ import optax
 from jax import Array, lax
 
 from holdfast.inference.log import Log
-from holdfast.inference.passage import Lot, filter_of, lots, passed_through
+from holdfast.inference.passage import filter_of, lots, passed_through
 from holdfast.learn import networks
 from holdfast.learn.crowd import COMPONENTS
 from holdfast.learn.learner import Figures, Goods
@@ -54,28 +55,33 @@ def inferred(log: Log, scenario: Scenario) -> Float32Array:
     components = np.empty((log.audits, COMPONENTS), np.float32)
     for lot in lots(log):
         bayes = filter_of(scenario, lot.blocks)
-        look = partial(_look, bayes, log, lot, components)
-        passed_through(bayes, log, lot, look)
+        steps = iter(lot.steps)
+        passed_through(bayes, log, lot, partial(_look, bayes, log, steps, components))
     return components
 
 
 def _look(
     bayes: BayesFilter,
     log: Log,
-    lot: Lot,
+    steps: Iterator[IntArray],
     components: Float32Array,
-    step: int,
     before: Belief,
     _after: Belief,
 ) -> None:
-    """Enter what a step's audits are expected to cost."""
-    rows = lot.steps[step]
+    """Enter what the audits of the next step are expected to cost."""
+    rows = next(steps)
     sampled = log.sampled[rows]
     count = bayes.count(before)
     passing = np.array([bayes.passing(size) for size in sampled.tolist()])
     missed = np.einsum("bc,bc->b", count[:, 1:], passing[:, 1:])
     met = 1.0 - count[:, 0]
-    columns = (gas(sampled, lot.blocks), missed, met, met * log.interval[rows], met - missed)
+    columns = (
+        gas(sampled, bayes.scenario.blocks),
+        missed,
+        met,
+        met * log.interval[rows],
+        met - missed,
+    )
     components[rows] = np.column_stack(columns)
 
 
