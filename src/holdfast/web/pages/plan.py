@@ -14,23 +14,24 @@ from fastapi.responses import HTMLResponse
 from holdfast.web.pages.chart import Plane, Point
 from holdfast.web.pages.page import AsVisitor, view
 from holdfast.web.pages.words import amount, percent
+from holdfast.web.refusal import Code, WebRefusedError
 from holdfast.web.rules import Costs
 
 router = view()
 
-Limit = Annotated[float | str, Query(max_length=20)]
+Field = Annotated[str, Query(max_length=20)]  # an empty one asks for nothing
 
 
 @router.get("/plan")
 def page(
     visit: AsVisitor,
     notch: Annotated[int, Query(ge=0, le=1000)] = 0,
-    ceiling: Limit = "",
-    budget: Limit = "",
+    ceiling: Field = "",
+    budget: Field = "",
 ) -> HTMLResponse:
     tried = visit.desk.frontier.tried()
     frontier = tried.frontier
-    limits = (_number(ceiling, 100), _number(budget))
+    limits = (_number("ceiling", ceiling, 100), _number("budget", budget))
     if any(limit is not None for limit in limits):
         notch = found(frontier, *limits)
     elif not 1 <= notch <= len(frontier):
@@ -115,6 +116,14 @@ def _worst(end: float | None) -> float:
     return math.inf if end is None else end
 
 
-def _number(given: float | str, over: float = 1.0) -> float | None:
-    """Return what a field holds; an empty one holds nothing."""
-    return given / over if isinstance(given, float) and math.isfinite(given) else None
+def _number(name: str, field: str, over: float = 1.0) -> float | None:
+    """Return what a field holds, if it holds anything."""
+    if not field:
+        return None
+    try:
+        found = float(field) / over
+    except ValueError:
+        found = math.nan
+    if not 0 <= found < math.inf:
+        raise WebRefusedError(Code.MALFORMED, f"the {name} must be a number, and not below 0")
+    return found
