@@ -33,7 +33,13 @@ def conclusion(claim: Claim, due: int, **changes: Any) -> Conclusion:
         for name in ("id", "history", "observed", "news", "version", "memory", "observation")
     }
     decision = {"chosen": 3, "interval": 1, "ratio": 0.1, "overrides": 0, "decided": NOW}
-    number = {"number": claim.number + 1, "audited": NOW, "blocks": 100, "due": due}
+    number = {
+        "number": claim.number + 1,
+        "audited": NOW,
+        "outcome": "passed",
+        "blocks": 100,
+        "due": due,
+    }
     audit = {
         "holding": claim.id,
         "number": claim.number + 1,

@@ -181,6 +181,7 @@ def _multiply(engine: Engine, count: int, total: int) -> None:
             "name": lambda n: literal("holding ") + cast(n, Text),
             "due": lambda n: NOW + n * SCATTER % (7 * DAY) - DAY // 24,
             "number": lambda _: literal(each),
+            "outcome": _outcome,
         },
     )
     with transaction(engine) as connection:
@@ -196,9 +197,7 @@ def _multiply(engine: Engine, count: int, total: int) -> None:
             "holding": lambda n: 1 + (n - 1) % count,
             "number": lambda n: 1 + (n - 1) // count,
             "ended": lambda n: NOW - (total - n) * step,
-            "outcome": lambda n: case(
-                (n % 97 == 0, "failed"), (n % 89 == 0, "offline"), else_="passed"
-            ),
+            "outcome": _outcome,
             "overrides": lambda n: case((n % 20 == 0, 4), (n % 33 == 0, 64), else_=0),
         },
     )
@@ -227,6 +226,10 @@ def _multiply(engine: Engine, count: int, total: int) -> None:
             "size": lambda n: n * HEAD,
         },
     )
+
+
+def _outcome(n: Number) -> ColumnElement[str]:
+    return case((n % 97 == 0, "failed"), (n % 89 == 0, "offline"), else_="passed")
 
 
 def _copied(

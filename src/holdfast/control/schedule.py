@@ -78,7 +78,7 @@ _DECIDED = (
     *("due", "history", "observed", "news", "version", "memory"),
     *("decided", "observation", "chosen", "interval", "ratio", "overrides"),
 )
-_ENDED = ("number", "audited", "blocks")
+_ENDED = ("number", "audited", "outcome", "blocks")
 
 
 def _of_ours(*names: str, **others: Any) -> Update:

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sqlalchemy import ColumnElement, Engine, and_, case, func, select
+from sqlalchemy import ColumnElement, Engine, case, func, select
 
 from holdfast.control.alerts import Alert, Alerts
 from holdfast.control.aliases import Named, named_aliases
 from holdfast.control.database import transaction
-from holdfast.control.schema import audits, checkpoints, holdings, leaves, trees
+from holdfast.control.schema import checkpoints, holdings, leaves, trees
 from holdfast.control.telemetry import Outcome
 
 
@@ -21,23 +21,19 @@ class Health(StrEnum):
     SOUND = "sound"
 
 
-# A holding's last audit.
-LAST = and_(audits.c.holding == holdings.c.id, audits.c.number == holdings.c.number)
-
-
 def overdue_by(now: int, grace: int) -> ColumnElement[bool]:
     """Return whether a holding's audit is late by more than `grace`, with nobody at work on it."""
     return (holdings.c.due <= now - grace) & (holdings.c.lease <= now)
 
 
 def health_of(now: int, grace: int) -> ColumnElement[str]:
-    """Return the health of a holding that is joined with its last audit."""
+    """Return the health of a holding."""
     return case(
         (overdue_by(now, grace), str(Health.OVERDUE)),
         (holdings.c.quarantined, str(Health.QUARANTINED)),
-        (audits.c.outcome == Outcome.FAILED, str(Health.DAMAGED)),
-        (audits.c.outcome.is_(None), str(Health.NEW)),
-        (audits.c.outcome != Outcome.PASSED, str(Health.SILENT)),
+        (holdings.c.outcome == Outcome.FAILED, str(Health.DAMAGED)),
+        (holdings.c.outcome.is_(None), str(Health.NEW)),
+        (holdings.c.outcome != Outcome.PASSED, str(Health.SILENT)),
         else_=str(Health.SOUND),
     )
 
@@ -89,8 +85,7 @@ def read_status(engine: Engine, now: int, *, grace: int, limit: int) -> Status:
     late, health = overdue_by(now, grace), health_of(now, grace)
     shown = (holdings.c[name] for name in ("name", "blocks", "number", "audited", "due"))
     listed = (
-        select(*shown, holdings.c.quarantined, audits.c.outcome, health.label("health"))
-        .outerjoin(audits, LAST)
+        select(*shown, holdings.c.quarantined, holdings.c.outcome, health.label("health"))
         .order_by(rank(health), holdings.c.due, holdings.c.id)
         .limit(limit)
     )

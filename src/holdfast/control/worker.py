@@ -208,8 +208,13 @@ class Worker:
             ended, _rows(claims, telemetry, sitting, now), sitting.shade.beside, strict=True
         ):
             at = recorder.moment(claim, result, now)
-            row |= {"number": claim.number + 1, "audited": now, "blocks": result.challenge.blocks}
-            row["decided"] = at
+            row |= {
+                "number": claim.number + 1,
+                "audited": now,
+                "outcome": str(result.outcome),
+                "blocks": result.challenge.blocks,
+                "decided": at,
+            }
             policy, shadow = self._roster.policy(claim.version), self._shadow(claim, sitting)
             body = recorder.audit_leaf(claim, result, policy, shadow, self._rails, at)
             proof = None if result.proof is None else check.encode(result.proof)

@@ -11,8 +11,8 @@ from holdfast.control.database import transaction
 from holdfast.control.metrics import figures
 from holdfast.control.rails import DAY
 from holdfast.control.schedule import Schedule
-from holdfast.control.schema import audits, holdings
-from holdfast.control.status import LAST, Health, Status, health_of, read_status
+from holdfast.control.schema import holdings
+from holdfast.control.status import Health, Status, health_of, read_status
 from holdfast.web.days import MOST_DAYS, Day
 from holdfast.web.desk import AtDesk, Desk
 from holdfast.web.paging import Limit
@@ -86,6 +86,6 @@ def rails(desk: AtDesk, days: DayCount = 30) -> list[Day]:
 def _health(desk: Desk, now: int) -> dict[Health, int]:
     health = health_of(now, desk.settings.alerts.overdue)
     counted = select(health.label("health"), func.count().label("times"))
-    query = counted.select_from(holdings).outerjoin(audits, LAST).group_by("health")
+    query = counted.select_from(holdings).group_by("health")
     found = {row.health: row.times for row in desk.rows(query)}
     return {each: found.get(str(each), 0) for each in Health}

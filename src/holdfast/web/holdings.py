@@ -11,8 +11,8 @@ from sqlalchemy import ColumnElement, Row, Select, func, select
 from holdfast.control import cases, rails
 from holdfast.control.database import transaction
 from holdfast.control.instructions import audit_now
-from holdfast.control.schema import NEVER, audits, holdings
-from holdfast.control.status import LAST, Health, health_of, rank
+from holdfast.control.schema import NEVER, holdings
+from holdfast.control.status import Health, health_of, rank
 from holdfast.model.action import GRID
 from holdfast.model.observation import OBSERVATION
 from holdfast.web.desk import AtDesk, Desk
@@ -82,7 +82,7 @@ class HoldingDetail:
 
 
 _SHOWN = (
-    *("id", "name", "quarantined", "due", "lease", "blocks", "number", "audited"),
+    *("id", "name", "quarantined", "due", "lease", "blocks", "number", "audited", "outcome"),
     *("interval", "ratio", "overrides"),
 )
 _MORE = ("decided", "version", "chosen", "observation")
@@ -107,8 +107,6 @@ def listing(
     if search:
         wanted.append(holdings.c.name.icontains(search, autoescape=True))
     counted = select(func.count()).select_from(holdings).where(*wanted)
-    if health:
-        counted = counted.outerjoin(audits, LAST)
     query = _rows(desk, _SHOWN).where(*wanted).order_by(*_order(sort, state), holdings.c.id)
     with transaction(desk.reader) as connection:
         total = connection.execute(counted).scalar_one()
@@ -166,8 +164,7 @@ def _health(desk: Desk) -> ColumnElement[str]:
 
 def _rows(desk: Desk, names: tuple[str, ...]) -> Select[Any]:
     shown = (holdings.c[name] for name in names)
-    query = select(*shown, audits.c.outcome, _health(desk).label("health"))
-    return query.outerjoin(audits, LAST)
+    return select(*shown, _health(desk).label("health"))
 
 
 def _order(sort: Sort, state: ColumnElement[str]) -> list[ColumnElement[Any]]:
