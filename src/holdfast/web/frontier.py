@@ -5,6 +5,7 @@ They are tried one after the other, once, in a process of its own; what was foun
 
 import math
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
@@ -67,5 +68,6 @@ class Frontier:
 
 
 def try_each(sender: Connection, names: list[str], scenario: Scenario) -> None:
-    for name in names:
-        sender.send(costs_of(name, scenario))
+    with suppress(BrokenPipeError):  # the server has stopped meanwhile
+        for name in names:
+            sender.send(costs_of(name, scenario))
