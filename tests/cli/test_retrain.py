@@ -35,6 +35,12 @@ EAGER = (
 BUDGET = ("--seeds", "1", "--rounds", "4", "--validation", "5", "--episodes", "10")
 
 
+@pytest.fixture(autouse=True)
+def _same_priority(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the priority of the tests' own process, which can't be raised again."""
+    monkeypatch.setattr(os, "nice", lambda _more: 0)
+
+
 def command(home: Path, *more: str) -> list[str]:
     words = ("policy", "retrain", "--home", str(home), "--rho", "0.99", *BUDGET)
     return [sys.executable, "-c", EAGER, *words, *more]
