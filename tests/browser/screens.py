@@ -73,6 +73,7 @@ def _visit(page: Page, path: str) -> None:
 
 
 def _draw(page: Page, name: str) -> None:
+    page.evaluate("scrollTo(0, 0)")
     picture = Image.open(io.BytesIO(page.screenshot(full_page=True)))
     width, height = picture.size
     picture.crop((0, 0, width, min(height, TALLEST))).save(OUT / f"{name}.webp", quality=QUALITY)
