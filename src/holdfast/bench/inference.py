@@ -32,8 +32,10 @@ def measure(
     for name in policies:
         say(f"{fleets} fleets of {nodes} nodes under {name}")
         coverage[name] = covered(FLEET, name, fleets=fleets, nodes=nodes)
-    say(f"{fleets} fleets that drift, which the model does not know of")
-    misled = covered(replace(DRIFT, latency_load=0.0), policies[-1], fleets=fleets, nodes=nodes)
+    drifting = max(1, fleets // 10)
+    say(f"{drifting} fleets that drift, which the model does not know of")
+    world = replace(DRIFT, latency_load=0.0)
+    misled = covered(world, policies[-1], fleets=drifting, nodes=nodes)
     say(f"one fleet of {recovered} nodes")
     return {
         "fleets": fleets,
