@@ -53,7 +53,7 @@ def test_under_load_each_change_holds_from_the_next_decision_on(
         crew = Crew(place)
         engine = connect(place.settings.address(place.home.folder))
         schedule = Schedule(engine)
-        spans: list[tuple[str, int, int]] = []  # who decided, when that was written and over
+        changes: list[tuple[str, int]] = []  # who decides, and when that had been written
         try:
             for _ in range(WORKERS):
                 crew.start()
@@ -66,34 +66,48 @@ def test_under_load_each_change_holds_from_the_next_decision_on(
             wait_for_audits(schedule, 2)
             for _ in range(TURNS):
                 promote(engine, aliases(engine), other, author())
-                since = milliseconds()
+                changes.append((other, milliseconds()))
                 wait_for_audits(schedule, 2)
-                spans.append((other, since, milliseconds()))
                 rollback(engine, aliases(engine), author())
-                since = milliseconds()
+                changes.append((first, milliseconds()))
                 wait_for_audits(schedule, 2)
-                spans.append((first, since, milliseconds()))
         finally:
             crew.kill_all()
         with place.service() as service:
-            wait_for_leases = milliseconds() + place.settings.pace.lease
-            while milliseconds() < wait_for_leases or service.sequencer.sequence():
-                service.step()
+            while service.sequencer.sequence():
+                pass
         check_everything(place, schedule)
         with transaction(engine) as connection:
-            bodies = connection.execute(select(leaves.c.body)).scalars().all()
+            bodies = connection.execute(select(leaves.c.body).order_by(leaves.c.id)).scalars().all()
             beside = connection.execute(
                 select(shadow_decisions.c.holding, shadow_decisions.c.number)
             ).all()
         engine.dispose()
     assert len(beside) == len(set(beside)), "each decision has one shadow"
-    told = [each for each in map(leaf.decode, bodies) if isinstance(each, leaf.Audit)]
-    for version, since, until in spans:
-        deciders = {
-            each.decision.chosen.policy.hash.hex()
-            for each in told
-            if each.decision.chosen and since < each.decision.at < until
-        }
-        assert deciders == {version}
-    rails = {each.rail for audit in told for each in audit.decision.overrides}
+    told = [leaf.decode(body) for body in bodies]
+    check_deciders(told, changes)
+    audited = [each for each in told if isinstance(each, leaf.Audit)]
+    rails = {each.rail for audit in audited for each in audit.decision.overrides}
     assert "state" not in rails, "whoever took over had its states"
+
+
+def check_deciders(told: list[leaf.Leaf], changes: list[tuple[str, int]]) -> None:
+    """Whatever is decided after a change, and written before the next, is by the new champion.
+
+    A decision is written together with the audit before the one it is about.
+    """
+    places = [at for at, each in enumerate(told) if isinstance(each, leaf.PolicyChange)]
+    ends = [*places[-len(changes) + 1 :], len(told)]
+    audited = {
+        (each.holding.id, each.number): (at, each)
+        for at, each in enumerate(told)
+        if isinstance(each, leaf.Audit)
+    }
+    for (version, since), end in zip(changes, ends, strict=True):
+        deciders = set()
+        for (holding, number), (at, _) in audited.items():
+            _, following = audited.get((holding, number + 1), (at, None))
+            if following is not None and at < end and following.decision.at > since:
+                assert following.decision.chosen is not None
+                deciders.add(following.decision.chosen.policy.hash.hex())
+        assert deciders == {version}

@@ -6,7 +6,7 @@ import pytest
 from tests.control.operation import SIGNER, Operation, operation
 from tests.control.world import START
 
-from holdfast.control.rails import DAY
+from holdfast.control.rails import DAY, MINUTE
 from holdfast.control.sequencer import ANCHORING, Sequencer
 from holdfast.errors import LedgerError
 from holdfast.evidence.bundle import Bundle, write_bundle
@@ -52,6 +52,8 @@ def test_a_root_whose_worker_was_killed_is_anchored_once(
             running.sequencer.anchor(chain)
     other = Sequencer(running.engine, SIGNER, running.clock)
     assert other.anchor(chain) is None, "the first may still be at it"
+    late = Sequencer(running.engine, SIGNER, lambda: running.clock.now - MINUTE)
+    assert late.anchor(chain) is None, "its clock is behind, or it waited for the row"
     running.clock.now += ANCHORING
     assert other.anchor(chain) is not None
     assert other.anchor(chain) is None

@@ -59,7 +59,9 @@ class Sequencer:
             )
             row = connection.execute(newest.limit(1)).first()
             busy = connection.execute(select(trees.c.anchoring)).scalar_one()
-            if row is None or row.anchored or now < busy <= now + ANCHORING:
+            # One that lies too far ahead is from a clock that was set back since. Twice as far, for
+            # whoever waited for the row, or whose clock is behind, reads it with an earlier time.
+            if row is None or row.anchored or now < busy <= now + 2 * ANCHORING:
                 return None
             connection.execute(update(trees).values(anchoring=now + ANCHORING))
         head = open_checkpoint(row.note, self._signer.verifier)
