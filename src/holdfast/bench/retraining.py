@@ -43,7 +43,7 @@ LOG_SEED = 60_060
 EVALUATION_SEED = 6161  # never used for tuning
 WANDERING = 0.1  # of the decisions, in the second log
 TURNS = 500  # episodes in which each dial of the champion is tried
-LESS = 3  # a log of some thousand audits is learnt in so much fewer rounds than a world
+LESS = 6  # a log of some thousand audits is learnt in so much fewer rounds than a world
 
 Say = Callable[[str], None]
 Figures = dict[str, Any]

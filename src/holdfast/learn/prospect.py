@@ -18,8 +18,8 @@ from holdfast.policy.lagrangian import Ceilings, Column
 from holdfast.policy.lattice import Lattice, lattice_of
 from holdfast.policy.plan import Solution, plan_on
 
-# The lowest miss rate is looked for at this price, in gas: what costs more to avoid is not worth
-# it in any world we know, though a ratio could be padded further.
+# The lowest miss rate is looked for at this price, in gas: with none, the ratio would be padded by
+# sure detections at whatever they cost.
 DEAR = 20.0
 # Training spans ceilings from so much above the lowest miss rate up to this part of the way, by
 # logarithm, to that of the cheapest audits.
