@@ -28,7 +28,7 @@ from holdfast.evidence.verification import verify
 from holdfast.ledger.interface import Opened, OpenedMany, Passed, TimedOut
 from holdfast.model.scenario import PAPER
 from holdfast.node.wire import Code, NodeRefusedError
-from holdfast.pdp import FileEntry, Inventory, Proof
+from holdfast.pdp import FileEntry, Inventory, Proof, SecretKey
 
 DAILY = "constant:1,0.01"
 TOGETHER = 12
@@ -103,6 +103,14 @@ def test_answers_that_the_ledger_refuses_do_no_harm_to_their_neighbours(
         if any(isinstance(event, TimedOut) for event in receipt.events)
     ]
     assert [len(receipt.events) for receipt in expiries] == [3], "they expire together"
+    check_evidence(running, tmp_path)
+
+
+def test_a_holding_that_waits_for_its_first_audit_is_no_fault_of_the_log(tmp_path: Path) -> None:
+    running = daily(tmp_path)
+    days(running, 1)
+    running.schedule.add([("new", 10, SecretKey(b"k" * 32, 1).public)], running.clock.now)
+    assert len(list(running.log().public_keys())) == TOGETHER
     check_evidence(running, tmp_path)
 
 

@@ -429,15 +429,12 @@ def test_a_key_that_is_not_there_is_found() -> None:
     assert found(register, "leaf 0", "no public key")
 
 
-def test_a_key_of_other_sectors_is_found() -> None:
+def test_a_key_of_other_sectors_or_that_nobody_names_is_found() -> None:
     report = lied(0, lambda leaf: replace(leaf, sectors=3))
     assert found(report, "leaf 0", "another number of sectors")
-
-
-def test_a_key_that_no_leaf_names_yet_does_no_harm() -> None:
     record = Record(keys=sample().keys)
     record.sign()
-    assert faults(checked(record)) == set()
+    assert faults(checked(record)) == {Fault.KEY}
 
 
 def test_a_second_registration_is_found() -> None:

@@ -9,6 +9,7 @@ from holdfast import atomic
 from holdfast.control.database import transaction
 from holdfast.control.schema import checkpoints, leaves, public_keys, subtrees
 from holdfast.errors import InputError, MalformedError
+from holdfast.evidence.leaf import Audit, decode
 from holdfast.evidence.log import Entry
 from holdfast.evidence.note import Verifier
 from holdfast.evidence.tree import SUBTREE, inclusion_path, leaf_hash, span_root
@@ -57,12 +58,37 @@ class DatabaseLog:
             self.size = connection.execute(select(func.max(checkpoints.c.size))).scalar() or 0
 
     def public_keys(self) -> Iterator[PublicKey]:
-        query = select(public_keys.c.points).order_by(public_keys.c.id)
+        named = self._named()
+        query = select(public_keys.c.id, public_keys.c.points).order_by(public_keys.c.id)
         with transaction(self._engine) as connection:
-            rows = connection.execute(query).scalars().all()
-        for points in rows:
-            starts = range(0, len(points), SCALAR_BYTES)
-            yield PublicKey(tuple(points[at : at + SCALAR_BYTES] for at in starts))
+            rows = connection.execute(query).all()
+        for id_, points in rows:
+            if named is None or bytes(id_) in named:
+                starts = range(0, len(points), SCALAR_BYTES)
+                yield PublicKey(tuple(points[at : at + SCALAR_BYTES] for at in starts))
+
+    def _named(self) -> set[bytes] | None:
+        """Return the keys that audits name, not those of holdings that wait for their first one.
+
+        None where a leaf can't be read: then every key may be needed to say what is wrong.
+        """
+        ours = (leaves.c.place < self.size) & leaves.c.holding.is_not(None)
+        firsts = select(func.min(leaves.c.place)).where(ours).group_by(leaves.c.holding)
+        first = select(leaves.c.holding, leaves.c.body).where(leaves.c.place.in_(firsts))
+        named = set()
+        try:
+            with transaction(self._engine) as connection:
+                for holding, body in connection.execute(first).all():
+                    told = decode(bytes(body))
+                    if not isinstance(told, Audit):
+                        every = select(leaves.c.body).where(ours, leaves.c.holding == holding)
+                        read = map(decode, map(bytes, connection.execute(every).scalars()))
+                        told = next((each for each in read if isinstance(each, Audit)), told)
+                    if isinstance(told, Audit):
+                        named.add(told.holding.key)
+        except MalformedError:
+            return None
+        return named
 
     def checkpoints(self) -> Iterator[bytes]:
         query = (

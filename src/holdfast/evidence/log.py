@@ -25,7 +25,7 @@ class Log(Protocol):
     def size(self) -> int: ...
 
     def public_keys(self) -> Iterator[PublicKey]:
-        """Yield the public keys that leaves name, and maybe others, in the order of their ids."""
+        """Yield the public keys that leaves name, in the order of their ids."""
 
     def checkpoints(self) -> Iterator[bytes]:
         """Yield the signed checkpoints, those with anchors among them, in the order of size."""

@@ -47,6 +47,7 @@ class Recheck:
     """The proofs of a log as they come by; `wrong` says at once what is wrong with one."""
 
     keys: dict[bytes, PublicKey] = field(default_factory=dict)
+    named: set[bytes] = field(default_factory=set)  # keys that audits named
     equations: dict[bytes, Equation] = field(default_factory=dict)
     checked: int = 0
     gone: int = 0  # not re-checkable, as the proof is no longer there
@@ -54,6 +55,7 @@ class Recheck:
     def wrong(self, audit: Audit, content: bytes | None) -> Iterator[str]:
         """Yield what is wrong, but for proofs that passed: those wait for their equation."""
         public = self.keys.get(audit.holding.key)
+        self.named.add(audit.holding.key)
         try:
             if audit.opening.name != audit.name_on_ledger:
                 yield "its challenge has another name on the ledger than its content gives"
@@ -111,6 +113,7 @@ class Recheck:
 
     def unregistered(self, leaf: Registration) -> Iterator[str]:
         public = self.keys.get(leaf.holding.key)
+        self.named.add(leaf.holding.key)
         if public is None:
             yield "no public key with the id that it names"
         elif public.sectors != leaf.sectors:

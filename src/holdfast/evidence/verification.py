@@ -108,6 +108,8 @@ class _Content:
         return wrong
 
     def end(self, log: Log) -> None:
+        for key in sorted(self.recheck.keys.keys() - self.recheck.named):
+            self._findings.add(Fault.KEY, f"key {key.hex()}", "no leaf names it")
         if suspects := self.recheck.suspects():
             for index, entry in enumerate(log.entries()):
                 if self.recheck.refuted(entry, suspects):
