@@ -24,7 +24,9 @@ WIDE = ViewportSize(width=1280, height=800)
 PHONE = ViewportSize(width=390, height=800)
 
 
-@pytest.fixture(scope="session")
+# Until the module ends and no longer: while the driver lives, its event loop runs in this thread,
+# and nobody else's could.
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     if CHROMIUM is None:
         pytest.skip("chromium is not installed")

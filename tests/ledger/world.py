@@ -241,7 +241,8 @@ def sender_of(
     place = storage / "journal" if isinstance(storage, Path) else storage
     journal = Journal(place, web3.eth.chain_id, address)
     sender = Sender(web3, account, journal, terms, pause)
-    weakref.finalize(sender, journal.close)
+    if isinstance(place, Room):  # SQLite closes itself, and only in the thread that opened it
+        weakref.finalize(sender, journal.close)
     return sender
 
 
