@@ -1,47 +1,56 @@
 """What a version in shadow would cost: figures that can be reckoned by hand."""
 
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
-from sqlalchemy import Engine, insert
+from sqlalchemy import Engine
 
 from holdfast.control.comparison import compare
 from holdfast.control.database import transaction
-from holdfast.control.rails import DAY, HOUR, Override
-from holdfast.control.schema import shadow_decisions
+from holdfast.control.duty import Duty
+from holdfast.control.policies import Decisions
+from holdfast.control.rails import DAY, HOUR, Override, Plan
+from holdfast.control.schedule import Beside, write_beside
+from holdfast.control.shadow import Course, shade
 
 START = 1_800_000_000_000
+SIDES = ("", "champion_")
 
 
 def row(holding: int, number: int, **changes: Any) -> dict[str, Any]:
     """Return a decision: the champion takes 10 days and 0.4 gas, the challenger 5 and 0.1."""
     plain = {
-        "holding": holding,
-        "number": number,
-        "at": START + number * DAY,
         "version": "new",
-        "chosen": 1,
-        "interval": 5,
-        "ratio": 0.05,
-        "overrides": 0,
-        "gas": 0.1,
         "champion": "old",
-        "champion_chosen": 2,
+        "holding": holding,
+        "at": START + number * DAY,
+        "agreed": 0,
+        "interval": 5,
+        "gas": 0.1,
         "champion_interval": 10,
-        "champion_ratio": 0.20,
-        "champion_overrides": 0,
         "champion_gas": 0.4,
     }
-    return plain | changes
+    given = plain | changes
+    at, time = given.pop("at"), given["champion_interval"]
+    sums = {"first": at, "last": at, "decisions": 1, "time": time}
+    for side in SIDES:
+        sums |= {f"{side}{name}": 0.0 for name in ("ratio", "rails", "outside")}
+        sums[f"{side}spent"] = given[f"{side}gas"] / given[f"{side}interval"] * time
+    return given | sums
 
 
 def write(engine: Engine, *rows: dict[str, Any]) -> None:
     with transaction(engine) as connection:
-        connection.execute(insert(shadow_decisions), list(rows))
+        for each in rows:
+            state = {"holding": each["holding"], "version": each["version"]}
+            state |= {"number": 1, "memory": b"", "chosen": 1}
+            write_beside(connection, [Beside(state, each, new=False)])
 
 
 def test_decisions_count_for_as_long_as_they_are_in_force(engine: Engine) -> None:
-    short = {"champion_interval": 1, "champion_gas": 0.4, "interval": 1, "gas": 0.4, "chosen": 2}
+    short = {"champion_interval": 1, "champion_gas": 0.4, "interval": 1, "gas": 0.4, "agreed": 1}
     write(engine, row(1, 1), row(1, 2, **short), row(2, 1), row(2, 4))
     found = compare(engine, "new", "old", unit=DAY)
     assert found is not None
@@ -60,21 +69,37 @@ def test_decisions_count_for_as_long_as_they_are_in_force(engine: Engine) -> Non
     assert hourly.gas_per_month.champion == pytest.approx(24 * found.gas_per_month.champion)
 
 
+def decided(overrides: list[int]) -> Decisions:
+    """Return decisions of which each has its overrides."""
+    count = len(overrides)
+    ones = np.ones(count, np.int64)
+    plan = Plan(ones, ones, np.full(count, 0.1), ones, np.array(overrides))
+    nothing = np.zeros((count, 0))
+    return Decisions(nothing.astype(np.float32), ones, plan, nothing.astype(np.uint8))
+
+
 def test_rails_are_counted_and_states_that_begin_are_left_out(engine: Engine) -> None:
-    write(
-        engine,
-        row(1, 1, overrides=int(Override.STATE)),
-        row(2, 1, champion_overrides=int(Override.STATE | Override.ENVELOPE)),
-        row(3, 1, overrides=int(Override.ENVELOPE)),
-        row(4, 1, overrides=int(Override.LONGEST), champion_overrides=int(Override.TELEMETRY)),
-        row(5, 1, overrides=int(Override.QUIET)),
-        row(6, 1),
-    )
-    found = compare(engine, "new", "old", unit=DAY)
-    assert found is not None
-    assert found.decisions == 4
-    assert (found.rails.champion, found.rails.challenger) == (0.25, 0.5)
-    assert (found.outside.champion, found.outside.challenger) == (0, 0.25)
+    both = [
+        (Override.STATE, 0),
+        (0, Override.STATE | Override.ENVELOPE),
+        (Override.ENVELOPE, 0),
+        (Override.LONGEST, Override.TELEMETRY),
+        (Override.QUIET, 0),
+        (0, 0),
+    ]
+    ours, theirs = ([int(flags) for flags in side] for side in zip(*both, strict=True))
+    claims: Any = [SimpleNamespace(id=at, version="", memory=b"") for at in range(len(both))]
+    course = Course(claims, [0] * len(both), np.full(len(both), 100), 100, START)
+    policies: list[Any] = [SimpleNamespace(version=name, name=name) for name in ("old", "new")]
+    duty = Duty(policies[0], (policies[1],), "new")
+    found = shade(course, duty, decided(theirs), {}, lambda *_: decided(ours))
+    with transaction(engine) as connection:
+        write_beside(connection, [each for some in found.beside for each in some])
+    compared = compare(engine, "new", "old", unit=DAY)
+    assert compared is not None
+    assert compared.decisions == 4
+    assert (compared.rails.champion, compared.rails.challenger) == (0.25, 0.5)
+    assert (compared.outside.champion, compared.outside.challenger) == (0, 0.25)
 
 
 def test_only_what_was_beside_this_champion_counts(engine: Engine) -> None:

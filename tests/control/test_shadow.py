@@ -12,12 +12,12 @@ from tests.control.operation import SIGNER, Operation, operation
 from tests.control.world import START
 
 from holdfast.control.aliases import Aliases, Author, challenge, promote, read_aliases, rollback
-from holdfast.control.comparison import compare
+from holdfast.control.comparison import TERMS, compare
 from holdfast.control.database import transaction
 from holdfast.control.rails import DAY, HOUR, Override, Rails
 from holdfast.control.registry import Registry
 from holdfast.control.schedule import Beside
-from holdfast.control.schema import audits, holdings, shadow_decisions, shadows, versions
+from holdfast.control.schema import audits, holdings, shadow_sums, shadows, versions
 from holdfast.evidence import leaf
 from holdfast.evidence.bundle import Bundle, write_bundle
 from holdfast.evidence.verification import verify
@@ -98,21 +98,21 @@ def test_a_challenger_that_decides_alike_agrees_in_everything(tmp_path: Path) ->
     version = named(running, TWIN)
     running.until(START + 60 * DAY)
     with transaction(running.engine) as connection:
-        rows = connection.execute(select(shadow_decisions)).all()
+        rows = connection.execute(select(shadow_sums)).all()
         states = dict(connection.execute(select(shadows.c.holding, shadows.c.memory)).all())
         own = dict(connection.execute(select(holdings.c.id, holdings.c.memory)).all())
-        ended = connection.execute(select(audits.c.holding, audits.c.number)).all()
+        ended = connection.execute(select(holdings.c.id, holdings.c.number)).all()
     assert states == own
     for row in rows:
-        for column in ("chosen", "interval", "ratio", "overrides", "gas"):
+        assert row.agreed == row.decisions
+        for column in TERMS:
             assert getattr(row, column) == getattr(row, f"champion_{column}")
-    decided = {(row.holding, row.number) for row in rows}
-    assert len(decided) == len(rows)
-    assert decided >= set(ended), "each audit was decided about"
+    decisions = {row.holding: row.decisions for row in rows}
+    assert decisions == {id_: number + 1 for id_, number in ended}, "of each audit, and the next"
     found = compare(running.engine, version, str(aliases(running).champion), unit=DAY)
     assert found is not None
     assert (found.agreement.low, found.agreement.high) == (1.0, 1.0)
-    assert (found.decisions, found.holdings) == (len(rows), COUNT)
+    assert (found.decisions, found.holdings) == (sum(decisions.values()), COUNT)
     assert abs(found.gas_change.low) + abs(found.gas_change.high) < 1e-12
     assert found.rails.champion > 0, "one node is never reached"
 

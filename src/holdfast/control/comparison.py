@@ -1,25 +1,27 @@
 """A version in shadow beside the champion: how often they agree, and what each would cost.
 
 Both are seen at the champion's decisions, each of which counts for as long as it was in force. The
-intervals are bootstrap percentiles over holdings. Where either had to begin its state anew, which
-brings the fail-safe once, nothing is compared.
+intervals are bootstrap percentiles over holdings.
 """
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sqlalchemy import ColumnElement, Engine, and_, case, func, select
+from sqlalchemy import Engine, func, literal_column, select
 
 from holdfast.control.database import transaction
-from holdfast.control.rails import DAY, FAIL_SAFE, Override
-from holdfast.control.schema import shadow_decisions
+from holdfast.control.rails import DAY
+from holdfast.control.schema import shadow_sums
 from holdfast.model.arrays import FloatArray
 from holdfast.sim.measures import Estimate
 
 RESAMPLES = 1000
+# A fleet that is larger is dealt into so many groups, which are drawn instead: the spread of a sum
+# stays the same, and 10,000 holdings take 35 ms instead of 250.
+GROUPS = 1000
 MONTH = 30 * DAY
-RAILS = int(FAIL_SAFE | Override.SHORTEST | Override.LONGEST)
+TERMS = ("interval", "ratio", "gas", "rails", "outside", "spent")
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ def compare(engine: Engine, version: str, champion: str, *, unit: int) -> Compar
     if not rows:
         return None
     table = np.array([tuple(row) for row in rows], np.float64)
-    first, last, sums = table[:, 0].min(), table[:, 1].max(), table[:, 2:]
+    first, last, sums = table[:, 0].min(), table[:, 1].max(), table[:, 3:]
     drawn = _drawn(sums)
     decisions, agreed, time, *both = drawn.T
     sides = both[: len(both) // 2], both[len(both) // 2 :]
@@ -62,7 +64,7 @@ def compare(engine: Engine, version: str, champion: str, *, unit: int) -> Compar
     interval, ratio, gas_per_audit, rails, outside = pairs
     return Comparison(
         decisions=int(decisions[0]),
-        holdings=len(rows),
+        holdings=int(table[:, 2].sum()),
         span=int(last - first),
         agreement=_estimate(agreed / decisions),
         interval=interval,
@@ -76,43 +78,26 @@ def compare(engine: Engine, version: str, champion: str, *, unit: int) -> Compar
 
 
 def _query(version: str, champion: str) -> Any:
-    """Return one row of sums a holding."""
-    at = shadow_decisions.c
-    fair = at.overrides.bitwise_or(at.champion_overrides).bitwise_and(int(Override.STATE)) == 0
+    """Return one row of sums a group of holdings."""
+    at = shadow_sums.c
+    sums = (at[side + name] for side in ("champion_", "") for name in TERMS)
+    # Written out, so that PostgreSQL sees one expression where it is selected and grouped by.
+    group = at.holding % literal_column(str(GROUPS))
     return (
         select(
-            func.min(at.at),
-            func.max(at.at),
+            func.min(at.first),
+            func.max(at.last),
             func.count(),
-            func.sum(case((at.chosen == at.champion_chosen, 1), else_=0)),
-            func.sum(at.champion_interval),
-            *_sums("champion_"),
-            *_sums(""),
+            *(func.sum(each) for each in (at.decisions, at.agreed, at.time, *sums)),
         )
-        .where(and_(at.version == version, at.champion == champion, fair))
-        .group_by(at.holding)
-        .order_by(at.holding)
+        .where(at.version == version, at.champion == champion)
+        .group_by(group)
+        .order_by(group)
     )
-
-
-def _sums(side: str) -> list[ColumnElement[Any]]:
-    at = shadow_decisions.c
-    interval, ratio, gas, overrides = (
-        at[side + name] for name in ("interval", "ratio", "gas", "overrides")
-    )
-
-    def met(flags: int) -> ColumnElement[int]:
-        return case((overrides.bitwise_and(flags) != 0, 1), else_=0)
-
-    terms = (
-        *(interval, ratio, gas, met(RAILS), met(int(Override.ENVELOPE))),
-        gas / interval * at.champion_interval,
-    )
-    return [func.sum(term) for term in terms]
 
 
 def _drawn(sums: FloatArray) -> FloatArray:
-    """Return the sums over all holdings, and below them those of each resample."""
+    """Return the sums over all groups, and below them those of each resample."""
     draws = np.random.default_rng(0)
     count = len(sums)
     rows = [sums.sum(axis=0)]

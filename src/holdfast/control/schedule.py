@@ -27,6 +27,7 @@ from sqlalchemy import (
     select,
     update,
 )
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
 from holdfast.control import many
@@ -38,7 +39,7 @@ from holdfast.control.schema import (
     holdings,
     leaves,
     public_keys,
-    shadow_decisions,
+    shadow_sums,
     shadows,
 )
 from holdfast.control.telemetry import unaudited
@@ -102,7 +103,7 @@ _POSTPONE = _of_ours(
     lease=_FREE,
 )
 _AUDIT, _LEAF = insert(audits).inline(), insert(leaves).inline()
-_STATE, _BESIDE = insert(shadows).inline(), insert(shadow_decisions).inline()
+_STATE = insert(shadows).inline()
 _ADVANCE = (
     update(shadows)
     .where(shadows.c.holding == _given("holding"), shadows.c.version == _given("version"))
@@ -110,12 +111,31 @@ _ADVANCE = (
 )
 
 
+def _added(insertion: Any) -> Any:
+    """Return the statement that enters a decision, or adds it to the sums that are there."""
+    key, kept = [column.name for column in shadow_sums.primary_key], {"first", "last"}
+    sums = {
+        column.name: column + insertion.excluded[column.name]
+        for column in shadow_sums.c
+        if column.name not in {*key, *kept}
+    }
+    return insertion.on_conflict_do_update(
+        index_elements=key, set_=sums | {"last": insertion.excluded["last"]}
+    )
+
+
+_ADD = {
+    "sqlite": _added(sqlite.insert(shadow_sums).inline()),
+    "postgresql": _added(postgresql.insert(shadow_sums).inline()),
+}
+
+
 @dataclass(frozen=True)
 class Beside:
     """What is written of a version in shadow, together with a decision."""
 
     state: dict[str, Any]
-    decision: dict[str, Any]
+    decision: dict[str, Any] | None  # as sums; none where nothing is to be compared
     new: bool  # whether it had no state of this holding yet
 
 
@@ -218,7 +238,7 @@ class Schedule:
         """
         with transaction(self.engine) as connection:
             if many.execute(connection, _DECIDE, _ours(token, rows)) == len(rows):
-                _write_beside(connection, beside)
+                write_beside(connection, beside)
 
     def depart(
         self, token: int, flights: Sequence[tuple[int, int, bytes]], together: Sequence[Batch] = ()
@@ -304,16 +324,19 @@ def _written(connection: Connection, token: int, conclusions: Sequence[Conclusio
         return False
     many.execute(connection, _AUDIT, [each.audit for each in conclusions])
     many.execute(connection, _LEAF, [each.leaf for each in conclusions])
-    _write_beside(connection, [each for conclusion in conclusions for each in conclusion.beside])
+    write_beside(connection, [each for conclusion in conclusions for each in conclusion.beside])
     return True
 
 
-def _write_beside(connection: Connection, beside: Sequence[Beside]) -> None:
+def write_beside(connection: Connection, beside: Sequence[Beside]) -> None:
     """Write what shadows decided; who has the lease of a holding is alone with their states."""
     for statement, rows in (
         (_STATE, [each.state for each in beside if each.new]),
         (_ADVANCE, [each.state for each in beside if not each.new]),
-        (_BESIDE, [each.decision for each in beside]),
+        (
+            _ADD[connection.dialect.name],
+            [each.decision for each in beside if each.decision is not None],
+        ),
     ):
         if rows:
             many.execute(connection, statement, rows)

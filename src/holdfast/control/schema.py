@@ -242,29 +242,6 @@ shadows = Table(
     Column("chosen", SmallInteger, nullable=False),
 )
 
-# What a version in shadow would have done about an audit, beside what the champion decided.
-shadow_decisions = Table(
-    "shadow_decisions",
-    metadata,
-    Column("id", _Number, primary_key=True),
-    Column("holding", BigInteger, nullable=False),
-    Column("number", BigInteger, nullable=False),
-    _moment("at"),
-    Column("version", Text, nullable=False),
-    Column("chosen", SmallInteger, nullable=False),
-    Column("interval", Integer, nullable=False),
-    Column("ratio", Float, nullable=False),
-    Column("overrides", Integer, nullable=False),
-    Column("gas", Float, nullable=False),
-    Column("champion", Text, nullable=False),
-    Column("champion_chosen", SmallInteger, nullable=False),
-    Column("champion_interval", Integer, nullable=False),
-    Column("champion_ratio", Float, nullable=False),
-    Column("champion_overrides", Integer, nullable=False),
-    Column("champion_gas", Float, nullable=False),
-    Index(None, "version", "champion"),
-)
-
 # What was learnt of the fleet from its log, as JSON.
 fits = Table(
     "fits",
@@ -311,4 +288,35 @@ tokens = Table(
     Column("digest", LargeBinary, nullable=False),
     _moment("created"),
     _moment("revoked", NEVER),
+)
+
+# A version in shadow beside a champion: sums over its decisions about a holding, as `shadow` adds
+# them up. Each decision by itself is in the evidence.
+shadow_sums = Table(
+    "shadow_sums",
+    metadata,
+    Column("version", Text, primary_key=True),
+    Column("champion", Text, primary_key=True),
+    Column("holding", BigInteger, primary_key=True, autoincrement=False),
+    _moment("first"),
+    _moment("last"),
+    Column("decisions", BigInteger, nullable=False),
+    Column("agreed", BigInteger, nullable=False),
+    Column("time", BigInteger, nullable=False),  # units for which the champion's were in force
+    *(
+        Column(f"{side}{name}", Float, nullable=False)
+        for side in ("", "champion_")
+        for name in ("interval", "ratio", "gas", "rails", "outside", "spent")
+    ),
+)
+
+# What inference says of a holding's damage, as of then and after so many audits.
+confidences = Table(
+    "confidences",
+    metadata,
+    Column("holding", BigInteger, primary_key=True, autoincrement=False),
+    _moment("at"),
+    Column("number", BigInteger, nullable=False),
+    Column("at_most", Float, nullable=False),  # share of its blocks, at 95 %
+    Column("damaged", Float, nullable=False),  # probability that any block is
 )

@@ -1,7 +1,7 @@
 """Shadows: what other versions would decide beside the champion, with states of their own.
 
 They see the same telemetry and the same luck, and have no effects: what they would have done is
-written down with the champion's decision, and their states advance with what it carried out.
+added up beside the champion's decision, and their states advance with what it carried out.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,12 +13,14 @@ from sqlalchemy import Engine, select
 from holdfast.control.database import transaction
 from holdfast.control.duty import Duty
 from holdfast.control.policies import Decisions, Remembered
+from holdfast.control.rails import FAIL_SAFE, Override
 from holdfast.control.schedule import Beside, Claim
 from holdfast.control.schema import shadows
 from holdfast.model.arrays import IntArray
 from holdfast.model.detection import gas, samples
 from holdfast.policy.serving import Serving
 
+RAILS = int(FAIL_SAFE | Override.SHORTEST | Override.LONGEST)
 MOST_AT_ONCE = 10_000  # holdings in a query: SQLite takes 32,766 values
 
 
@@ -116,9 +118,12 @@ def shade(course: Course, duty: Duty, champion: Decisions, states: States, decid
 
 def _rows(
     course: Course, version: str, shadow: Decisions, champion_version: str, champion: Decisions
-) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Return for each holding the row of the shadow's state, and that of both decisions."""
-    ids = [claim.id for claim in course.claims]
+) -> list[tuple[dict[str, Any], dict[str, Any] | None]]:
+    """Return for each holding the row of the shadow's state, and what both decisions add to sums.
+
+    Where either had to begin its state anew, which brings the fail-safe once, nothing is compared.
+    """
+    ids, time = [claim.id for claim in course.claims], champion.plan.interval
     states: dict[str, Sequence[Any]] = {
         "holding": ids,
         "version": [version] * len(ids),
@@ -126,29 +131,38 @@ def _rows(
         "memory": [row.tobytes() for row in shadow.memory],
         "chosen": shadow.chosen.tolist(),
     }
-    decisions: dict[str, Sequence[Any]] = {
-        "holding": ids,
-        "number": [number + 1 for number in course.number],
-        "at": [course.now] * len(ids),
+    sums: dict[str, Sequence[Any]] = {
         "version": [version] * len(ids),
         "champion": [champion_version] * len(ids),
-        **_columns("", course, shadow),
-        **_columns("champion_", course, champion),
+        "holding": ids,
+        "first": [course.now] * len(ids),
+        "last": [course.now] * len(ids),
+        "decisions": [1] * len(ids),
+        "agreed": (shadow.chosen == champion.chosen).astype(int).tolist(),
+        "time": time.tolist(),
+        **_terms("", course, shadow, time),
+        **_terms("champion_", course, champion, time),
     }
-    return list(zip(_dicts(states), _dicts(decisions), strict=True))
+    anew = (shadow.plan.overrides | champion.plan.overrides) & int(Override.STATE)
+    fair = [None if begun else row for begun, row in zip(anew.tolist(), _dicts(sums), strict=True)]
+    return list(zip(_dicts(states), fair, strict=True))
 
 
-def _columns(prefix: str, course: Course, decisions: Decisions) -> dict[str, list[Any]]:
+def _terms(
+    prefix: str, course: Course, decisions: Decisions, time: IntArray
+) -> dict[str, list[float]]:
+    """Return what is added up of each decision; `spent` is its gas while the champion's lasts."""
     plan = decisions.plan
-    sampled = samples(plan.ratio, course.blocks, course.sample_cap)
-    columns = {
-        "chosen": decisions.chosen,
+    each = gas(samples(plan.ratio, course.blocks, course.sample_cap), course.blocks)
+    terms = {
         "interval": plan.interval,
         "ratio": plan.ratio,
-        "overrides": plan.overrides,
-        "gas": gas(sampled, course.blocks),
+        "gas": each,
+        "rails": (plan.overrides & RAILS) != 0,
+        "outside": (plan.overrides & int(Override.ENVELOPE)) != 0,
+        "spent": each / plan.interval * time,
     }
-    return {prefix + name: values.tolist() for name, values in columns.items()}
+    return {prefix + name: values.astype(float).tolist() for name, values in terms.items()}
 
 
 def _dicts(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
