@@ -236,6 +236,22 @@ def test_names_of_ours_are_answered(host: str, door: Door) -> None:
     assert door.status("GET", "/fleet", host=host, headers=headers) == 200
 
 
+def test_behind_a_proxy_that_speaks_tls_the_declared_origin_is_ours(door: Door) -> None:
+    web = replace(door.desk.settings.web, origin="https://watch.example.org")
+    behind = Door(replace(door.desk, settings=replace(door.desk.settings, web=web)))
+    bearer = {"authorization": f"Bearer {door.token(Role.OPERATOR)}", "via": "1.1 a-proxy"}
+    ours = bearer | {"origin": "https://watch.example.org", "sec-fetch-site": "same-origin"}
+    order = "/holdings/1/audit-now"
+    for host in ("watch.example.org", "127.0.0.1:9471"):
+        assert behind.order(order, host=host, headers=ours) == 200
+    before = behind.written()
+    for origin in ("http://watch.example.org", "https://watch.example.org.evil.example", "null"):
+        assert behind.order(order, headers=ours | {"origin": origin}) == 403
+    assert door.order(order, host="127.0.0.1:9471", headers=ours) == 403, "nobody declared it"
+    assert behind.written() == before
+    tokens.revoke(door.desk.writer, f"a-{Role.OPERATOR}", Author("a test", 2))
+
+
 def test_every_answer_keeps_a_browser_from_harm(door: Door) -> None:
     for path, host in (("/fleet", "localhost"), ("/nothing", "localhost"), ("/fleet", "evil.org")):
         headers = door.ask("GET", path, host=host).headers

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -97,6 +98,16 @@ def test_a_token_in_a_cookie_is_as_good_as_one_that_is_shown(front: Front) -> No
     order = "/api/v1/holdings/1/audit-now"
     refused = front.ask(order, "POST", FAR, headers=carried, json={})
     assert refused.status_code == httpx.codes.FORBIDDEN
+
+
+def test_the_cookie_of_a_page_over_tls_is_sent_over_tls_alone(front: Front) -> None:
+    web = replace(front.desk.settings.web, origin="https://watch.example.org")
+    behind = Front(replace(front.desk, settings=replace(front.desk.settings, web=web)))
+    token, origin = front.token("traveller"), {"origin": "https://watch.example.org"}
+    taken = behind.ask("/sign-in", "POST", FAR, data={"token": token}, headers=origin)
+    assert "secure" in taken.headers["set-cookie"].lower().split("; ")
+    plain = behind.ask("/sign-in", "POST", FAR, data={"token": token})
+    assert "secure" not in plain.headers["set-cookie"].lower().split("; ")
 
 
 def test_another_site_can_sign_nobody_in(front: Front) -> None:

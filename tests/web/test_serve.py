@@ -79,9 +79,12 @@ def test_a_server_that_is_not_ours_is_not_believed(tmp_path: Path) -> None:
 def test_settings_of_the_api_are_read_and_checked(tmp_path: Path) -> None:
     path = tmp_path / "holdfast.toml"
     path.write_text(
-        '[control.web]\nlisten = "[::1]:0"\nhosts = ["Audits.example.org"]\ntrust_loopback = false'
+        '[control.web]\nlisten = "[::1]:0"\nhosts = ["Audits.example.org"]\ntrust_loopback = false\n'
+        'origin = "https://Watch.example.org:8443"'
     )
-    assert read_control(tmp_path).web == WebSettings(("::1", 0), ("audits.example.org",), False)
+    assert read_control(tmp_path).web == WebSettings(
+        ("::1", 0), ("audits.example.org",), False, "https://watch.example.org:8443"
+    )
     path.write_text('[control.web]\nlisten = "off"')
     assert read_control(tmp_path).web.listen is None
     for text, told in (
@@ -90,6 +93,9 @@ def test_settings_of_the_api_are_read_and_checked(tmp_path: Path) -> None:
         ('hosts = "a"', "a list of names"),
         ('hosts = ["a b"]', "a list of names"),
         ("trust_loopback = 1", "true or false"),
+        ('origin = "audits.example.org"', "must be an origin"),
+        ('origin = "https://audits.example.org/"', "must be an origin"),
+        ('origin = "null"', "must be an origin"),
     ):
         path.write_text(f"[control.web]\n{text}")
         with pytest.raises(InputError, match=told):

@@ -24,6 +24,7 @@ listen = "127.0.0.1:9470"
 every = "30 days"                  # never, unless it is set
 [control.web]
 listen = "127.0.0.1:9471"          # or "off"
+origin = "https://audits.example.org"  # as browsers see it behind a proxy that speaks TLS
 """
 
 import re
@@ -85,6 +86,7 @@ class WebSettings:
     listen: tuple[str, int] | None = ("127.0.0.1", 9471)  # port 0 is any
     hosts: tuple[str, ...] = ()  # names that it is called by, beside addresses and localhost
     trust_loopback: bool = True  # whether whoever is on this machine may change things
+    origin: str | None = None  # as browsers see it behind a proxy that speaks TLS
 
 
 @dataclass(frozen=True)
@@ -261,6 +263,14 @@ def _hosts(value: Any) -> tuple[str, ...]:
     return tuple(each.lower() for each in value)
 
 
+def _origin(value: Any) -> str:
+    parts = urlsplit(_text(value).lower())
+    whole = f"{parts.scheme}://{parts.netloc}"
+    if parts.scheme not in {"http", "https"} or not parts.hostname or whole != value.lower():
+        raise InputError(f'must be an origin such as "https://audits.example.org", not {value!r}')
+    return whole
+
+
 def _listen(value: Any, lowest: int = 1) -> tuple[str, int]:
     host, _, port = _text(value).rpartition(":")
     if not host or not port.isdecimal() or not lowest <= int(port) < 1 << 16:
@@ -272,6 +282,7 @@ _WEB: dict[str, Callable[[Any], Any]] = {
     "listen": lambda value: None if value == "off" else _listen(value, lowest=0),
     "hosts": _hosts,
     "trust_loopback": _switch,
+    "origin": _origin,
 }
 _RAILS: dict[str, Callable[[Any], Any]] = {
     "unit": _duration,

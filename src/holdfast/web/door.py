@@ -8,6 +8,7 @@ site; what changes anything must be JSON, which no form of another site can send
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Annotated
+from urllib.parse import urlsplit
 
 from fastapi import Depends, Request
 from starlette.datastructures import Headers
@@ -83,7 +84,7 @@ def check_place(headers: Headers, scheme: str, settings: WebSettings) -> None:
     if headers.get("sec-fetch-site", "none") not in {"same-origin", "none"}:
         raise WebRefusedError(Code.FORBIDDEN, "requests from pages of another site are refused")
     origin = headers.get("origin")
-    if origin is not None and origin.lower() != f"{scheme}://{host}".lower():
+    if origin is not None and origin.lower() not in {f"{scheme}://{host}".lower(), settings.origin}:
         raise WebRefusedError(Code.FORBIDDEN, "requests from pages of another origin are refused")
 
 
@@ -94,7 +95,8 @@ def _ours(host: str, settings: WebSettings) -> bool:
         name = name[1:].partition("]")[0]
     elif name.count(":") < 2:
         name = name.partition(":")[0]
-    if name == "localhost" or name in settings.hosts:
+    public = None if settings.origin is None else urlsplit(settings.origin).hostname
+    if name in {"localhost", public, *settings.hosts}:
         return True
     try:
         ip_address(name)

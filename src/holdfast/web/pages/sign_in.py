@@ -54,7 +54,9 @@ async def sign_in(request: Request, desk: AtDesk) -> Response:
     if tokens.find(desk.reader, token) is None:
         raise WebRefusedError(Code.UNKNOWN_CALLER, "the token is not valid")
     answer = RedirectResponse("/", 303)
-    secure = request.url.scheme == "https"
+    # By the page's own origin, for a proxy may have taken the TLS off.
+    origin = request.headers.get("origin") or str(request.url)
+    secure = origin.lower().startswith("https:")
     answer.set_cookie(COOKIE, token, httponly=True, samesite="strict", secure=secure)
     return answer
 
