@@ -21,7 +21,7 @@ SIDES = ("", "champion_")
 
 def row(holding: int, number: int, **changes: Any) -> dict[str, Any]:
     """Return a decision: the champion takes 10 days and 0.4 gas, the challenger 5 and 0.1."""
-    plain = {
+    plain: dict[str, Any] = {
         "version": "new",
         "champion": "old",
         "holding": holding,

@@ -34,9 +34,11 @@ _ALL = (*_COLUMNS, "planted")
 
 @dataclass(frozen=True, eq=False)
 class Episodes:
-    """The log, and the names of the holdings that are its nodes."""
+    """The log, and the holdings that are its nodes: ids, names, and numbers of their audits."""
 
+    ids: tuple[int, ...]
     names: tuple[str, ...]
+    numbers: tuple[int, ...]
     log: Log
 
 
@@ -45,24 +47,30 @@ def read_log(engine: Engine, unit: int, now: int) -> Log:
     return read_episodes(engine, unit, now).log
 
 
-def read_episodes(engine: Engine, unit: int, now: int) -> Episodes:
-    """Return the same with the names of the holdings."""
-    chosen = select(holdings.c.id, holdings.c.name, holdings.c.blocks, holdings.c.audited)
+def read_episodes(
+    engine: Engine, unit: int, now: int, only: Sequence[int] | None = None
+) -> Episodes:
+    """Return the same with the holdings; of some of them alone, if their ids are given."""
+    columns = ("id", "name", "number", "blocks", "audited")
+    chosen = select(*(holdings.c[name] for name in columns))
     during = and_(
         canaries.c.holding == audits.c.holding,
         audits.c.ended > canaries.c.planted,
         audits.c.ended <= canaries.c.lifted,
     )
     carried_out = select(*[audits.c[name] for name in _COLUMNS], exists().where(during))
+    if only is not None:
+        chosen = chosen.where(holdings.c.id.in_(only))
+        carried_out = carried_out.where(audits.c.holding.in_(only))
     with transaction(engine) as connection:
         listed = connection.execute(chosen.order_by(holdings.c.id)).all()
         rows = connection.execute(carried_out.order_by(audits.c.holding, audits.c.number)).all()
-    ids, names, blocks, audited = zip(*listed, strict=True) if listed else ((), (), (), ())
-    columns = dict(zip(_ALL, zip(*rows, strict=True), strict=True)) if rows else {}
+    ids, names, numbers, blocks, audited = zip(*listed, strict=True) if listed else ((),) * 5
+    columns_of = dict(zip(_ALL, zip(*rows, strict=True), strict=True)) if rows else {}
     added = np.array(audited, np.int64)
     sizes = np.maximum(np.array(blocks, np.int64), 1)  # an empty holding has nothing to lose
-    log = _log(np.array(ids, np.int64), sizes, added, columns, unit, now)
-    return Episodes(names, log)
+    log = _log(np.array(ids, np.int64), sizes, added, columns_of, unit, now)
+    return Episodes(ids, names, numbers, log)
 
 
 def _log(

@@ -290,16 +290,8 @@ class Schedule:
         return [id_ for id_ in ids if id_ in kept]
 
     def lag(self, now: int) -> Lag:
-        waiting = holdings.c.lease <= now
-        late = (holdings.c.due <= now) & waiting
-        query = select(
-            func.count(case((late, 1))),
-            func.min(case((late, holdings.c.due))),
-            func.count(case((holdings.c.lease > now, 1))),
-            func.count(case((holdings.c.quarantined, 1))),
-        )
         with transaction(self.engine) as connection:
-            overdue, first, working, quarantined = connection.execute(query).one()
+            overdue, first, working, quarantined = connection.execute(select(*lag_at(now))).one()
         return Lag(overdue, 0 if first is None else now - first, working, quarantined)
 
     def next_due(self) -> int | None:
@@ -308,6 +300,17 @@ class Schedule:
         with transaction(self.engine) as connection:
             due: int | None = connection.execute(query).scalar()
         return due
+
+
+def lag_at(now: int) -> list[ColumnElement[Any]]:
+    """Return the columns that tell how far the schedule is behind."""
+    late = (holdings.c.due <= now) & (holdings.c.lease <= now)
+    return [
+        func.count(case((late, 1))).label("overdue"),
+        func.min(case((late, holdings.c.due))).label("first"),
+        func.count(case((holdings.c.lease > now, 1))).label("working"),
+        func.count(case((holdings.c.quarantined, 1))).label("quarantined"),
+    ]
 
 
 class LeaseLostError(Exception):

@@ -3,6 +3,7 @@
 Both are averaged over worlds that the fit allows, so that its uncertainty is in every figure.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,8 +13,10 @@ from holdfast.inference.estimate import Estimate
 from holdfast.inference.fit import Fitted, expit
 from holdfast.inference.histories import draw_histories, pick
 from holdfast.inference.log import Log
-from holdfast.inference.passage import filter_of, lots
+from holdfast.inference.passage import Lot, filter_of, lots, passed_through
 from holdfast.model.arrays import FloatArray, IntArray
+from holdfast.model.scenario import Scenario
+from holdfast.policy.filter import BayesFilter, Belief
 
 WORLDS = 25
 HISTORIES = 8  # in each of them
@@ -24,47 +27,91 @@ SURELY = 0.95
 
 
 @dataclass(frozen=True, eq=False)
+class Damage:
+    """The damage of each node as of now."""
+
+    at_most: FloatArray  # (nodes,) share of its blocks damaged, at 95 %
+    damaged: FloatArray  # (nodes,) probability that any block is
+
+
+@dataclass(frozen=True, eq=False)
 class Confidence:
     miss_rate: Estimate  # misses / (misses + detections), over the whole log
     detections: int
-    at_most: FloatArray  # (nodes,) share of its blocks damaged, at 95 %, as of now
-    fleet_at_most: float  # the same for all blocks together
-    damaged: FloatArray  # (nodes,) probability that any block is
+    at_most: FloatArray  # as in Damage
+    damaged: FloatArray
+    fleet_at_most: float  # share of all blocks together, at 95 %
 
 
 def confidence(log: Log, fitted: Fitted, *, works: Efficacy = SOUNDLY, seed: int = 0) -> Confidence:
     """Return what the log says of what nobody observed, if audits work as canaries tell."""
-    source = np.random.default_rng(seed)
-    every = lots(log)
-    cells = {lot.blocks: filter_of(fitted.scenario, lot.blocks).cells for lot in every}
-    mixed = [np.zeros((len(lot.nodes), len(cells[lot.blocks]))) for lot in every]
+    source = np.random.default_rng((seed, 1))
+    mixture = _Mixture(log, fitted.scenario)
     misses = np.zeros((WORLDS, HISTORIES), np.int64)
     damaged = np.zeros((WORLDS, HISTORIES), np.int64)
-    for world in range(WORLDS):
-        scenario = fitted.draw(source)
-        share = works.draw(source)
-        filters = {blocks: filter_of(scenario, blocks, share) for blocks in cells}
-        for at, lot in enumerate(every):
-            bayes = filters[lot.blocks]
+    for at, (scenario, share) in enumerate(_worlds(fitted, works, seed)):
+        for lot, bayes in mixture.lots_in(scenario, share):
             drawn = draw_histories(bayes, log, lot, HISTORIES, source)
-            misses[world] += drawn.misses.sum(axis=1)
-            count = bayes.count(bayes.predict(drawn.belief, log.elapsed[lot.nodes]))
-            mixed[at] += count / WORLDS
+            misses[at] += drawn.misses.sum(axis=1)
+            count = mixture.add(lot, bayes, drawn.belief)
             now = pick(np.broadcast_to(count, (HISTORIES, *count.shape)), source)
-            damaged[world] += bayes.cells[now].sum(axis=1)
-    detections = int(log.failed.sum())
-    at_most, likely = np.empty(log.nodes), np.empty(log.nodes)
-    for lot, count in zip(every, mixed, strict=True):
-        at_most[lot.nodes] = upper(cells[lot.blocks], count) / max(lot.blocks, 1)
-        likely[lot.nodes] = 1.0 - count[:, 0]
+            damaged[at] += bayes.cells[now].sum(axis=1)
+    detections, told = int(log.failed.sum()), mixture.damage()
     total = max(int(log.blocks.sum()), 1)
     return Confidence(
         miss_rate=_estimate(misses, detections),
         detections=detections,
-        at_most=at_most,
+        at_most=told.at_most,
+        damaged=told.damaged,
         fleet_at_most=float(np.quantile(damaged, SURELY, method="higher")) / total,
-        damaged=np.maximum(likely, 0.0),
     )
+
+
+def damage(log: Log, fitted: Fitted, *, works: Efficacy = SOUNDLY, seed: int = 0) -> Damage:
+    """Return the damage of now alone: what `confidence` says of it, of any part of a fleet."""
+    mixture = _Mixture(log, fitted.scenario)
+    for scenario, share in _worlds(fitted, works, seed):
+        for lot, bayes in mixture.lots_in(scenario, share):
+            mixture.add(lot, bayes, passed_through(bayes, log, lot))
+    return mixture.damage()
+
+
+def _worlds(fitted: Fitted, works: Efficacy, seed: int) -> Iterator[tuple[Scenario, float]]:
+    """Yield worlds that the fit allows, each with an efficacy; equal for every part of a fleet."""
+    source = np.random.default_rng((seed, 0))
+    for _ in range(WORLDS):
+        yield fitted.draw(source), works.draw(source)
+
+
+class _Mixture:
+    """What is believed of each node's damage now, averaged over worlds."""
+
+    def __init__(self, log: Log, scenario: Scenario) -> None:
+        self._log, self._every = log, lots(log)
+        sizes = {lot.blocks for lot in self._every}
+        self._cells = {blocks: filter_of(scenario, blocks).cells for blocks in sizes}
+        self._counts = {
+            id(lot): np.zeros((len(lot.nodes), len(self._cells[lot.blocks]))) for lot in self._every
+        }
+
+    def lots_in(self, scenario: Scenario, share: float) -> Iterator[tuple[Lot, BayesFilter]]:
+        filters = {blocks: filter_of(scenario, blocks, share) for blocks in self._cells}
+        for lot in self._every:
+            yield lot, filters[lot.blocks]
+
+    def add(self, lot: Lot, bayes: BayesFilter, belief: Belief) -> FloatArray:
+        """Let the belief after the last audits grow up to now; return its counts in this world."""
+        count = bayes.count(bayes.predict(belief, self._log.elapsed[lot.nodes]))
+        self._counts[id(lot)] += count / WORLDS
+        return count
+
+    def damage(self) -> Damage:
+        at_most, likely = np.empty(self._log.nodes), np.empty(self._log.nodes)
+        for lot in self._every:
+            count = self._counts[id(lot)]
+            at_most[lot.nodes] = upper(self._cells[lot.blocks], count) / max(lot.blocks, 1)
+            likely[lot.nodes] = 1.0 - count[:, 0]
+        return Damage(at_most, np.maximum(likely, 0.0))
 
 
 def upper(cells: IntArray, count: FloatArray) -> IntArray:

@@ -12,6 +12,7 @@ from sqlalchemy import Engine, Executable, Row
 
 from holdfast.control.database import transaction
 from holdfast.control.settings import ControlSettings
+from holdfast.web.beliefs import Beliefs
 from holdfast.web.days import Days
 from holdfast.web.frontier import Frontier
 from holdfast.web.nodes import Nodes
@@ -49,6 +50,7 @@ class Desk:
     days: Days
     rules: Rules
     frontier: Frontier
+    beliefs: Beliefs
     closing: Callable[[], bool] = lambda: False
     listeners: Places = field(default_factory=lambda: Places(MOST_STREAMS))
     verifiers: Places = field(default_factory=lambda: Places(1))

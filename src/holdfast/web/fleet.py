@@ -10,7 +10,7 @@ from holdfast.control.aliases import Named, named_aliases
 from holdfast.control.database import transaction
 from holdfast.control.metrics import figures
 from holdfast.control.rails import DAY
-from holdfast.control.schedule import Schedule
+from holdfast.control.schedule import Lag, Schedule, lag_at
 from holdfast.control.schema import holdings
 from holdfast.control.status import Health, Status, health_of, read_status
 from holdfast.web.days import MOST_DAYS, Day
@@ -49,15 +49,16 @@ class Fleet:
 
 @router.get("/fleet", summary="The fleet at a glance")
 def fleet(desk: AtDesk, days: DayCount = 30) -> Fleet:
-    now, schedule = desk.clock(), Schedule(desk.reader)
-    lag, found = schedule.lag(now), figures(schedule)
+    now = desk.clock()
+    health, lag = _health(desk, now)
+    found = figures(Schedule(desk.reader))
     soon = select(func.count()).where(holdings.c.due > now, holdings.c.due <= now + DAY)
     with transaction(desk.reader) as connection:
         due_today = connection.execute(soon).scalar_one()
     return Fleet(
         at=now,
         holdings=found.holdings,
-        health=_health(desk, now),
+        health=health,
         due_today=due_today,
         waiting=lag.overdue,
         lag=lag.longest,
@@ -83,9 +84,17 @@ def rails(desk: AtDesk, days: DayCount = 30) -> list[Day]:
     return desk.days.last(days)
 
 
-def _health(desk: Desk, now: int) -> dict[Health, int]:
-    health = health_of(now, desk.settings.alerts.overdue)
-    counted = select(health.label("health"), func.count().label("times"))
-    query = counted.select_from(holdings).group_by("health")
-    found = {row.health: row.times for row in desk.rows(query)}
-    return {each: found.get(str(each), 0) for each in Health}
+def _health(desk: Desk, now: int) -> tuple[dict[Health, int], Lag]:
+    """Return how many holdings are how well, and how far behind the schedule is: by one look."""
+    state = health_of(now, desk.settings.alerts.overdue)
+    query = select(state.label("health"), func.count().label("times"), *lag_at(now))
+    rows = desk.rows(query.select_from(holdings).group_by("health"))
+    found = {row.health: row.times for row in rows}
+    first = min((row.first for row in rows if row.first is not None), default=now)
+    overdue, working, quarantined = (
+        sum(getattr(row, name) for row in rows) for name in ("overdue", "working", "quarantined")
+    )
+    return (
+        {each: found.get(str(each), 0) for each in Health},
+        Lag(overdue, now - first, working, quarantined),
+    )

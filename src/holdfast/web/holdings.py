@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Row, Select, func, select
 from holdfast.control import cases, rails
 from holdfast.control.database import transaction
 from holdfast.control.instructions import audit_now
-from holdfast.control.schema import NEVER, holdings
+from holdfast.control.schema import NEVER, confidences, holdings
 from holdfast.control.status import Health, health_of, rank
 from holdfast.model.action import GRID
 from holdfast.model.observation import OBSERVATION
@@ -33,6 +33,17 @@ class Sort(StrEnum):
     DUE = "due"
     AUDITED = "audited"  # the last first
     BLOCKS = "blocks"  # the most first
+    CONFIDENCE = "confidence"  # what may be damaged most first
+
+
+@dataclass(frozen=True)
+class Confidence:
+    """What is inferred of the damage, as of then: nobody observes it."""
+
+    at: int
+    audits: int  # that it knows of
+    at_most: float  # share of the blocks, at 95 %
+    damaged: float  # probability that any block is
 
 
 @dataclass(frozen=True)
@@ -53,6 +64,7 @@ class HoldingRow:
     interval: int
     ratio: float
     overrides: list[str]
+    confidence: Confidence | None  # none until it was worked out
 
 
 @dataclass(frozen=True)
@@ -164,7 +176,10 @@ def _health(desk: Desk) -> ColumnElement[str]:
 
 def _rows(desk: Desk, names: tuple[str, ...]) -> Select[Any]:
     shown = (holdings.c[name] for name in names)
-    return select(*shown, _health(desk).label("health"))
+    said = confidences.c
+    sure = (said.at, said.number.label("known"), said.at_most, said.damaged)
+    query = select(*shown, _health(desk).label("health"), *sure)
+    return query.outerjoin_from(holdings, confidences, said.holding == holdings.c.id)
 
 
 def _order(sort: Sort, state: ColumnElement[str]) -> list[ColumnElement[Any]]:
@@ -174,6 +189,7 @@ def _order(sort: Sort, state: ColumnElement[str]) -> list[ColumnElement[Any]]:
         Sort.DUE: [holdings.c.due],
         Sort.AUDITED: [holdings.c.audited.desc()],
         Sort.BLOCKS: [holdings.c.blocks.desc()],
+        Sort.CONFIDENCE: [func.coalesce(confidences.c.at_most, -1.0).desc()],
     }
     return orders[sort]
 
@@ -194,4 +210,9 @@ def _row(desk: Desk, row: Row[Any]) -> HoldingRow:
         interval=row.interval,
         ratio=row.ratio,
         overrides=rails.names(row.overrides),
+        confidence=_confidence(row),
     )
+
+
+def _confidence(row: Row[Any]) -> Confidence | None:
+    return None if row.at is None else Confidence(row.at, row.known, row.at_most, row.damaged)

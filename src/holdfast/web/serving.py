@@ -17,11 +17,14 @@ from holdfast.control.service import milliseconds
 from holdfast.control.settings import ControlSettings, WebSettings, read_control
 from holdfast.errors import InputError
 from holdfast.web.app import build_app
+from holdfast.web.beliefs import Beliefs
 from holdfast.web.client import INSTANCE
 from holdfast.web.days import Days
 from holdfast.web.desk import Desk
 from holdfast.web.frontier import Frontier
+from holdfast.web.keeping import keeping
 from holdfast.web.nodes import Nodes
+from holdfast.web.pages.page import prepare_pages
 from holdfast.web.rules import Rules
 
 PATIENCE = 5  # seconds that requests have to end when it is stopped
@@ -60,6 +63,7 @@ def opened_desk(
 ) -> Iterator[Desk]:
     address = settings.address(folder)
     writer, reader = connect(address), connect(address, read_only=True)
+    beliefs = Beliefs()
     try:
         migrate(writer)
         yield Desk(
@@ -72,9 +76,11 @@ def opened_desk(
             Days(reader, clock),
             Rules(settings.policy, settings.scenario),
             Frontier(settings.policy, settings.scenario),
+            beliefs,
             closing,
         )
     finally:
+        beliefs.close()
         reader.dispose()
         writer.dispose()
 
@@ -93,8 +99,11 @@ class Serving:
     def run(self, clock: Callable[[], int] = milliseconds) -> None:
         """Serve until SIGTERM, SIGINT or `stop`; requests under way may end."""
         with opened_desk(self._folder, self._settings, self._closing, clock) as desk:
+            app = build_app(desk)
+            prepare_pages()
+            threading.Thread(target=desk.days.look_back, args=(self._closing,), daemon=True).start()
             config = uvicorn.Config(
-                build_app(desk),
+                app,
                 log_level=logging.WARNING,
                 access_log=False,
                 server_header=False,
@@ -120,7 +129,8 @@ class Serving:
 def serve_web(listener: socket.socket, folder: Path, instance: str, parent: int) -> None:
     """Serve a home's API until SIGTERM or SIGINT, but not longer than who started it lives."""
     configure_logs()
-    server = Serving(listener, folder, read_control(folder), instance)
+    settings = read_control(folder)
+    server = Serving(listener, folder, settings, instance)
 
     def outlived() -> None:
         while parent == os.getppid():
@@ -128,7 +138,8 @@ def serve_web(listener: socket.socket, folder: Path, instance: str, parent: int)
         server.stop()
 
     threading.Thread(target=outlived, daemon=True).start()
-    server.run()
+    with keeping(settings.address(folder), settings):
+        server.run()
 
 
 def _bound(host: str, port: int) -> socket.socket:

@@ -99,8 +99,8 @@ def outcomes(days: Sequence[Day]) -> Columns:
 
 
 def assured(desk: Desk, rows: Sequence[HoldingRow]) -> dict[int, Assurance]:
-    """Return what the last audit says of those holdings that passed it."""
-    passed = [each for each in rows if each.outcome == Outcome.PASSED]
+    """Return what the last audit says of holdings that passed it, where no more was inferred."""
+    passed = [each for each in rows if not each.confidence and each.outcome == Outcome.PASSED]
     if not passed:
         return {}
     last = or_(

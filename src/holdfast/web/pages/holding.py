@@ -7,7 +7,7 @@ from fastapi.responses import HTMLResponse
 
 from holdfast.control.rails import DAY
 from holdfast.web import alerts, belief, evidence, holdings
-from holdfast.web.belief import BeliefAfter, BeliefTold
+from holdfast.web.beliefs import BeliefAfter, BeliefTold
 from holdfast.web.pages import words
 from holdfast.web.pages.chart import Plane, Point
 from holdfast.web.pages.entry import entry
@@ -18,6 +18,7 @@ from holdfast.web.paging import LARGEST, Id
 router = view()
 
 ROWS = 20
+PATIENCE = 0.05  # seconds to wait for the belief, before the page comes without it at first
 
 
 @router.get("/holdings/{holding}")
@@ -26,7 +27,7 @@ def page(
 ) -> HTMLResponse:
     desk = visit.desk
     detail = holdings.detail(desk, holding)
-    told = belief.belief(desk, holding)
+    told = desk.beliefs.of(belief.case_of(desk, holding), PATIENCE)
     timeline = evidence.timeline(desk, holding, before, ROWS)
     return visit.show(
         "holding.html",
@@ -35,7 +36,7 @@ def page(
         holding=detail.holding,
         assured=assured(desk, [detail.holding]).get(holding),
         belief=told,
-        chart=over_time(told) if told.audits else None,
+        chart=over_time(told) if told and told.audits else None,
         entries=[entry(each, visit.unit) for each in timeline.leaves],
         following=timeline.next,
         later=before != LARGEST,

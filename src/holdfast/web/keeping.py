@@ -1,0 +1,51 @@
+"""The table of confidences, kept fresh while a server runs by a process that gives way to all."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+
+import structlog
+
+from holdfast.control.confidences import Confidences
+from holdfast.control.database import connect, migrate
+from holdfast.control.logs import configure_logs
+from holdfast.control.service import milliseconds
+from holdfast.control.settings import ControlSettings
+from holdfast.errors import HoldfastError
+from holdfast.web.apart import apart
+
+GENTLE = 10  # how far it steps back behind audits and pages
+REST = 3  # times as long as it has worked: it takes a quarter of a core at most
+IDLE = 30.0  # seconds until the next look, if nothing was to be done
+LOOK = 1.0  # seconds between two looks whether the server lives
+log = structlog.get_logger()
+
+
+@contextmanager
+def keeping(address: str, settings: ControlSettings) -> Iterator[None]:
+    """Keep the table fresh while the context lasts."""
+    with apart(keep, address, settings):
+        yield
+
+
+def keep(_sender: Connection, address: str, settings: ControlSettings) -> None:
+    """Refresh what is out of date, again and again, as long as who started us lives."""
+    parent = os.getppid()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started us is told, and stops us
+    os.nice(GENTLE)
+    configure_logs()
+    engine = connect(address)
+    migrate(engine)
+    kept = Confidences(engine, settings)
+    while os.getppid() == parent:
+        start, refreshed = time.monotonic(), 0
+        try:
+            refreshed = kept.refresh(milliseconds())
+        except HoldfastError as error:
+            log.warning("the confidence stands still", reason=str(error))
+        end = time.monotonic() + (REST * (time.monotonic() - start) if refreshed else IDLE)
+        while os.getppid() == parent and (left := end - time.monotonic()) > 0:
+            time.sleep(min(left, LOOK))
