@@ -14,9 +14,11 @@ from tests.control.operation import SIGNER, Operation, operation
 from tests.control.world import Clock
 
 from holdfast.control.log import VERIFIER
+from holdfast.control.promotion import Conditions
 from holdfast.control.rails import DAY
 from holdfast.control.settings import ControlSettings, WebSettings
 from holdfast.model.scenario import PAPER
+from holdfast.web.client import announced
 from holdfast.web.serving import Serving, listen, url_of
 
 _numbers = itertools.count()
@@ -45,25 +47,33 @@ class Served:
 
 @contextmanager
 def serving(
-    folder: Path, place: str, web: WebSettings = ANYWHERE, *, count: int = COUNT, days: int = DAYS
+    folder: Path,
+    place: str,
+    conditions: Conditions | None = None,
+    *,
+    count: int = COUNT,
+    days: int = DAYS,
 ) -> Iterator[Served]:
     work = operation(folder, PAPER, count, address=place)
     work.until(work.clock.now + days * DAY)
     (folder / VERIFIER).write_text(f"{SIGNER.verifier}\n")
-    settings = ControlSettings(database=place, scenario=PAPER, web=web)
-    listener = listen(web)
+    settings = ControlSettings(
+        database=place, scenario=PAPER, web=ANYWHERE, promotion=conditions or Conditions()
+    )
+    listener = listen(ANYWHERE)
     assert listener is not None
-    server = Serving(listener, folder, settings)
-    thread = threading.Thread(target=server.run, args=(work.clock,))
-    thread.start()
     url = url_of(listener)
-    try:
-        with httpx.Client(base_url=f"{url}/api/v1", timeout=30) as client:
-            yield Served(url, client, work, folder)
-    finally:
-        server.stop()
-        thread.join()
-        work.engine.dispose()
+    with announced(folder, url) as instance:
+        server = Serving(listener, folder, settings, instance)
+        thread = threading.Thread(target=server.run, args=(work.clock,))
+        thread.start()
+        try:
+            with httpx.Client(base_url=f"{url}/api/v1", timeout=30) as client:
+                yield Served(url, client, work, folder)
+        finally:
+            server.stop()
+            thread.join()
+            work.engine.dispose()
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])

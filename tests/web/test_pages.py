@@ -24,9 +24,10 @@ from holdfast.web import tokens
 from holdfast.web.app import build_app
 from holdfast.web.desk import Desk
 from holdfast.web.frontier import Tried
-from holdfast.web.pages import plan, words
+from holdfast.web.pages import words
 from holdfast.web.pages.chart import LABELS, Columns, Series, scale
 from holdfast.web.pages.fleet import assurance, headline
+from holdfast.web.plan import notch_of
 from holdfast.web.rules import Costs, Figure
 from holdfast.web.serving import opened_desk
 from holdfast.web.tokens import Role
@@ -182,7 +183,7 @@ def test_nothing_beats_what_is_on_the_frontier(places: list[tuple[float, float]]
         for other in settings:
             assert not (_gas(other) <= _gas(each) and _misses(other) < _misses(each))
     for ceiling in (0.1, 0.5, 1.0):
-        notch = plan.found(frontier, ceiling, None)
+        notch = notch_of(frontier, ceiling, None)
         cheapest = min((_gas(each) for each in settings if _misses(each) <= ceiling), default=None)
         assert (None if not notch else _gas(frontier[notch - 1])) == cheapest
 

@@ -13,8 +13,9 @@ from tests.cli.conftest import Shell
 from tests.control.test_serve import children
 
 from holdfast.control.settings import WebSettings, read_control
+from holdfast.control.status import Status
 from holdfast.errors import InputError
-from holdfast.web.client import PLACE, announced, running_status
+from holdfast.web.client import PLACE, announced, running
 
 
 @pytest.fixture
@@ -46,7 +47,9 @@ def test_serve_tells_its_address_and_goes_on_when_its_api_is_killed(shell: Shell
     url = json.loads(said)["web"]
     assert json.loads(place.read_text())["url"] == url
     assert answered(url)["holdings"] == 0
-    found = running_status(shell.directory / "home", 5)
+    server = running(shell.directory / "home")
+    assert server is not None
+    found = server.read(Status, "status", limit=5)
     assert found is not None
     assert found.fine
     assert shell.run("status").code == 0
@@ -68,19 +71,19 @@ def test_serve_tells_its_address_and_goes_on_when_its_api_is_killed(shell: Shell
 
 
 def test_a_server_that_is_not_ours_is_not_believed(tmp_path: Path) -> None:
-    assert running_status(tmp_path, 5) is None
+    assert running(tmp_path) is None
     with announced(tmp_path, "http://127.0.0.1:9"):
-        assert running_status(tmp_path, 5) is None
+        assert running(tmp_path) is None
     for text in ("", "{}", "[]", '{"url": 5, "instance": 7}', '{"url": "\\u0000", "instance": ""}'):
         (tmp_path / PLACE).write_text(text)
-        assert running_status(tmp_path, 5) is None
+        assert running(tmp_path) is None
 
 
 def test_settings_of_the_api_are_read_and_checked(tmp_path: Path) -> None:
     path = tmp_path / "holdfast.toml"
     path.write_text(
-        '[control.web]\nlisten = "[::1]:0"\nhosts = ["Audits.example.org"]\ntrust_loopback = false\n'
-        'origin = "https://Watch.example.org:8443"'
+        '[control.web]\nlisten = "[::1]:0"\nhosts = ["Audits.example.org"]\n'
+        'trust_loopback = false\norigin = "https://Watch.example.org:8443"'
     )
     assert read_control(tmp_path).web == WebSettings(
         ("::1", 0), ("audits.example.org",), False, "https://watch.example.org:8443"

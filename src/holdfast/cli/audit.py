@@ -1,5 +1,7 @@
 """`holdfast audit` and `holdfast repair`: whether nodes still hold it, and mending it."""
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -14,12 +16,16 @@ from holdfast.cli.sampling import (
     damaged_blocks,
     sample_count,
 )
+from holdfast.cli.server import Reason, ordered_about, user
 from holdfast.cli.terminal import Json, PassphraseFile, say
 from holdfast.errors import InputError
 from holdfast.model.detection import detection_probability
 from holdfast.pdp import Location
 
 if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+    from holdfast.control.aliases import Author
     from holdfast.owner import Copy, Finding
 
 app = typer.Typer(no_args_is_help=True, help="Whether nodes still hold what they were given.")
@@ -86,6 +92,7 @@ def now(
 @app.command()
 def release(
     holding: Annotated[str, typer.Argument(metavar="HOLDING", help="What is quarantined.")],
+    reason: Reason = "",
     home: HomeFolder = DEFAULT_HOME,
     as_json: Json = False,
 ) -> None:
@@ -95,8 +102,46 @@ def release(
 
     Example: holdfast audit release attic
     """
-    from holdfast.control.aliases import Author  # noqa: PLC0415
     from holdfast.control.cases import release as bring_back  # noqa: PLC0415
+
+    _order(home, holding, "release", reason, bring_back)
+    if as_json:
+        terminal.print_json({"holding": holding, "quarantined": False})
+    else:
+        say(f"{holding} is on the schedule again")
+
+
+@app.command()
+def ask(
+    holding: Annotated[str, typer.Argument(metavar="HOLDING", help="What is to be audited.")],
+    reason: Reason = "",
+    home: HomeFolder = DEFAULT_HOME,
+    as_json: Json = False,
+) -> None:
+    """Have the service audit a holding as soon as a worker is free.
+
+    Needs no passphrase; the evidence tells of it.
+
+    Example: holdfast audit ask attic --reason "its disk was moved"
+    """
+    from holdfast.control.instructions import audit_now  # noqa: PLC0415
+
+    _order(home, holding, "audit-now", reason, audit_now)
+    if as_json:
+        terminal.print_json({"holding": holding, "due": True})
+    else:
+        say(f"{holding} is due now")
+
+
+def _order(
+    home: Path,
+    holding: str,
+    order: str,
+    reason: str,
+    carry_out: Callable[["Engine", str, "Author"], None],
+) -> None:
+    """Order something about a holding: from the running server, or else here."""
+    from holdfast.control.aliases import Author  # noqa: PLC0415
     from holdfast.control.database import opened  # noqa: PLC0415
     from holdfast.control.service import milliseconds  # noqa: PLC0415
     from holdfast.control.settings import read_control  # noqa: PLC0415
@@ -104,12 +149,10 @@ def release(
 
     folder = home.expanduser()
     check_home(folder)
+    if ordered_about(folder, holding, order, reason):
+        return
     with opened(read_control(folder).address(folder), read_only=False) as engine:
-        bring_back(engine, holding, Author("the command line", milliseconds()))
-    if as_json:
-        terminal.print_json({"holding": holding, "quarantined": False})
-    else:
-        say(f"{holding} is on the schedule again")
+        carry_out(engine, holding, Author(user(), milliseconds(), reason))
 
 
 def repair(

@@ -1,9 +1,6 @@
 """`holdfast policy`: which policies there are, how a new one does, and letting it in or out."""
 
-import getpass
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,52 +8,19 @@ import typer
 from holdfast.cli import terminal
 from holdfast.cli.fit import fit
 from holdfast.cli.owner import DEFAULT_HOME, HomeFolder
+from holdfast.cli.promote import promote
+from holdfast.cli.registry import Version, episode_bar, opened_desk, tell_checks
 from holdfast.cli.retrain import retrain
+from holdfast.cli.server import MOST_ROWS, Reason, ordered, told
 from holdfast.cli.terminal import Json, say
-from holdfast.errors import InputError
 
 if TYPE_CHECKING:
-    from sqlalchemy import Engine
-
-    from holdfast.control.aliases import Aliases, Author
     from holdfast.control.comparison import Comparison
-    from holdfast.control.registry import Registry
-    from holdfast.control.settings import ControlSettings
-    from holdfast.evidence.leaf import Check
 
 app = typer.Typer(no_args_is_help=True, help="Policies: try a new one, let it in, take it back.")
 app.command()(fit)
 app.command()(retrain)
-
-Version = Annotated[
-    str,
-    typer.Argument(
-        metavar="VERSION", help="champion, challenger, previous, or the beginning of its hash."
-    ),
-]
-Reason = Annotated[str, typer.Option(help="Why, for the evidence.", show_default=False)]
-
-
-@dataclass(frozen=True)
-class Desk:
-    """An open registry, with all that commands ask of it."""
-
-    engine: "Engine"
-    settings: "ControlSettings"
-    registry: "Registry"
-    aliases: "Aliases"
-
-    def find(self, version: str) -> str:
-        return self.registry.find(version, self.aliases)
-
-    def champion(self) -> str:
-        return self.find("champion")
-
-    def author(self, reason: str) -> "Author":
-        from holdfast.control.aliases import Author  # noqa: PLC0415 - as in other commands
-        from holdfast.control.service import milliseconds  # noqa: PLC0415
-
-        return Author(_user(), milliseconds(), reason)
+app.command()(promote)
 
 
 @app.command(name="list")
@@ -65,9 +29,8 @@ def list_command(home: HomeFolder = DEFAULT_HOME, as_json: Json = False) -> None
 
     Example: holdfast policy list
     """
-    with _desk(home, read_only=True) as desk:
-        known = desk.registry.listing()
-        facts = [asdict(each) | {"aliases": desk.aliases.of(each.version)} for each in known]
+    found = told(home, dict[str, Any], "policies")
+    facts = _versions(home) if found is None else found["versions"]
     if as_json:
         terminal.print_json({"versions": facts})
         return
@@ -82,17 +45,14 @@ def show(version: Version, home: HomeFolder = DEFAULT_HOME, as_json: Json = Fals
 
     Example: holdfast policy show challenger
     """
-    with _desk(home, read_only=True) as desk:
-        found = desk.registry.serving(desk.find(version))
-        manifest = desk.registry.manifest(found.version)
-        aliases = desk.aliases.of(found.version)
-    facts = {"version": found.version, "name": found.name, "aliases": aliases, "rho": found.rho}
+    facts = told(home, dict[str, Any], f"policies/{version}") or _shown(home, version)
     if as_json:
-        terminal.print_json(facts | {"manifest": manifest})
+        terminal.print_json(facts)
         return
-    say(f"{found.name}, version {found.version}{aliases and ', ' + ' and '.join(aliases)}")
-    if found.rho is not None:
-        say(f"made for a miss rate of at most {found.rho:g}")
+    aliases, manifest = " and ".join(facts["aliases"]), facts["manifest"]
+    say(f"{facts['name']}, version {facts['version']}{aliases and f', {aliases}'}")
+    if facts["rho"] is not None:
+        say(f"made for a miss rate of at most {facts['rho']:g}")
     if manifest is not None:
         code, world = manifest["code_version"], manifest["scenario"]["name"]
         say(f"{manifest['method']}, trained for {world} with seed {manifest['seed']} by {code}")
@@ -117,7 +77,7 @@ def add(
     """
     from holdfast.control.aliases import challenge as begin  # noqa: PLC0415 - as the others
 
-    with _desk(home) as desk:
+    with opened_desk(home) as desk:
         author = desk.author(reason)
         served = desk.registry.register(name, desk.settings.scenario, author.at)
         if challenger:
@@ -139,10 +99,13 @@ def challenge(
     """
     from holdfast.control.aliases import challenge as begin  # noqa: PLC0415 - as above
 
-    with _desk(home) as desk:
-        found = desk.registry.serving(desk.find(version))
-        begin(desk.engine, desk.aliases, found.version, desk.author(reason))
-    _done("challenger", found.version, f"{found.name} runs in shadow", as_json=as_json)
+    done = ordered(home, f"policies/{version}/challenge", reason)
+    if done is None:
+        with opened_desk(home) as desk:
+            found = desk.registry.serving(desk.find(version))
+            begin(desk.engine, desk.aliases, found.version, desk.author(reason))
+        done = {"done": f"{found.name} runs in shadow", "version": found.version}
+    _tell_done("challenger", done, as_json=as_json)
 
 
 @app.command()
@@ -153,9 +116,12 @@ def withdraw(reason: Reason = "", home: HomeFolder = DEFAULT_HOME, as_json: Json
     """
     from holdfast.control.aliases import withdraw as end  # noqa: PLC0415 - as above
 
-    with _desk(home) as desk:
-        end(desk.engine, desk.aliases, desk.author(reason))
-    _done("challenger", None, "there is no challenger any more", as_json=as_json)
+    done = ordered(home, "policies/withdraw", reason)
+    if done is None:
+        with opened_desk(home) as desk:
+            end(desk.engine, desk.aliases, desk.author(reason))
+        done = {"done": "there is no challenger any more", "version": None}
+    _tell_done("challenger", done, as_json=as_json)
 
 
 @app.command()
@@ -167,7 +133,7 @@ def evaluate(version: Version, home: HomeFolder = DEFAULT_HOME, as_json: Json = 
     from holdfast.control.fits import world_of_fleet  # noqa: PLC0415 - as above
     from holdfast.control.promotion import ceiling_of, numbers, trials  # noqa: PLC0415
 
-    with _desk(home, read_only=True) as desk, _bar(desk) as progress:
+    with opened_desk(home, read_only=True) as desk, episode_bar(desk) as progress:
         conditions = desk.settings.promotion
         policy = desk.registry.serving(desk.find(version))
         ceiling = ceiling_of(conditions, desk.registry.serving(desk.champion()))
@@ -178,7 +144,7 @@ def evaluate(version: Version, home: HomeFolder = DEFAULT_HOME, as_json: Json = 
         facts = [numbers(trial) for trial in found]
         terminal.print_json({"version": policy.version, "kept": kept, "trials": facts})
     else:
-        _tell_checks([trial.check() for trial in found])
+        tell_checks([trial.check() for trial in found])
     return 0 if kept else 1
 
 
@@ -193,78 +159,23 @@ def shadow(
 
     Example: holdfast policy shadow
     """
-    from holdfast.control.comparison import compare  # noqa: PLC0415 - as above
+    from pydantic import TypeAdapter  # noqa: PLC0415 - as above
 
-    with _desk(home, read_only=True) as desk:
-        found, champion = desk.find(version), desk.champion()
-        beside = compare(desk.engine, found, champion, unit=desk.settings.rails.unit)
+    from holdfast.control.comparison import Comparison, compare  # noqa: PLC0415
+
+    facts = told(home, dict[str, Any], f"policies/{version}/shadow")
+    if facts is None:
+        with opened_desk(home, read_only=True) as desk:
+            found, champion = desk.find(version), desk.champion()
+            beside = compare(desk.engine, found, champion, unit=desk.settings.rails.unit)
+        compared = None if beside is None else asdict(beside)
+        facts = {"version": found, "champion": champion, "comparison": compared}
     if as_json:
-        facts = None if beside is None else asdict(beside)
-        terminal.print_json({"version": found, "champion": champion, "comparison": facts})
-    elif beside is None:
-        say(f"{found[:12]} has not decided beside the champion yet")
+        terminal.print_json(facts)
+    elif facts["comparison"] is None:
+        say(f"{facts['version'][:12]} has not decided beside the champion yet")
     else:
-        _tell_comparison(beside)
-
-
-@app.command()
-def promote(
-    version: Version = "challenger",
-    force: Annotated[
-        bool, typer.Option("--force", help="Promote it whatever is found; needs --reason.")
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the verdict and change nothing.")
-    ] = False,
-    reason: Reason = "",
-    home: HomeFolder = DEFAULT_HOME,
-    as_json: Json = False,
-) -> int:
-    """Let a version decide from the next decision on, if it keeps the ceiling: else exit 1.
-
-    It must keep the ceiling on the miss rate in simulation, in this fleet's world and in worse
-    ones, and do no worse than the champion in shadow. The table [control.promotion] of
-    holdfast.toml says what is enough. The evidence tells what was found.
-
-    Example: holdfast policy promote challenger --dry-run
-    """
-    from holdfast.control.aliases import Verdict  # noqa: PLC0415 - as above
-    from holdfast.control.aliases import promote as let_in  # noqa: PLC0415
-    from holdfast.control.fits import world_of_fleet  # noqa: PLC0415
-    from holdfast.control.promotion import judge  # noqa: PLC0415
-    from holdfast.evidence.form import plain  # noqa: PLC0415
-    from holdfast.evidence.leaf import Check  # noqa: PLC0415
-
-    if force and not reason.strip():
-        raise InputError("--force needs --reason: the evidence tells why")
-    with _desk(home, read_only=dry_run) as desk, _bar(desk) as progress:
-        found, champion = desk.find(version), desk.champion()
-        if found == champion:
-            raise InputError(f"{found[:12]} is the champion already")
-        world = world_of_fleet(desk.engine, desk.settings.scenario)
-        conditions, unit = desk.settings.promotion, desk.settings.rails.unit
-        desk.registry.serving(found)  # nothing lets in what is not what was registered
-        try:
-            verdict = judge(
-                desk.engine, found, champion, world, conditions, unit=unit, progress=progress
-            )
-        except InputError as error:
-            if not force:
-                raise
-            verdict = Verdict((Check("judgement", passed=False, detail=plain(str(error))),), {})
-        promoted = not dry_run and (verdict.passed or force)
-        forced = promoted and not verdict.passed
-        if promoted:
-            author = desk.author(reason)
-            let_in(desk.engine, desk.aliases, found, author, verdict, forced=forced)
-    if as_json:
-        checks = [asdict(check) for check in verdict.checks]
-        facts = {"version": found, "passed": verdict.passed, "promoted": promoted, "forced": forced}
-        terminal.print_json(facts | {"checks": checks, "figures": verdict.figures})
-    else:
-        _tell_checks(verdict.checks)
-        say(_outcome(found, passed=verdict.passed, promoted=promoted, dry_run=dry_run))
-    return 0 if verdict.passed or promoted else 1
+        _tell_comparison(TypeAdapter(Comparison).validate_python(facts["comparison"]))
 
 
 @app.command()
@@ -277,11 +188,14 @@ def rollback(reason: Reason = "", home: HomeFolder = DEFAULT_HOME, as_json: Json
     """
     from holdfast.control.aliases import rollback as take_back  # noqa: PLC0415 - as above
 
-    with _desk(home) as desk:
-        found = desk.registry.serving(desk.find("previous"))
-        take_back(desk.engine, desk.aliases, desk.author(reason))
-    sentence = f"{found.name} ({found.version[:12]}) decides again"
-    _done("champion", found.version, sentence, as_json=as_json)
+    done = ordered(home, "policies/rollback", reason)
+    if done is None:
+        with opened_desk(home) as desk:
+            found = desk.registry.serving(desk.find("previous"))
+            take_back(desk.engine, desk.aliases, desk.author(reason))
+        sentence = f"{found.name} ({found.version[:12]}) decides again"
+        done = {"done": sentence, "version": found.version}
+    _tell_done("champion", done, as_json=as_json)
 
 
 @app.command()
@@ -294,11 +208,15 @@ def history(
 
     Example: holdfast policy history --limit 10
     """
-    from holdfast.control.aliases import history as changes  # noqa: PLC0415 - as above
+    from holdfast.control.aliases import Entry  # noqa: PLC0415 - as above
+    from holdfast.control.aliases import history as changes  # noqa: PLC0415
     from holdfast.evidence.story import when  # noqa: PLC0415
 
-    with _desk(home, read_only=True) as desk:
-        entries = changes(desk.engine, limit)
+    asked = limit <= MOST_ROWS
+    entries = told(home, list[Entry], "policies/history", limit=limit) if asked else None
+    if entries is None:
+        with opened_desk(home, read_only=True) as desk:
+            entries = changes(desk.engine, limit)
     if as_json:
         terminal.print_json({"changes": [asdict(each) for each in entries]})
         return
@@ -308,66 +226,26 @@ def history(
         say(f"{when(each.at)}  {what}{why}")
 
 
-@contextmanager
-def _desk(home: HomeFolder, *, read_only: bool = False) -> Iterator[Desk]:
-    from holdfast.control.aliases import read_aliases  # noqa: PLC0415 - as above
-    from holdfast.control.database import opened, transaction  # noqa: PLC0415
-    from holdfast.control.registry import Registry  # noqa: PLC0415
-    from holdfast.control.settings import read_control  # noqa: PLC0415
-    from holdfast.owner import check_home  # noqa: PLC0415
-
-    folder = home.expanduser()
-    check_home(folder)
-    settings = read_control(folder)
-    with opened(settings.address(folder), read_only=read_only) as engine:
-        with transaction(engine) as connection:
-            aliases = read_aliases(connection)
-        yield Desk(engine, settings, Registry(engine), aliases)
+def _versions(home: HomeFolder) -> list[dict[str, Any]]:
+    with opened_desk(home, read_only=True) as desk:
+        known = desk.registry.listing()
+        return [asdict(each) | {"aliases": desk.aliases.of(each.version)} for each in known]
 
 
-@contextmanager
-def _bar(desk: Desk) -> Iterator[Any]:
-    """Show how many episodes are done, of all worlds and of the champion."""
-    from holdfast.control.stress import stressed  # noqa: PLC0415 - as above
-
-    worlds = len(stressed(desk.settings.scenario)) + 2
-    total, done = worlds * desk.settings.promotion.episodes, 0.0
-    with terminal.progress_bar("simulating", total, of_bytes=False) as bar:
-
-        def progress(episodes: float) -> None:
-            nonlocal done
-            done += episodes
-            bar.reach(done)
-
-        yield progress
+def _shown(home: HomeFolder, version: str) -> dict[str, Any]:
+    with opened_desk(home, read_only=True) as desk:
+        found = desk.registry.serving(desk.find(version))
+        manifest = desk.registry.manifest(found.version)
+        aliases = desk.aliases.of(found.version)
+    facts = {"version": found.version, "name": found.name, "aliases": aliases}
+    return facts | {"rho": found.rho, "manifest": manifest}
 
 
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # whoever runs a container may have no name
-        return "operator"
-
-
-def _done(alias: str, version: str | None, sentence: str, *, as_json: bool) -> None:
+def _tell_done(alias: str, done: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
-        terminal.print_json({alias: version})
+        terminal.print_json({alias: done["version"]})
     else:
-        say(sentence)
-
-
-def _outcome(version: str, *, passed: bool, promoted: bool, dry_run: bool) -> str:
-    if promoted:
-        return f"{version[:12]} decides from the next decision on"
-    if dry_run:
-        return f"{version[:12]} would {'' if passed else 'not '}be promoted"
-    return f"{version[:12]} is NOT promoted; --force --reason TEXT does it all the same"
-
-
-def _tell_checks(checks: Sequence["Check"]) -> None:
-    width = max(len(check.name) for check in checks)
-    for check in checks:
-        say(f"{'kept  ' if check.passed else 'BROKEN'}  {check.name.ljust(width)}  {check.detail}")
+        say(done["done"])
 
 
 def _tell_comparison(found: "Comparison") -> None:

@@ -8,6 +8,7 @@ import typer
 
 from holdfast.cli import terminal
 from holdfast.cli.owner import DEFAULT_HOME, HomeFolder
+from holdfast.cli.server import MOST_ROWS, told
 from holdfast.cli.terminal import Json, say
 
 if TYPE_CHECKING:
@@ -31,14 +32,13 @@ def status(
     from holdfast.control.database import opened  # noqa: PLC0415 - as in other commands
     from holdfast.control.service import milliseconds  # noqa: PLC0415
     from holdfast.control.settings import read_control  # noqa: PLC0415
-    from holdfast.control.status import read_status  # noqa: PLC0415
+    from holdfast.control.status import Status, read_status  # noqa: PLC0415
     from holdfast.owner import check_home  # noqa: PLC0415
-    from holdfast.web.client import running_status  # noqa: PLC0415
 
     folder = home.expanduser()
     check_home(folder)
     settings = read_control(folder)
-    found = running_status(folder, limit)
+    found = told(folder, Status, "status", limit=limit) if limit <= MOST_ROWS else None
     if found is None:
         with opened(settings.address(folder), read_only=True) as engine:
             grace = settings.alerts.overdue

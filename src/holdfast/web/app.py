@@ -15,12 +15,14 @@ from holdfast.web import (
     alerts,
     audits,
     belief,
+    confidence,
     cost,
     events,
     evidence,
     fleet,
     holdings,
     judging,
+    plan,
     policies,
     verifying,
 )
@@ -34,8 +36,8 @@ TITLE = "Holdfast"
 BASE = "/api/v1"
 DESCRIPTION = "How the audits of your holdings stand, what came of them, and what you may order."
 RESOURCES = (
-    *(fleet, holdings, belief, audits, policies, judging),
-    *(evidence, verifying, cost, alerts, events),
+    *(fleet, holdings, belief, confidence, audits, policies, judging),
+    *(evidence, verifying, cost, plan, alerts, events),
 )
 
 

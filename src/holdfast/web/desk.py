@@ -55,6 +55,7 @@ class Desk:
     listeners: Places = field(default_factory=lambda: Places(MOST_STREAMS))
     verifiers: Places = field(default_factory=lambda: Places(1))
     judges: Places = field(default_factory=lambda: Places(1))
+    inferring: Places = field(default_factory=lambda: Places(1))
     verdicts: Verdicts = field(default_factory=Verdicts)
 
     def rows(self, query: Executable) -> list[Row[Any]]:

@@ -16,6 +16,7 @@ from starlette.datastructures import Headers
 from holdfast.control.aliases import Author
 from holdfast.control.settings import WebSettings
 from holdfast.web import tokens
+from holdfast.web.client import USER
 from holdfast.web.desk import AtDesk, Desk
 from holdfast.web.refusal import Code, WebRefusedError
 from holdfast.web.tokens import Role
@@ -48,7 +49,10 @@ def caller(request: Request, desk: AtDesk) -> Caller:
         raise WebRefusedError(
             Code.UNKNOWN_CALLER, "from another machine a token is needed: Authorization: Bearer"
         )
-    return Caller(LOOPBACK, Role.ADMIN if desk.settings.web.trust_loopback else Role.VIEWER)
+    # A command says who gave it. That is no proof, so the evidence says where it came from, too.
+    user = request.headers.get(USER, "")
+    name = f"{user}, {LOOPBACK}" if tokens.NAME.fullmatch(user) else LOOPBACK
+    return Caller(name, Role.ADMIN if desk.settings.web.trust_loopback else Role.VIEWER)
 
 
 def _able(request: Request, known: Caller, needed: Role) -> Caller:

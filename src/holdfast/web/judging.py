@@ -8,22 +8,26 @@ from typing import Any
 from fastapi import APIRouter
 from fastapi.responses import StreamingResponse
 
+from holdfast.control.aliases import Verdict
 from holdfast.control.database import opened
 from holdfast.control.fits import world_of_fleet
 from holdfast.control.promotion import judge
 from holdfast.control.settings import ControlSettings
 from holdfast.control.stress import stressed
 from holdfast.errors import HoldfastError
+from holdfast.evidence.form import plain
+from holdfast.evidence.leaf import Check
 from holdfast.web.apart import PROGRESS, apart, words
 from holdfast.web.desk import AtDesk, Desk
 from holdfast.web.policies import Version, case_of
+from holdfast.web.refusal import Code, WebRefusedError
 from holdfast.web.streams import ANSWER, EventResponse, event
 from holdfast.web.verdicts import Case
 
 router = APIRouter(prefix="/policies", tags=["policies"])
 
 STEPS = 200  # signs of progress
-VERDICT = "verdict"
+VERDICT, FAILED = "verdict", "failed"
 
 
 @router.get(
@@ -33,7 +37,11 @@ VERDICT = "verdict"
     responses=ANSWER,
 )
 def judging(desk: AtDesk, version: Version) -> EventResponse:
-    return EventResponse(_stream(desk, case_of(desk, version)), desk.judges)
+    case = case_of(desk, version)
+    if case.version == case.champion:
+        message = f"{case.version[:12]} is the champion already"
+        raise WebRefusedError(Code.CONFLICT, message)
+    return EventResponse(_stream(desk, case), desk.judges)
 
 
 async def _stream(desk: Desk, case: Case) -> AsyncIterator[bytes]:
@@ -46,6 +54,9 @@ async def _stream(desk: Desk, case: Case) -> AsyncIterator[bytes]:
                 checks = [asdict(check) for check in data.checks]
                 told = {**asdict(case), "passed": data.passed, "checks": checks}
                 told["figures"] = data.figures
+            elif name == FAILED:  # which speaks against it, if someone forces it
+                check = Check("judgement", passed=False, detail=plain(data["reason"]))
+                desk.verdicts.keep(case, Verdict((check,), {}), desk.clock())
             yield event(name, told)
 
 
@@ -74,4 +85,4 @@ def try_out(sender: Connection, address: str, settings: ControlSettings, case: C
             )
         sender.send((VERDICT, verdict))
     except HoldfastError as error:
-        sender.send(("failed", {"reason": str(error)}))
+        sender.send((FAILED, {"reason": str(error)}))

@@ -22,6 +22,7 @@ class Order(BaseModel):
 @dataclass(frozen=True)
 class Done:
     done: str
+    version: str | None = None  # of the policy that it is about
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Policies: versions and their aliases, the challenger beside the champion, and who decides."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path
 from pydantic import Field
@@ -53,6 +53,17 @@ class Shadow:
     comparison: Comparison | None  # none while it has not decided beside the champion
 
 
+@dataclass(frozen=True)
+class VersionShown:
+    """A version after it was checked against its hash."""
+
+    version: str
+    name: str
+    aliases: list[str]
+    rho: float | None  # the miss rate that it was made for
+    manifest: dict[str, Any] | None  # of a learned one
+
+
 class Promotion(Order):
     """A promotion that is asked for; by force it needs a reason, and no verdict in its favour."""
 
@@ -74,6 +85,14 @@ def listing(desk: AtDesk) -> Policies:
 @router.get("/history", summary="Promotions and rollbacks, the newest first")
 def history(desk: AtDesk, limit: Limit = 50) -> list[Entry]:
     return aliases.history(desk.reader, limit)
+
+
+@router.get("/{version}", summary="One version, checked against its hash")
+def shown(desk: AtDesk, version: Version) -> VersionShown:
+    registry, known = Registry(desk.reader), current(desk)
+    found = registry.serving(_found(desk, version, known))
+    manifest, names = registry.manifest(found.version), list(known.of(found.version))
+    return VersionShown(found.version, found.name, names, found.rho, manifest)
 
 
 @router.get("/{version}/shadow", summary="A version in shadow beside the champion")
@@ -99,7 +118,7 @@ def promote(desk: AtDesk, admin: Admin, version: Version, order: Promotion) -> D
         Registry(desk.reader).serving(case.version)  # or it is not what was registered
         forced = not verdict.passed
         aliases.promote(desk.writer, current(desk), case.version, author, verdict, forced=forced)
-    return Done(f"{case.version[:12]} decides from the next decision on")
+    return Done(f"{case.version[:12]} decides from the next decision on", case.version)
 
 
 @router.post("/rollback", summary="Let the version before the champion decide again")
@@ -108,7 +127,7 @@ def rollback(desk: AtDesk, admin: Admin, order: Order) -> Done:
     with carried_out():
         found = Registry(desk.reader).serving(Registry(desk.reader).find("previous", known))
         aliases.rollback(desk.writer, known, admin.author(desk, order.reason))
-    return Done(f"{found.name} ({found.version[:12]}) decides again")
+    return Done(f"{found.name} ({found.version[:12]}) decides again", found.version)
 
 
 @router.post("/{version}/challenge", summary="Let a version run in shadow")
@@ -116,9 +135,9 @@ def challenge(desk: AtDesk, admin: Admin, version: Version, order: Order) -> Don
     known = current(desk)
     found = _found(desk, version, known)
     with carried_out():
-        Registry(desk.reader).serving(found)
+        name = Registry(desk.reader).serving(found).name
         aliases.challenge(desk.writer, known, found, admin.author(desk, order.reason))
-    return Done(f"{found[:12]} runs in shadow")
+    return Done(f"{name} runs in shadow", found)
 
 
 @router.post("/withdraw", summary="Let the challenger run in shadow no more")

@@ -21,7 +21,7 @@ from holdfast.errors import InputError
 from holdfast.evidence.leaf import Order
 
 PREFIX = "holdfast"
-_NAME = re.compile(r"[A-Za-z0-9._@-]{1,64}")
+NAME = re.compile(r"[A-Za-z0-9._@-]{1,64}")
 _TOKEN = re.compile(rf"{PREFIX}_([1-9][0-9]{{0,17}})_([A-Za-z0-9_-]{{43}})")
 
 
@@ -48,7 +48,7 @@ class Token:
 
 def create(engine: Engine, name: str, role: Role, author: Author) -> str:
     """Return a new token, which nobody will be able to tell again."""
-    if not _NAME.fullmatch(name):
+    if not NAME.fullmatch(name):
         raise InputError(
             f"{name!r} can't be the name of a token: letters, digits, '.', '_', '@' and '-', at "
             "most 64"

@@ -1,7 +1,6 @@
 """The plan: the dial turned from cheap to safe, what each notch costs and misses, and the frontier.
 
-A setting keeps a limit if the worse end of its interval does. `holdfast plan` tries it once more on
-fresh episodes, and sets it.
+`holdfast plan` tries a setting once more on fresh episodes, and sets it.
 """
 
 import math
@@ -14,6 +13,7 @@ from fastapi.responses import HTMLResponse
 from holdfast.web.pages.chart import Plane, Point
 from holdfast.web.pages.page import AsVisitor, view
 from holdfast.web.pages.words import amount, percent
+from holdfast.web.plan import notch_of
 from holdfast.web.refusal import Code, WebRefusedError
 from holdfast.web.rules import Costs
 
@@ -33,7 +33,7 @@ def page(
     frontier = tried.frontier
     limits = (_number("ceiling", ceiling, 100), _number("budget", budget))
     if any(limit is not None for limit in limits):
-        notch = found(frontier, *limits)
+        notch = notch_of(frontier, *limits)
     elif not 1 <= notch <= len(frontier):
         notch = math.ceil(len(frontier) / 2)
     beside = visit.desk.rules.found() or []
@@ -53,20 +53,6 @@ def page(
         budget=budget,
         scenario=visit.desk.settings.scenario.name,
     )
-
-
-def found(frontier: Sequence[Costs], ceiling: float | None, budget: float | None) -> int:
-    """Return the notch that keeps the limits: the safest within a budget, or else the cheapest.
-
-    It is 0 if there is none.
-    """
-    able = [
-        at
-        for at, each in enumerate(frontier, 1)
-        if (ceiling is None or _worst(each.miss_rate.high) <= ceiling)
-        and (budget is None or _worst(each.gas.high) <= budget)
-    ]
-    return 0 if not able else min(able) if budget is None else max(able)
 
 
 def plane(
@@ -110,10 +96,6 @@ def _powers(low: float, high: float) -> list[float]:
 def _said(each: Costs) -> str:
     misses, gas = each.miss_rate.value or 0.0, each.gas.value or 0.0
     return f"{each.policy}: gas {amount(gas)}, misses {percent(misses)}"
-
-
-def _worst(end: float | None) -> float:
-    return math.inf if end is None else end
 
 
 def _number(name: str, field: str, over: float = 1.0) -> float | None:
