@@ -60,7 +60,7 @@ def home(
         with transaction(running.engine) as connection:
             known = read_aliases(connection)
         challenge(running.engine, known, version, author)
-        running.operation.until(running.clock.now + 20 * DAY)
+        running.operation.until(running.clock.now + 40 * DAY)
         save_fit(running.engine, fitted(0.1), running.clock.now)
         yield workplace, running
 

@@ -1,7 +1,9 @@
 """How long the API and the pages take over a large database: what a view loads first.
 
 The real server runs in a process of its own. The audits of most of a year are entered, with a leaf
-for each; the reference is an answer for which the server looks nothing up.
+for each; the reference is an answer for which the server looks nothing up. Beside the time of an
+answer stands the processor time that the server takes for it, which others on the machine change
+less, and whether the planner of the database uses the indices.
 """
 
 import multiprocessing
@@ -9,6 +11,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -34,13 +37,24 @@ from sqlalchemy import (
 
 from holdfast.bench import postgres
 from holdfast.bench.control import NOW, POLICY, SCATTER, Crew
+from holdfast.bench.plans import scans
 from holdfast.control.alerts import Alerts
+from holdfast.control.aliases import Author, challenge, read_aliases
 from holdfast.control.database import connect, migrate, transaction
 from holdfast.control.duty import begin
 from holdfast.control.log import VERIFIER
 from holdfast.control.rails import DAY
+from holdfast.control.registry import Registry
 from holdfast.control.schedule import Schedule
-from holdfast.control.schema import audits, checkpoints, holdings, leaves, subtrees
+from holdfast.control.schema import (
+    audits,
+    checkpoints,
+    confidences,
+    holdings,
+    leaves,
+    shadow_sums,
+    subtrees,
+)
 from holdfast.control.sequencer import Sequencer
 from holdfast.control.settings import ControlSettings, WebSettings
 from holdfast.errors import StorageError
@@ -48,7 +62,7 @@ from holdfast.evidence.note import Signer
 from holdfast.evidence.tree import HASH_BYTES, SUBTREE
 from holdfast.model.scenario import FIELD
 from holdfast.pdp import SecretKey
-from holdfast.web.serving import Serving, listen, url_of
+from holdfast.web.serving import Serving, listen, opened_desk, url_of
 
 REFERENCE = "an answer of the same server for which it looks nothing up"
 BLOCKS, SECTORS = 10**6, 16
@@ -56,6 +70,8 @@ CHUNK = 100_000  # rows entered at once
 ALERTS = 200
 HEAD = 256  # leaves between two signed heads
 UNKNOWN = "nothing"
+CHALLENGER = "heuristic"
+SIMULATED = {"cost", "plan", "rules"}  # which begin a simulation beside them
 
 Say = Callable[[str], None]
 Number = ColumnElement[int]
@@ -69,6 +85,7 @@ def views(count: int, total: int) -> dict[str, str]:
         "holdings": "holdings",
         "holdings.overdue": "holdings?health=overdue&health=damaged",
         "holdings.search": "holdings?search=77&sort=name",
+        "holdings.confidence": "holdings?sort=confidence",
         "holding": f"holdings/{some}",
         "holding.timeline": f"holdings/{some}/timeline?limit=20",
         "holding.belief": f"holdings/{some}/belief",
@@ -81,14 +98,20 @@ def views(count: int, total: int) -> dict[str, str]:
         "evidence.leaves": "evidence/leaves?limit=20",
         "evidence.leaf": f"evidence/leaves/{place}",
         "evidence.heads": "evidence/heads?limit=20",
+        "policies": "policies",
+        "policies.history": "policies/history",
+        "policies.shadow": "policies/challenger/shadow",
         "cost": "cost?days=90",
+        "cost.rules": "cost/rules",
+        "plan": "plan",
+        "status": "status",
         "alerts": "alerts",
         "cases": "cases",
     }
 
 
 def pages(count: int, total: int) -> dict[str, str]:
-    """Return the dashboard's pages, by name; the last two begin a simulation beside them."""
+    """Return the dashboard's pages, by name."""
     return {
         "fleet": "/",
         "fleet.search": "/?search=77&sort=name",
@@ -113,21 +136,35 @@ def measure(*, count: int, total: int, loads: int, say: Say) -> dict[str, Any]:
         with TemporaryDirectory(prefix="holdfast-bench-") as folder, database(folder) as address:
             say(f"{name}: entering {count} holdings and {total} audits")
             fill(address, Path(folder), count, total)
-            say(f"{name}: loading what each view loads first, {loads} times")
-            with _served(Path(folder), address) as client:
-                figures[name] = _loaded(client, views(count, total), loads)
-                say(f"{name}: loading each page of the dashboard, {loads} times")
-                figures[name]["pages"] = _loaded(client, pages(count, total), loads)
+            say(f"{name}: loading each page of the dashboard, {loads} times")
+            with _served(Path(folder), address) as server:
+                shown = _loaded(server, pages(count, total), loads)
+                say(f"{name}: loading what each view loads first, {loads} times")
+                figures[name] = _loaded(server, views(count, total), loads) | {"pages": shown}
+            say(f"{name}: asking how it finds all that")
+            figures[name]["scans"] = _scans(Path(folder), address, count, total)
     return figures
 
 
-def _loaded(client: httpx.Client, paths: dict[str, str], loads: int) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Running:
+    client: httpx.Client
+    process: int
+
+    def spent(self) -> float:
+        """Return the seconds of processor time that the server has had, as Linux counts them."""
+        return time.clock_gettime((~self.process << 3) | 2)
+
+
+def _loaded(server: Running, paths: dict[str, str], loads: int) -> dict[str, Any]:
     found: dict[str, list[float]] = {name: [] for name in (*paths, UNKNOWN)}
+    spent = dict.fromkeys(found, 0.0)
     for _ in range(loads):
         for name, path in {**paths, UNKNOWN: UNKNOWN}.items():
-            start = time.perf_counter()
-            answer = client.get(client.base_url.join(path))
+            before, start = server.spent(), time.perf_counter()
+            answer = server.client.get(server.client.base_url.join(path))
             found[name].append(1000 * (time.perf_counter() - start))
+            spent[name] += 1000 * (server.spent() - before) / loads
             if name != UNKNOWN and answer.status_code != httpx.codes.OK:
                 raise StorageError(f"{path} was answered with {answer.status_code}: {answer.text}")
     p95 = {name: float(np.percentile(times, 95)) for name, times in found.items()}
@@ -135,11 +172,23 @@ def _loaded(client: httpx.Client, paths: dict[str, str], loads: int) -> dict[str
     slowest = max(p95, key=p95.__getitem__)
     return {
         "p95_ms": p95,
+        "first_ms": {name: times[0] for name, times in found.items()},
+        "processor_ms": spent,
         "reference_ms": reference,
         "slowest": slowest,
         "slowest_ms": p95[slowest],
         "slowest_over_reference": p95[slowest] / reference,
     }
+
+
+def _scans(folder: Path, address: str, count: int, total: int) -> dict[str, list[str]]:
+    """Return what is read as a whole, of all that is looked up and not simulated."""
+    resources = {name: f"/api/v1/{path}" for name, path in views(count, total).items()}
+    whole = resources | {f"pages.{name}": path for name, path in pages(count, total).items()}
+    asked = {name: path for name, path in whole.items() if name.split(".")[-1] not in SIMULATED}
+    settings = ControlSettings(database=address)
+    with opened_desk(folder, settings, clock=lambda: NOW) as desk:
+        return scans(desk, asked | {"cost": resources["cost"]})
 
 
 def fill(address: str, folder: Path, count: int, total: int) -> None:
@@ -151,6 +200,7 @@ def fill(address: str, folder: Path, count: int, total: int) -> None:
     try:
         migrate(engine)
         begin(engine, POLICY, FIELD, NOW - 14 * DAY)
+        _name_challenger(engine)
         Schedule(engine).add([("holding 1", BLOCKS, crew.key.public)], NOW - 14 * DAY)
         worker = crew.worker(engine)
         worker.tick()
@@ -159,6 +209,7 @@ def fill(address: str, folder: Path, count: int, total: int) -> None:
         worker.tick()
         Sequencer(engine, signer, lambda: NOW).sequence()
         _multiply(engine, count, total)
+        _shade(engine, count, total // count)
         alerts = Alerts(engine, lambda: NOW)
         for number in range(ALERTS):
             alerts.begin("node-offline", f"holding {number}", "can't reach the node")
@@ -204,7 +255,7 @@ def _multiply(engine: Engine, count: int, total: int) -> None:
     _copied(
         engine,
         leaves,
-        2,  # the first audit's; the policy that decides came before it
+        3,  # the first audit's; the policies that decide came before it
         total,
         {
             "id": lambda n: n,
@@ -226,6 +277,35 @@ def _multiply(engine: Engine, count: int, total: int) -> None:
             "size": lambda n: n * HEAD,
         },
     )
+
+
+def _name_challenger(engine: Engine) -> None:
+    with transaction(engine) as connection:
+        known = read_aliases(connection)
+    version = Registry(engine).register(CHALLENGER, FIELD, NOW).version
+    challenge(engine, known, version, Author("bench", NOW - 14 * DAY))
+
+
+def _shade(engine: Engine, count: int, each: int) -> None:
+    """Let the challenger have run in shadow all the time, and infer something of each holding."""
+    with transaction(engine) as connection:
+        known = read_aliases(connection)
+    draws = np.random.default_rng(0)
+    rows, said = [], []
+    for number in range(2, count + 1):  # the first one has its own
+        time_ = 5 * each
+        gas, ours = draws.uniform(0.01, 0.02, 2) * each
+        side = {"interval": time_, "ratio": 0.05 * each, "rails": 1, "outside": 0, "spent": ours}
+        theirs = {f"champion_{name}": value for name, value in (side | {"gas": gas}).items()}
+        row = {"version": known.challenger, "champion": known.champion, "holding": number}
+        row |= {"first": NOW - 300 * DAY, "last": NOW, "decisions": each, "agreed": each // 2}
+        rows.append(row | {"time": time_, "gas": ours} | side | theirs)
+        most = float(draws.uniform(0, 0.1))
+        row = {"holding": number, "at": NOW, "number": each, "at_most": most, "damaged": most}
+        said.append(row)
+    with transaction(engine) as connection:
+        connection.execute(insert(shadow_sums), rows)
+        connection.execute(insert(confidences), said)
 
 
 def _outcome(n: Number) -> ColumnElement[str]:
@@ -256,7 +336,7 @@ def _copied(
 
 
 @contextmanager
-def _served(folder: Path, address: str) -> Iterator[httpx.Client]:
+def _served(folder: Path, address: str) -> Iterator[Running]:
     listener = listen(WebSettings(("127.0.0.1", 0)))
     if listener is None:
         raise StorageError("there is no socket to listen on")
@@ -269,7 +349,7 @@ def _served(folder: Path, address: str) -> Iterator[httpx.Client]:
             with httpx.Client(base_url=f"{url_of(listener)}/api/v1/", timeout=60) as client:
                 with suppress(httpx.HTTPError):
                     client.get(UNKNOWN)  # once it listens
-                yield client
+                yield Running(client, process.pid or 0)
         finally:
             process.terminate()
             process.join()

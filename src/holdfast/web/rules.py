@@ -5,6 +5,7 @@ All meet the same seeds, once, in a process of their own: it takes about ten sec
 
 import math
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
@@ -63,7 +64,9 @@ class Rules:
 
 
 def simulate(sender: Connection, names: list[str], scenario: Scenario) -> None:
-    sender.send(("costs", [costs_of(name, scenario) for name in names]))
+    found = [costs_of(name, scenario) for name in names]
+    with suppress(BrokenPipeError):  # the server has stopped meanwhile
+        sender.send(("costs", found))
 
 
 def costs_of(name: str, scenario: Scenario) -> Costs:
