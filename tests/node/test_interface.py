@@ -5,17 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-import schemathesis
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from schemathesis import Case, GenerationMode
-from schemathesis.checks import not_a_server_error
-from schemathesis.core.result import Ok
-from schemathesis.specs.openapi.checks import (
-    content_type_conformance,
-    response_schema_conformance,
-    status_code_conformance,
-)
+from schemathesis import Case
+from tests.conforming import BOUNDED, CHECKS, Document
 from tests.node.site import Site, put
 from tests.pdp.holding import Holding
 
@@ -23,28 +16,8 @@ from holdfast.node.app import interface
 from holdfast.node.objects import open_objects
 from holdfast.node.signature import Head, Signer
 
-SCHEMA = schemathesis.openapi.from_dict(interface())
-OPERATIONS = {
-    f"{operation.method.upper()} {operation.path}": operation
-    for operation in (
-        result.ok() for result in SCHEMA.get_all_operations() if isinstance(result, Ok)
-    )
-}
+DOCUMENT = Document(interface())
 OPEN = {"/v1/health", "/v1/node", "/v1/metrics"}
-CHECKS = [
-    not_a_server_error,
-    status_code_conformance,
-    content_type_conformance,
-    response_schema_conformance,
-]
-BOUNDED = settings(
-    max_examples=20,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    phases=[Phase.generate],
-    suppress_health_check=list(HealthCheck),
-)
 
 
 @dataclass(frozen=True)
@@ -80,15 +53,10 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
         yield Target(running.url, site, kept)
 
 
-def cases(name: str) -> st.SearchStrategy[Case]:
-    modes = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
-    return st.one_of(*(OPERATIONS[name].as_strategy(generation_mode=mode) for mode in modes))
-
-
-@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize("name", DOCUMENT.operations)
 def test_what_an_owner_sends_is_answered_by_the_document(name: str, target: Target) -> None:
     @BOUNDED
-    @given(case=cases(name), existing=st.booleans())
+    @given(case=DOCUMENT.cases(name), existing=st.booleans())
     def answered(case: Case, existing: bool) -> None:
         if existing:
             target.point(case)
@@ -99,10 +67,10 @@ def test_what_an_owner_sends_is_answered_by_the_document(name: str, target: Targ
     answered()
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize("name", DOCUMENT.operations)
 def test_what_nobody_has_signed_is_refused_by_the_document(name: str, target: Target) -> None:
     @BOUNDED
-    @given(case=cases(name))
+    @given(case=DOCUMENT.cases(name))
     def refused(case: Case) -> None:
         answer = case.call(base_url=target.url)
         assert case.path in OPEN or answer.status_code in {401, 404, 405}, answer.content

@@ -19,6 +19,7 @@ from holdfast.control.schema import alerts, holdings, leaves
 from holdfast.control.schema import tokens as stored
 from holdfast.control.settings import ControlSettings, WebSettings
 from holdfast.errors import InputError
+from holdfast.evidence import leaf
 from holdfast.model.scenario import PAPER
 from holdfast.web import tokens
 from holdfast.web.app import build_app
@@ -250,6 +251,18 @@ def test_behind_a_proxy_that_speaks_tls_the_declared_origin_is_ours(door: Door) 
     assert door.order(order, host="127.0.0.1:9471", headers=ours) == 403, "nobody declared it"
     assert behind.written() == before
     tokens.revoke(door.desk.writer, f"a-{Role.OPERATOR}", Author("a test", 2))
+
+
+def test_who_gave_a_command_is_told_with_where_it_came_from(door: Door) -> None:
+    order, bearer = "/holdings/1/audit-now", f"Bearer {door.token(Role.ADMIN)}"
+    for user, headers, told in (
+        ("ada", {}, "ada, this machine"),
+        ("ada, a token", {}, "this machine"),
+        ("ada", {"authorization": bearer}, f"a-{Role.ADMIN}"),
+    ):
+        assert door.order(order, headers={"holdfast-user": user, **headers}) == 200
+        assert leaf.decode(door.written()[-1][-1].body).by == told  # type: ignore[union-attr]
+    tokens.revoke(door.desk.writer, f"a-{Role.ADMIN}", Author("a test", 2))
 
 
 def test_every_answer_keeps_a_browser_from_harm(door: Door) -> None:

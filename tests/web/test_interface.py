@@ -4,45 +4,18 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import schemathesis
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from schemathesis import Case, GenerationMode
-from schemathesis.checks import not_a_server_error
-from schemathesis.core.result import Ok
-from schemathesis.specs.openapi.checks import (
-    content_type_conformance,
-    response_schema_conformance,
-    status_code_conformance,
-)
+from schemathesis import Case
+from tests.conforming import BOUNDED, CHECKS, Document
 from tests.web.conftest import Served, serving
 
 from holdfast.control.alerts import Alerts
 from holdfast.web.app import interface
 
-SCHEMA = schemathesis.openapi.from_dict(interface())
-OPERATIONS = {
-    f"{operation.method.upper()} {operation.path}": operation
-    for operation in (
-        result.ok() for result in SCHEMA.get_all_operations() if isinstance(result, Ok)
-    )
-}
+DOCUMENT = Document(interface())
 # These go on until they are done, or for ever; other tests listen to them.
-STREAMS = {"events", "verify", "judge"}
-CHECKS = [
-    not_a_server_error,
-    status_code_conformance,
-    content_type_conformance,
-    response_schema_conformance,
-]
-BOUNDED = settings(
-    max_examples=20,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    phases=[Phase.generate],
-    suppress_health_check=list(HealthCheck),
-)
+STREAMS = {"events", "verify", "judge", "confidence"}
 
 
 @pytest.fixture(scope="module")
@@ -54,14 +27,11 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in OPERATIONS if name.rpartition("/")[2] not in STREAMS]
+    "name", [name for name in DOCUMENT.operations if name.rpartition("/")[2] not in STREAMS]
 )
 def test_whatever_is_sent_is_answered_by_the_document(name: str, target: Served) -> None:
-    modes = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
-    cases = st.one_of(*(OPERATIONS[name].as_strategy(generation_mode=mode) for mode in modes))
-
     @BOUNDED
-    @given(case=cases, existing=st.booleans())
+    @given(case=DOCUMENT.cases(name), existing=st.booleans())
     def answered(case: Case, existing: bool) -> None:
         if existing:
             known = {"holding": 1, "alert": 1, "place": 1, "version": "champion"}
@@ -77,7 +47,7 @@ def test_whatever_is_sent_is_answered_by_the_document(name: str, target: Served)
 @pytest.mark.slow
 def test_whatever_follows_from_an_answer_is_answered_by_the_document(target: Served) -> None:
     """Walk from answers to what they name: from a list to its rows, and to orders about them."""
-    machine: Any = SCHEMA.exclude(path_regex=f"({'|'.join(STREAMS)})$").as_state_machine()
+    machine: Any = DOCUMENT.schema.exclude(path_regex=f"({'|'.join(STREAMS)})$").as_state_machine()
 
     class Walk(machine):  # type: ignore[misc] # made at run time
         def get_call_kwargs(self, _case: Case) -> dict[str, Any]:

@@ -32,7 +32,9 @@ from holdfast.web.rules import Costs, Figure
 from holdfast.web.serving import opened_desk
 from holdfast.web.tokens import Role
 
-WITHOUT_SIMULATION = [path for name, path in pages(4, 30).items() if name not in SIMULATED]
+WITHOUT_SIMULATION = [
+    path for name, path in pages(4, 30).items() if f"pages.{name}" not in SIMULATED
+]
 
 
 class Front:

@@ -3,22 +3,28 @@
 import hashlib
 from typing import Any
 
+import httpx
 import pytest
 from sqlalchemy import func, select
 from tests.control.operation import SIGNER
+from tests.inference.fleets import fitted
 from tests.web.conftest import COUNT, DAYS, Served
 from tests.web.listening import events
 
 from holdfast.control.aliases import Author
+from holdfast.control.confidences import Confidences, say_now
 from holdfast.control.database import transaction
+from holdfast.control.fits import save_fit
 from holdfast.control.instructions import record_instruction
 from holdfast.control.rails import DAY, HOUR
 from holdfast.control.schema import audits
+from holdfast.control.settings import ControlSettings
 from holdfast.evidence.bundle import Bundle
 from holdfast.evidence.checkpoint import open_checkpoint
 from holdfast.evidence.leaf import Order
 from holdfast.evidence.tree import includes
 from holdfast.evidence.verification import verify
+from holdfast.model.scenario import PAPER
 
 
 def got(served: Served, path: str, **query: Any) -> Any:
@@ -169,6 +175,37 @@ def test_the_evidence_is_verified_while_one_watches(served: Served) -> None:
     assert told[-1].name == "report"
     assert told[-1].data["fine"]
     assert told[-1].data["leaves"] == got(served, "/evidence")["size"]
+
+
+def test_a_holding_tells_what_may_be_damaged_and_as_of_when(changing: Served) -> None:
+    assert [each["confidence"] for each in got(changing, "/holdings")["holdings"]] == [None] * 2
+    save_fit(changing.engine, fitted(0.1), changing.clock.now)
+    settings = ControlSettings(scenario=PAPER)
+    Confidences(changing.engine, settings).refresh(changing.clock.now)
+    rows = got(changing, "/holdings", sort="confidence")["holdings"]
+    said = say_now(changing.engine, settings, changing.clock.now)
+    assert [(each["name"], each["confidence"]) for each in rows] == [
+        (
+            each.holding,
+            {
+                "at": changing.clock.now,
+                "audits": row["audits"],
+                "at_most": each.at_most,
+                "damaged": each.damaged,
+            },
+        )
+        for each, row in zip(said.holdings, rows, strict=True)
+    ]
+    page = httpx.get(f"{changing.url}/holdings/{rows[0]['id']}").text
+    assert "of its blocks are damaged, at 95 %, as of" in page
+
+
+def test_the_plan_tells_its_frontier_and_what_keeps_a_limit(changing: Served) -> None:
+    tried = got(changing, "/plan")
+    assert not tried["ready"], "the settings are tried from now on"
+    assert tried["settings"] > len(tried["tried"])
+    assert (tried["frontier"], tried["chosen"]) == ([], None)
+    assert changing.client.get("/plan", params={"ceiling": 2}).status_code == 400
 
 
 def test_what_is_late_comes_first(changing: Served) -> None:

@@ -71,7 +71,8 @@ ALERTS = 200
 HEAD = 256  # leaves between two signed heads
 UNKNOWN = "nothing"
 CHALLENGER = "heuristic"
-SIMULATED = {"cost", "plan", "rules"}  # which begin a simulation beside them
+# These begin a simulation beside them.
+SIMULATED = {"cost.rules", "plan", "pages.cost", "pages.plan"}
 
 Say = Callable[[str], None]
 Number = ColumnElement[int]
@@ -185,10 +186,10 @@ def _scans(folder: Path, address: str, count: int, total: int) -> dict[str, list
     """Return what is read as a whole, of all that is looked up and not simulated."""
     resources = {name: f"/api/v1/{path}" for name, path in views(count, total).items()}
     whole = resources | {f"pages.{name}": path for name, path in pages(count, total).items()}
-    asked = {name: path for name, path in whole.items() if name.split(".")[-1] not in SIMULATED}
+    asked = {name: path for name, path in whole.items() if name not in SIMULATED}
     settings = ControlSettings(database=address)
     with opened_desk(folder, settings, clock=lambda: NOW) as desk:
-        return scans(desk, asked | {"cost": resources["cost"]})
+        return scans(desk, asked)
 
 
 def fill(address: str, folder: Path, count: int, total: int) -> None:
