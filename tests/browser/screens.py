@@ -34,6 +34,8 @@ def main() -> None:
         tempfile.TemporaryDirectory() as folder,
         staged(Path(folder), holdings=14, days=33, conditions=CONDITIONS) as stage,
     ):
+        stage.answer()
+        stage.infer()
         draw_all(stage)
 
 

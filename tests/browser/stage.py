@@ -1,22 +1,33 @@
-"""A fleet with something to see: real proofs on a real EVM, damage, a silent node, an alert."""
+"""A fleet with something to see: real proofs on a real EVM, damage, a silent node, an alert.
+
+What failed audits lead to happens when it is asked for: quarantine, and an alert.
+"""
 
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+from sqlalchemy import select
 from tests.control.operation import SIGNER, Operation, operation
 from tests.control.test_batches import OnChain
+from tests.inference.fleets import fitted
 from tests.ledger.world import evm_world
 
 from holdfast.control.alerts import Alerts
 from holdfast.control.aliases import Author, challenge, read_aliases
+from holdfast.control.cases import Cases, Step
+from holdfast.control.confidences import Confidences
 from holdfast.control.database import transaction
+from holdfast.control.fits import save_fit
 from holdfast.control.log import VERIFIER
 from holdfast.control.promotion import Conditions
 from holdfast.control.rails import DAY, Rails, Window
 from holdfast.control.registry import Registry
+from holdfast.control.responses import Responder, Responses
+from holdfast.control.schema import holdings
 from holdfast.control.settings import ControlSettings, WebSettings
 from holdfast.model.scenario import FIELD
 from holdfast.web.serving import Serving, listen, url_of
@@ -26,6 +37,7 @@ WORLD = replace(FIELD, blocks=1000, malicious_share=0.2, malicious_rate=0.004, h
 RAILS = Rails(quiet=(Window.parse("22:00-06:00"),))
 CHALLENGER = "heuristic"
 QUICK = Conditions(ceiling=0.9, episodes=64, decisions=10, shadow=DAY, gas_margin=10.0)
+STRICT = Responses(failed=(Step.QUARANTINE, Step.ALERT), timed_out=())
 SILENT = 5  # the subject whose node is away
 
 
@@ -36,6 +48,23 @@ class Stage:
     url: str
     operation: Operation
     alerts: Alerts
+    settings: ControlSettings
+
+    def answer(self) -> list[str]:
+        """Answer the audits that failed so far; return what is quarantined then."""
+        home: Any = None  # which only mending needs
+        cases, clock = Cases(self.operation.engine), self.operation.clock
+        while Responder(cases, home, STRICT, unit=DAY, clock=clock).tick():
+            pass
+        self.operation.sequencer.sequence()
+        apart = select(holdings.c.name).where(holdings.c.quarantined).order_by(holdings.c.id)
+        with transaction(self.operation.engine) as connection:
+            return list(connection.execute(apart).scalars())
+
+    def infer(self) -> None:
+        """Work out what may be damaged now, as the server does beside its pages."""
+        save_fit(self.operation.engine, fitted(0.2), self.operation.clock.now)
+        Confidences(self.operation.engine, self.settings).refresh(self.operation.clock.now)
 
     def pass_days(self, count: int) -> None:
         self.operation.until(self.operation.clock.now + count * DAY)
@@ -50,12 +79,6 @@ def staged(
         folder, WORLD, holdings, clock=OnChain(chain), chain=chain.owner, rails=RAILS, seed=4
     )
     work.world.subjects[SILENT].unreachable = 1.0
-    stage = Stage("", work, Alerts(work.engine, work.clock))
-    _run_in_shadow(work, CHALLENGER)
-    stage.pass_days(days)
-    work.sequencer.anchor(chain.owner)
-    stage.alerts.begin("node-offline", "0x5e12c0ffee", "can't reach the node: nobody listens")
-    (folder / VERIFIER).write_text(f"{SIGNER.verifier}\n")
     web = WebSettings(("127.0.0.1", 0))
     settings = ControlSettings(
         database=str(folder / "control.db"),
@@ -64,6 +87,12 @@ def staged(
         web=web,
         promotion=conditions,
     )
+    stage = Stage("", work, Alerts(work.engine, work.clock), settings)
+    _run_in_shadow(work, CHALLENGER)
+    stage.pass_days(days)
+    work.sequencer.anchor(chain.owner)
+    stage.alerts.begin("node-offline", "0x5e12c0ffee", "can't reach the node: nobody listens")
+    (folder / VERIFIER).write_text(f"{SIGNER.verifier}\n")
     listener = listen(web)
     assert listener is not None
     server = Serving(listener, folder, settings)

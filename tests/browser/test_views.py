@@ -235,6 +235,35 @@ def test_what_is_not_there_is_said_in_words(page: Page, troubles: list[str]) -> 
     assert "404" in troubles.pop()
 
 
+def test_what_was_quarantined_is_released_by_its_button(page: Page, stage: Stage) -> None:
+    names = stage.answer()
+    assert names
+    page.goto("/?health=quarantined")
+    expect(page.locator("#holdings tbody .badge")).to_have_text(["quarantined"] * len(names))
+    for name in names:
+        page.goto("/?health=quarantined")
+        page.get_by_role("link", name=name).click()
+        expect(page.locator("#cases")).to_contain_text("quarantine")
+        page.get_by_role("button", name="Release").click()
+        page.get_by_label("Reason, for the evidence").fill("it was mended")
+        page.locator("#confirm-yes").click()
+        expect(page.locator("#toast")).to_have_text(f"Done: {name} is on the schedule again.")
+        expect(page.get_by_role("button", name="Audit now")).to_be_visible()
+    stage.operation.sequencer.sequence()
+    assert json.loads(_body(stage))["reason"] == "it was mended"
+
+
+def test_what_may_be_damaged_is_told_with_its_moment(page: Page, stage: Stage) -> None:
+    stage.infer()
+    page.goto("/?sort=confidence")
+    expect(page.locator("th[aria-sort]")).to_have_text("Confidence")
+    first = page.locator("#holdings td[data-label=Confidence]").first
+    expect(first).to_contain_text("damaged")
+    expect(first.locator("time")).to_be_visible()
+    page.locator("#holdings tbody a").first.click()
+    expect(page.locator("#summary .headline")).to_contain_text("at 95 %, as of")
+
+
 def test_hostile_names_are_shown_and_do_nothing(page: Page, stage: Stage) -> None:
     names = (
         "<img src=x onerror=\"document.title='taken'\">",

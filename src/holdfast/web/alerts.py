@@ -87,7 +87,9 @@ def cases(
     rows = desk.rows(query if holding is None else query.where(responses.c.holding == holding))
     steps = [
         CaseStep(
-            **values_of(CaseStep, row) | {"began": row.began or None, "ended": _ended(row.ended)}
+            **values_of(CaseStep, row)
+            | {"step": Step(row.step), "state": State(row.state)}
+            | {"began": row.began or None, "ended": _ended(row.ended)}
         )
         for row in rows[:limit]
     ]
