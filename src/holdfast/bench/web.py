@@ -291,19 +291,19 @@ def _shade(engine: Engine, count: int, each: int) -> None:
     """Let the challenger have run in shadow all the time, and infer something of each holding."""
     with transaction(engine) as connection:
         known = read_aliases(connection)
-    draws = np.random.default_rng(0)
+    draws, days = np.random.default_rng(0), 5 * each
+    pair = {"version": known.challenger, "champion": known.champion}
+    sums = {"first": NOW - 300 * DAY, "last": NOW, "decisions": each, "agreed": each // 2}
     rows, said = [], []
     for number in range(2, count + 1):  # the first one has its own
-        time_ = 5 * each
-        gas, ours = draws.uniform(0.01, 0.02, 2) * each
-        side = {"interval": time_, "ratio": 0.05 * each, "rails": 1, "outside": 0, "spent": ours}
-        theirs = {f"champion_{name}": value for name, value in (side | {"gas": gas}).items()}
-        row = {"version": known.challenger, "champion": known.champion, "holding": number}
-        row |= {"first": NOW - 300 * DAY, "last": NOW, "decisions": each, "agreed": each // 2}
-        rows.append(row | {"time": time_, "gas": ours} | side | theirs)
-        most = float(draws.uniform(0, 0.1))
-        row = {"holding": number, "at": NOW, "number": each, "at_most": most, "damaged": most}
-        said.append(row)
+        gas = {side: draws.uniform(0.01, 0.02) * each for side in ("", "champion_")}
+        terms = {"interval": days, "ratio": 0.05 * each, "rails": 1, "outside": 0}
+        both = {f"{side}{name}": value for side in gas for name, value in terms.items()}
+        both |= {f"{side}{name}": gas[side] for side in gas for name in ("gas", "spent")}
+        rows.append({**pair, "holding": number, **sums, "time": days, **both})
+        most = draws.uniform(0, 0.1)
+        sure: dict[str, float] = {"holding": number, "at": NOW, "number": each}
+        said.append(sure | {"at_most": most, "damaged": most})
     with transaction(engine) as connection:
         connection.execute(insert(shadow_sums), rows)
         connection.execute(insert(confidences), said)
