@@ -18,7 +18,7 @@ from holdfast.sim.measures import Estimate
 
 RESAMPLES = 1000
 # A fleet that is larger is dealt into so many groups, which are drawn instead: the spread of a sum
-# stays the same, and 10,000 holdings take 35 ms instead of 250.
+# stays the same, and drawing from 10,000 holdings takes 17 ms instead of 150.
 GROUPS = 1000
 MONTH = 30 * DAY
 TERMS = ("interval", "ratio", "gas", "rails", "outside", "spent")
@@ -98,13 +98,11 @@ def _query(version: str, champion: str) -> Any:
 
 def _drawn(sums: FloatArray) -> FloatArray:
     """Return the sums over all groups, and below them those of each resample."""
-    draws = np.random.default_rng(0)
     count = len(sums)
-    rows = [sums.sum(axis=0)]
-    for _ in range(RESAMPLES):
-        weights = np.bincount(draws.integers(count, size=count), minlength=count)
-        rows.append(weights @ sums)
-    return np.array(rows)
+    drawn = np.random.default_rng(0).integers(count, size=(RESAMPLES, count))
+    places = drawn + count * np.arange(RESAMPLES)[:, np.newaxis]
+    weights = np.bincount(places.ravel(), minlength=RESAMPLES * count).reshape(RESAMPLES, count)
+    return np.vstack([sums.sum(axis=0), weights.astype(np.float64) @ sums])
 
 
 def _pair(champion: FloatArray, challenger: FloatArray) -> Pair:
