@@ -62,7 +62,7 @@ def _visit(page: Page, path: str) -> None:
     page.goto(path)
     page.locator("#live:not([hidden])").wait_for()
     match path:
-        case "/cost" | "/plan":
+        case "/cost" | "/plan" | "/holdings/2":
             expect(page.locator("[data-pending]")).to_have_count(0, timeout=600_000)
         case "/evidence":
             page.get_by_role("button", name="Verify all of it").click()
