@@ -211,7 +211,8 @@ class Cases:
         with transaction(self._engine) as connection:
             apart = select(holdings.c.quarantined).where(holdings.c.id == task.holding)
             kind = Kind.QUARANTINED if connection.execute(apart).scalar_one() else Kind.FAILED
-            row = {"kind": kind, "subject": task.name, "detail": plain(task.detail), "raised": now}
+            detail, moments = plain(task.detail), {"raised": now, "seen": now}
+            row = {"kind": kind, "subject": task.name, "detail": detail, **moments}
             if not connection.execute(select(alerts.c.id).where(*_raised(task.name, kind))).first():
                 connection.execute(insert(alerts), [row])
             _record(connection, task, Told(leaf.Step.ALERTED, task.detail), now)
