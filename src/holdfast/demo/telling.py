@@ -1,0 +1,78 @@
+"""The summary in words."""
+
+from collections.abc import Iterator
+
+from holdfast.demo.summary import Found, Spent, Summary
+from holdfast.demo.rules import Foreseen
+
+
+def told(summary: Summary) -> Iterator[str]:
+    """Yield the summary line by line."""
+    outcomes = ", ".join(f"{count} {name}" for name, count in sorted(summary.outcomes.items()))
+    yield (
+        f"{summary.days:.0f} days, {summary.nodes} nodes with {summary.blocks:,} blocks each, "
+        f"{summary.spent.audits} audits: {outcomes}"
+    )
+    for harm in summary.harms:
+        yield ""
+        yield from _harm(harm)
+    yield ""
+    yield from _cost(summary)
+    yield ""
+    report = summary.evidence
+    yield (
+        f"evidence: {'verified' if report.fine else 'NOT FINE'}, {report.leaves} leaves, "
+        f"{report.proofs} proofs checked again, {report.anchors} anchors"
+    )
+    for finding in report.findings:
+        yield f"  {finding}"
+    for harm in summary.undetected:
+        yield f"NOT DETECTED: {harm.kind} on {harm.node}"
+
+
+def _harm(harm: Found) -> Iterator[str]:
+    done = f", {harm.blocks} blocks by the end" if harm.blocks else ""
+    yield f"{harm.kind} on {harm.node}, from day {harm.day:.1f}{done}"
+    if harm.detected is None:
+        yield "  not detected"
+    else:
+        yield f"  detected on day {harm.detected:.1f}"
+    if harm.localised:
+        exact = "all of them damaged indeed" if harm.only_damaged else "NOT all of them damaged"
+        yield f"  {harm.localised} blocks localised, {exact}; {harm.repaired} repaired"
+    if harm.quarantined is not None:
+        yield f"  quarantined on day {harm.quarantined:.1f}"
+    if harm.left:
+        yield f"  {harm.left} blocks are bad at the end, damaged since"
+    yield f"  FixedHigh {_foreseen(harm.fixed_high)}; FixedLow {_foreseen(harm.fixed_low)}"
+
+
+def _foreseen(foreseen: Foreseen) -> str:
+    if foreseen.day is None:
+        return "would have missed it"
+    if foreseen.probability > 0.995:
+        return f"would have found it on day {foreseen.day:.1f}"
+    return (
+        f"would have missed it with probability {1 - foreseen.probability:.0%}, "
+        f"else found it on day {foreseen.day:.1f}"
+    )
+
+
+def _cost(summary: Summary) -> Iterator[str]:
+    high, low, spent = summary.fixed_high, summary.fixed_low, summary.spent
+    measured = "measured on the chain" if summary.ledger == "evm" else "at the contract's prices"
+    yield f"gas: {_spent(spent)}, {measured}"
+    yield f"  FixedHigh (daily, 10 %) would have taken {_spent(high)}: {_times(high, spent)}"
+    yield f"  FixedLow (weekly, 1 %) {_spent(low)}"
+    yield (
+        "  for the rules: the same harm, nobody repairing before they find it; the exact chance "
+        "of each audit; the lowest price of an audit"
+    )
+
+
+def _spent(spent: Spent) -> str:
+    return f"{spent.gas:,} for {spent.audits} audits ({spent.model_gas:.2f} in the model's unit)"
+
+
+def _times(rule: Spent, ours: Spent) -> str:
+    return f"{rule.gas / ours.gas:.1f} times as much" if ours.gas else "-"
