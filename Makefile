@@ -10,16 +10,16 @@ READY  := $(VENV)/.ready-$(subst $(comma),-,$(EXTRAS))
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test cover test-long anvil axe screens lint format bench clean
+.PHONY: help ready demo test cover test-long anvil axe screens lint format bench clean
 
 help:
-	@echo "make demo    set up, then audit a 64 MiB file: damage it, detect it, locate it"
+	@echo "make demo    set up, then the whole system live: nodes, a chain, damage, repair; about a minute"
 	@echo "make test    set up, then run all tests; names what it skipped"
 	@echo "make cover   make test, and which lines it reached"
 	@echo "make test-long  the tests that last: a year of 1,000 holdings, 200 kills on each database"
 	@echo "make anvil   install a chain for the tests, where npm is present; make test does it too"
 	@echo "make axe     install what looks for barriers in the dashboard, where npm is present; make test does it too"
-	@echo "make screens draw the dashboard's pictures of docs/dashboard.md anew, by Chromium"
+	@echo "make screens draw the pictures of docs/dashboard.md and of the demo anew"
 	@echo "make lint    formatting, lint rules, types"
 	@echo "make format  rewrite the sources in our format"
 	@echo "make bench   measure, as ratios against named references"
@@ -32,8 +32,12 @@ $(READY): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --editable ".[$(EXTRAS)]"
 	@rm -f $(VENV)/.ready-* && touch $@
 
-demo: $(READY)
-	@echo "==> holdfast demo"
+ready: $(READY)
+
+# It needs little: the rest is installed only by what needs it, and used if it is there.
+demo:
+	@$(MAKE) --no-print-directory ready EXTRAS=$(if $(wildcard $(READY)),$(EXTRAS),demo)
+	@echo "==> holdfast demo: four weeks of audits in less than a minute"
 	@$(BIN)/holdfast demo
 
 anvil: $(READY)
@@ -49,6 +53,8 @@ axe: $(READY)
 screens: $(READY)
 	@echo "==> the dashboard's pictures"
 	@$(BIN)/python -m tests.browser.screens
+	@echo "==> the demo's picture"
+	@$(BIN)/python -m tests.demo.picture
 
 test: $(READY) anvil axe
 	@echo "==> the tests, on all cores"

@@ -1,11 +1,14 @@
 """`holdfast demo`: the whole system on this machine, live, with damage that is real."""
 
+import signal
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from threading import Event
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -15,12 +18,13 @@ from holdfast.cli.terminal import Json, say
 from holdfast.errors import InputError
 
 if TYPE_CHECKING:
+    from holdfast.demo.frame import Frame
     from holdfast.demo.summary import Summary
 
 
 def demo(
     seconds: Annotated[
-        float, typer.Option(min=10, max=3600, help="How long the four weeks are to take.")
+        float, typer.Option(min=5, max=3600, help="How long the four weeks are to take.")
     ] = 40,
     seed: Annotated[int, typer.Option(min=0, help="Which file, and which blocks are hit.")] = 0,
     keep: Annotated[
@@ -47,13 +51,22 @@ def demo(
     from holdfast.demo.telling import told  # noqa: PLC0415
     from holdfast.demo.view import Caption, Lines, shown  # noqa: PLC0415
 
+    stopped = _stop_signals()
     console = Console(stderr=as_json, highlight=False)
-    console.print("setting up: five nodes, an owner, a ledger, the control plane ...")
-    with _place(folder) as place, set_up(place, seed) as stage:
+    with ExitStack() as stack:
+        place = stack.enter_context(_place(folder))
+        console.print("setting up five nodes, an owner, a ledger and the control plane")
+        stage = stack.enter_context(set_up(place, seed))
         caption = Caption.of(stage)
         console.print(f"the dashboard is at {stage.url}; {caption.ledger} judges", soft_wrap=True)
         with shown(console, caption) as show:
-            story = Story(stage, planned(stage.blocks, seed), SPAN, seconds, show)
+
+            def show_on(frame: "Frame") -> None:
+                if stopped.is_set():
+                    raise KeyboardInterrupt
+                show(frame)
+
+            story = Story(stage, planned(stage.blocks, seed), SPAN, seconds, show_on)
             story.run()
         summary = sum_up(story)
         if as_json:
@@ -69,6 +82,23 @@ def demo(
             with suppress(KeyboardInterrupt):
                 story.linger()
     return 0 if summary.fine else 1
+
+
+def _stop_signals() -> Event:
+    """Have Ctrl-C, SIGTERM and a closed terminal interrupt us; return what is set by then.
+
+    One of fifteen was lost: Python drops exceptions in some places, in finalisers for one.
+    """
+    stopped = Event()
+
+    def stop(_signal: int, _frame: FrameType | None) -> NoReturn:
+        stopped.set()
+        raise KeyboardInterrupt
+
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(each) is not signal.SIG_IGN:
+            signal.signal(each, stop)
+    return stopped
 
 
 @contextmanager

@@ -4,8 +4,9 @@ import time
 
 
 class Clock:
-    """Milliseconds since 1970. While something is at work no second is skipped, so that what it
-    measures, such as how long an answer takes, is what it took.
+    """Milliseconds since 1970.
+
+    It is moved only between two pieces of work, so that what they measure is what they took.
     """
 
     def __init__(self) -> None:

@@ -8,7 +8,9 @@ from sqlalchemy import func, select
 from holdfast.control.database import transaction
 from holdfast.control.rails import Override
 from holdfast.control.schema import audits, holdings
-from holdfast.demo.stage import Stage
+from holdfast.control.telemetry import Outcome
+from holdfast.demo.stage import SECTORS, Stage
+from holdfast.ledger.price import gas_of_an_audit
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,11 @@ class Frame:
     span: int
     rows: tuple[Row, ...]
     lines: tuple[Line, ...]
+    price: float  # of an audit, the lowest that there was
+
+    @property
+    def gas(self) -> float:
+        return sum(row.gas for row in self.rows)
 
 
 def read_rows(stage: Stage, start: int, damage: Mapping[str, int]) -> tuple[Row, ...]:
@@ -73,3 +80,14 @@ def read_rows(stage: Stage, start: int, damage: Mapping[str, int]) -> tuple[Row,
         )
         for row in found
     )
+
+
+def lowest_price(stage: Stage) -> float:
+    """Return the gas of the cheapest audit that passed: the one in the largest batch.
+
+    Before there is one, and on a local ledger, it is the lowest of `holdfast bench ledger`.
+    """
+    passed = select(func.min(audits.c.gas)).where(audits.c.outcome == Outcome.PASSED)
+    with transaction(stage.service.schedule.engine) as connection:
+        measured: float | None = connection.execute(passed).scalar()
+    return measured or gas_of_an_audit(SECTORS, batched=True)

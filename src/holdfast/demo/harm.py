@@ -52,6 +52,9 @@ class Outage:
     ends: int
     kind: str = "outage"
 
+    def damaged(self, moment: int) -> set[int]:  # noqa: ARG002 - as that of a decay
+        return set()
+
 
 Harm = Decay | Outage
 
@@ -60,7 +63,7 @@ def dropper(node: str, blocks: int, luck: np.random.Generator, begins: int, ends
     """Return a node that saves space at the owner's cost, every eight hours a tenth more."""
     blows = []
     for count, at in enumerate(range(begins, ends, 8 * HOUR)):
-        size = min(round(1.1**count), blocks // 60)
+        size = min(round(1.1**count), 64)
         blows.append(Blow(at, tuple(luck.choice(blocks, size, replace=False).tolist())))
     return Decay("silent dropper", node, tuple(blows), erase)
 

@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 NODES = ("attic", "barn", "cellar", "loft", "quay")
 FILE = "archive.bin"
 FILE_BYTES = 2 << 20
-BLOCK_BYTES = DEFAULT_SECTORS * SECTOR_BYTES
+SECTORS = DEFAULT_SECTORS
+BLOCK_BYTES = SECTORS * SECTOR_BYTES
 # The policy's dial stands where damage is to be found soon. Audits are at most five days apart, and
-# those that are due within six hours are settled together.
+# those that are due within half a day are settled together.
 SETTINGS = """\
 [control]
 policy = "drqn-cmdp-plus:rho=0.8,latency=13.5"
@@ -40,14 +41,17 @@ policy = "drqn-cmdp-plus:rho=0.8,latency=13.5"
 longest = 5
 
 [control.pace]
-gather = "6 hours"
+gather = "12 hours"
 
 [control.responses]
-failed = ["localise", "repair", "follow-up", "localise", "repair", "follow-up", "quarantine", "alert"]
-delay = "12 hours"
+failed = [
+  "localise", "repair", "follow-up",
+  "localise", "repair", "follow-up",
+  "quarantine", "alert",
+]
 
 [control.upkeep]
-enrol = "12 hours"
+enrol = "2 days"
 anchor = "7 days"
 
 [control.alerts]
@@ -143,7 +147,7 @@ def _chain(folder: Path) -> "Iterator[Chain | None]":
     except ImportError:
         yield None
         return
-    with opened_chain(folder, DEFAULT_SECTORS) as chain:
+    with opened_chain(folder, SECTORS) as chain:
         yield chain
 
 
@@ -157,7 +161,7 @@ def _fill(home: Home, nodes: Iterable[StorageNode], path: Path) -> None:
     """Put the file on every node, in a holding of its own, so that each is the others' replica."""
     original = Original.of(Location(str(path)))
     for node in nodes:
-        add_holding(home, node.name, node.url, sectors=DEFAULT_SECTORS, encrypted=False)
+        add_holding(home, node.name, node.url, sectors=SECTORS, encrypted=False)
         with home.changing(node.name) as holding:
             put(holding, path.name, original, processes=1)
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from holdfast.control.rails import HOUR
-from holdfast.demo.frame import Frame, Line, Row, read_rows
+from holdfast.demo.frame import Frame, Line, Row, lowest_price, read_rows
 from holdfast.demo.harm import Decay, Harm, Outage, differing, strike
 from holdfast.demo.news import News, Newspaper, days
 from holdfast.demo.stage import BLOCK_BYTES, Stage
 
-STEP = 3 * HOUR  # at most, between two looks at what is due
+STEP = 4 * HOUR  # at most, between two looks at what is due
 LOOK = 0.25  # seconds between two looks once time passes as it does
 
 
@@ -43,6 +43,7 @@ class Story:
         """Tell it from the beginning to the end, as fast as the seconds allow."""
         begun = time.monotonic()
         self._work()
+        self._compare()
         while self.now < self.span:
             moment = self._next()
             time.sleep(max(0.0, begun + self.seconds * moment / self.span - time.monotonic()))
@@ -88,8 +89,10 @@ class Story:
     def _compare(self) -> None:
         """Tell where the policy has become more watchful."""
         for row in self._rows():
+            if row.follow_up or row.quarantined:
+                continue
             before = self._intervals.get(row.node, row.interval)
-            if row.interval < before and not row.follow_up:
+            if row.interval < before:
                 words = f"is audited sooner from now on: after {days(row.interval)}"
                 self._say(row.node, f"{words}, no longer {days(before)}", "sooner")
             self._intervals[row.node] = row.interval
@@ -127,7 +130,8 @@ class Story:
         self._lines.append(Line(self.now, node, words, mood))
 
     def frame(self) -> Frame:
-        return Frame(self.now, self.span, self._rows(), tuple(self._lines))
+        price = lowest_price(self.stage)
+        return Frame(self.now, self.span, self._rows(), tuple(self._lines), price)
 
     def _rows(self) -> tuple[Row, ...]:
         return read_rows(self.stage, self.start, self._damage)

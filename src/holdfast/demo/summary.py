@@ -6,15 +6,14 @@ from dataclasses import dataclass
 
 from holdfast.control.log import DatabaseLog, read_verifier
 from holdfast.control.rails import DAY
+from holdfast.demo.frame import Frame
 from holdfast.demo.harm import Decay, Harm
 from holdfast.demo.news import News
 from holdfast.demo.rules import FIXED_HIGH, FIXED_LOW, Foreseen, Rule
 from holdfast.demo.stage import Stage
 from holdfast.demo.story import Story
 from holdfast.evidence.verification import Report, verify
-from holdfast.ledger.price import gas_of_an_audit
 from holdfast.model.detection import gas
-from holdfast.pdp.field import DEFAULT_SECTORS
 
 
 @dataclass(frozen=True)
@@ -26,6 +25,7 @@ class Found:
     day: float  # when it began
     blocks: int  # damaged on the whole, each counted once
     detected: float | None
+    bad: int | None  # blocks, when it was detected
     localised: int
     only_damaged: bool  # nothing was localised that had not been damaged
     repaired: int
@@ -79,9 +79,9 @@ def sum_up(story: Story) -> Summary:
         ledger="local" if stage.chain is None else "evm",
         outcomes=dict(outcomes),
         harms=tuple(_found(harm, story, left[harm.node]) for harm in story.harms),
-        spent=_spent(story, sum(row.gas for row in frame.rows)),
-        fixed_high=_would_have(FIXED_HIGH, story),
-        fixed_low=_would_have(FIXED_LOW, story),
+        spent=_spent(story, frame),
+        fixed_high=_would_have(FIXED_HIGH, story, frame),
+        fixed_low=_would_have(FIXED_LOW, story, frame),
         evidence=check_evidence(stage),
     )
 
@@ -96,14 +96,15 @@ def _found(harm: Harm, story: Story, left: int) -> Found:
     news = [each for each in story.news if each.node == harm.node]
     signs = {"failed", "timed-out"} if isinstance(harm, Decay) else {"offline"}
     after = [each for each in news if each.at - story.start >= harm.begins]
-    localised = _blocks(after, "localised")
-    damaged = harm.damaged(story.span) if isinstance(harm, Decay) else set()
+    localised, damaged = _blocks(after, "localised"), harm.damaged(story.span)
+    detected = _first(after, signs, story.start)
     return Found(
         kind=harm.kind,
         node=harm.node,
         day=harm.begins / DAY,
         blocks=len(damaged),
-        detected=_first(after, signs, story.start),
+        detected=detected,
+        bad=None if detected is None else len(harm.damaged(round(detected * DAY))),
         localised=len(localised),
         only_damaged=localised <= damaged,
         repaired=len(_blocks(after, "repaired")),
@@ -122,18 +123,14 @@ def _blocks(news: Sequence[News], what: str) -> set[int]:
     return {block for each in news if each.what == what for block in each.blocks}
 
 
-def _spent(story: Story, told: float) -> Spent:
+def _spent(story: Story, frame: Frame) -> Spent:
     sampled = [each.sampled for each in story.news if each.sampled]
-    # A local ledger takes no gas: it is told what the contract would have taken.
-    price = len(sampled) * gas_of_an_audit(DEFAULT_SECTORS, batched=True)
-    model = float(gas(sampled, story.stage.blocks).sum())
-    return Spent(len(sampled), round(told) if story.stage.chain else price, model)
+    # A local ledger takes no gas: what is told is the contract's price.
+    taken = frame.gas or len(sampled) * frame.price
+    return Spent(len(sampled), round(taken), float(gas(sampled, story.stage.blocks).sum()))
 
 
-def _would_have(rule: Rule, story: Story) -> Spent:
-    span, holdings = story.span, len(story.stage.nodes)
-    return Spent(
-        rule.audits(span) * holdings,
-        rule.gas(span, holdings, DEFAULT_SECTORS),
-        rule.model_gas(span, holdings, story.stage.blocks),
-    )
+def _would_have(rule: Rule, story: Story, frame: Frame) -> Spent:
+    audits = rule.audits(story.span) * len(frame.rows)
+    each = rule.model_gas(story.stage.blocks)
+    return Spent(audits, round(audits * frame.price), audits * each)

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 
-from holdfast.demo.summary import Found, Spent, Summary
 from holdfast.demo.rules import Foreseen
+from holdfast.demo.summary import Found, Spent, Summary
+
+SURE = 0.995  # what would be shown as 100 %
 
 
 def told(summary: Summary) -> Iterator[str]:
@@ -36,26 +38,30 @@ def _harm(harm: Found) -> Iterator[str]:
     if harm.detected is None:
         yield "  not detected"
     else:
-        yield f"  detected on day {harm.detected:.1f}"
+        yield f"  detected on day {harm.detected:.1f}{_bad(harm.bad)}"
     if harm.localised:
         exact = "all of them damaged indeed" if harm.only_damaged else "NOT all of them damaged"
         yield f"  {harm.localised} blocks localised, {exact}; {harm.repaired} repaired"
     if harm.quarantined is not None:
         yield f"  quarantined on day {harm.quarantined:.1f}"
     if harm.left:
-        yield f"  {harm.left} blocks are bad at the end, damaged since"
-    yield f"  FixedHigh {_foreseen(harm.fixed_high)}; FixedLow {_foreseen(harm.fixed_low)}"
+        what = "since its quarantine" if harm.quarantined else "which no audit has found yet"
+        yield f"  {harm.left} bad blocks at the end, {what}"
+    yield f"  FixedHigh {_foreseen(harm.fixed_high)}"
+    yield f"  FixedLow {_foreseen(harm.fixed_low)}"
 
 
 def _foreseen(foreseen: Foreseen) -> str:
     if foreseen.day is None:
         return "would have missed it"
-    if foreseen.probability > 0.995:
-        return f"would have found it on day {foreseen.day:.1f}"
-    return (
-        f"would have missed it with probability {1 - foreseen.probability:.0%}, "
-        f"else found it on day {foreseen.day:.1f}"
-    )
+    found = f"found it on day {foreseen.day:.1f}{_bad(foreseen.bad)}"
+    if foreseen.probability > SURE:
+        return f"would have {found}"
+    return f"would have missed it with probability {1 - foreseen.probability:.0%}, else {found}"
+
+
+def _bad(blocks: float | None) -> str:
+    return f", when {blocks:.0f} blocks were bad" if blocks else ""
 
 
 def _cost(summary: Summary) -> Iterator[str]:
@@ -65,8 +71,8 @@ def _cost(summary: Summary) -> Iterator[str]:
     yield f"  FixedHigh (daily, 10 %) would have taken {_spent(high)}: {_times(high, spent)}"
     yield f"  FixedLow (weekly, 1 %) {_spent(low)}"
     yield (
-        "  for the rules: the same harm, nobody repairing before they find it; the exact chance "
-        "of each audit; the lowest price of an audit"
+        "  (the rules were not run: the chance of each of their audits is computed for the same "
+        "damage, unrepaired until found, and priced as the cheapest audit here)"
     )
 
 

@@ -16,7 +16,6 @@ from holdfast.demo.news import days
 from holdfast.demo.rules import FIXED_HIGH
 from holdfast.demo.stage import Stage
 from holdfast.demo.story import Show
-from holdfast.pdp.field import DEFAULT_SECTORS
 
 ON_CHAIN = "the contract on an EVM in this process"
 LOCAL = "the local ledger, which is no chain (holdfast[demo] has one)"
@@ -61,14 +60,13 @@ class Caption:
         return Group(head, who, _nodes(frame), self._cost(frame), _log(frame))
 
     def _cost(self, frame: Frame) -> Text:
-        spent = sum(row.gas for row in frame.rows)
-        high = FIXED_HIGH.gas(frame.at, len(frame.rows), DEFAULT_SECTORS)
         if not self.measured:
             return Text("a local ledger takes no gas: the summary has what the contract would take")
+        high = FIXED_HIGH.audits(frame.at) * len(frame.rows) * frame.price
         return Text.assemble(
             "gas so far ",
-            (f"{spent:,.0f}", "bold"),
-            f"; auditing every day at 10 % (FixedHigh) would have taken {high:,}",
+            (f"{frame.gas:,.0f}", "bold"),
+            f"; auditing every day at 10 % (FixedHigh) would have taken {high:,.0f}",
         )
 
 
@@ -78,7 +76,7 @@ def shown(console: Console, caption: Caption) -> Iterator[Show]:
     if not console.is_terminal:
         yield Lines(console)
         return
-    with Live(console=console, refresh_per_second=8) as live:
+    with Live(console=console, refresh_per_second=4) as live:
         yield lambda frame: live.update(caption.drawn(frame))
 
 
