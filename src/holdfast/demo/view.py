@@ -19,7 +19,7 @@ from holdfast.demo.story import Show
 
 ON_CHAIN = "the contract on an EVM in this process"
 LOCAL = "the local ledger, which is no chain (holdfast[demo] has one)"
-LINES = 12  # of what happened, at most
+LINES = 14  # of what happened, at most
 STYLES = {
     "harm": "magenta",
     "failed": "bold red",
@@ -113,13 +113,19 @@ def _nodes(frame: Frame) -> Table:
         table.add_row(
             row.node,
             _state(row),
-            Text(f"{row.damage} blocks", "magenta") if row.damage else Text("nothing", "dim"),
+            _damage(row.damage),
             _last(row),
             _next(row),
             str(row.audits),
             f"{row.gas:,.0f}",
         )
     return table
+
+
+def _damage(blocks: int) -> Text:
+    if not blocks:
+        return Text("nothing", "dim")
+    return Text(f"{blocks:,} block{'' if blocks == 1 else 's'}", "magenta")
 
 
 def _state(row: Row) -> Text:
