@@ -28,7 +28,7 @@ def demo(
     ] = 40,
     seed: Annotated[int, typer.Option(min=0, help="Which file, and which blocks are hit.")] = 0,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Go on afterwards, in real time, until Ctrl-C.")
+        bool, typer.Option("--keep", help="Go on afterwards, at the same pace, until Ctrl-C.")
     ] = False,
     folder: Annotated[
         Path | None,
@@ -77,7 +77,7 @@ def demo(
                 say(line)
         terminal.flush()
         if keep:
-            console.print(f"it goes on in real time: look around at {stage.url}; Ctrl-C ends it")
+            console.print(f"it goes on at this pace: look around at {stage.url}; Ctrl-C ends it")
             story.show = Lines(console, len(story.frame().lines))
             with suppress(KeyboardInterrupt):
                 story.linger()

@@ -12,7 +12,6 @@ from holdfast.demo.news import News, Newspaper, days
 from holdfast.demo.stage import BLOCK_BYTES, Stage
 
 STEP = 4 * HOUR  # at most, between two looks at what is due
-LOOK = 0.25  # seconds between two looks once time passes as it does
 
 
 Show = Callable[[Frame], None]
@@ -41,31 +40,33 @@ class Story:
 
     def run(self) -> None:
         """Tell it from the beginning to the end, as fast as the seconds allow."""
-        begun = time.monotonic()
         self._work()
         self._compare()
-        while self.now < self.span:
-            moment = self._next()
-            time.sleep(max(0.0, begun + self.seconds * moment / self.span - time.monotonic()))
+        self._go_on(self.span)
+        self.stage.service.anchor(self.stage.clock())
+
+    def linger(self) -> None:
+        """Go on at the same pace until interrupted; nobody does any more harm."""
+        self._go_on(None)
+
+    def _go_on(self, until: int | None) -> None:
+        begun, first = time.monotonic(), self.now
+        while until is None or self.now < until:
+            moment = self._next() if until is None else min(self._next(), until)
+            due = begun + self.seconds * (moment - first) / self.span
+            time.sleep(max(0.0, due - time.monotonic()))
             self.stage.reach(self.start + moment)
             while self._due and self._due[0][0] <= self.now:
                 self._due.pop(0)[1]()
             self._work()
-        self.stage.service.anchor(self.stage.clock())
-
-    def linger(self) -> None:
-        """Go on in real time until interrupted: what someone asks for is done."""
-        while True:
-            self.stage.reach(self.stage.clock())
-            self._work()
-            time.sleep(LOOK)
 
     def _next(self) -> int:
         """Return when there is something to do again."""
-        due = self.stage.service.schedule.next_due()
-        ahead = due - self.start if due is not None and due > self.stage.clock() else self.span
-        planned = self._due[0][0] if self._due else self.span
-        return max(self.now, min(self.now + STEP, ahead, planned, self.span))
+        now, due = self.now, self.stage.service.schedule.next_due()
+        moments = [now + STEP, *(act[0] for act in self._due[:1])]
+        if due is not None and due - self.start > now:
+            moments.append(due - self.start)
+        return max(now, min(moments))
 
     def _work(self) -> None:
         """Do what is due, and answer what failed; the service would use two threads for it."""
