@@ -109,5 +109,5 @@ def planned(blocks: int, seed: int) -> tuple[Harm, ...]:
         rot("barn", blocks, luck, begins=2 * DAY, ends=20 * DAY),
         dropper("cellar", blocks, luck, begins=6 * DAY, ends=SPAN),
         # Longer than two audits ever lie apart, or it might be over before anyone can notice.
-        Outage("loft", begins=11 * DAY, ends=17 * DAY),
+        Outage("loft", begins=11 * DAY + 6 * HOUR, ends=17 * DAY + 6 * HOUR),
     )

@@ -33,7 +33,7 @@ def told(summary: Summary) -> Iterator[str]:
 
 
 def _harm(harm: Found) -> Iterator[str]:
-    done = f", {harm.blocks} blocks by the end" if harm.blocks else ""
+    done = f", {harm.blocks:,} blocks by the end" if harm.blocks else ""
     yield f"{harm.kind} on {harm.node}, from day {harm.day:.1f}{done}"
     if harm.detected is None:
         yield "  not detected"
@@ -45,8 +45,8 @@ def _harm(harm: Found) -> Iterator[str]:
     if harm.quarantined is not None:
         yield f"  quarantined on day {harm.quarantined:.1f}"
     if harm.left:
-        what = "since its quarantine" if harm.quarantined else "which no audit has found yet"
-        yield f"  {harm.left} bad blocks at the end, {what}"
+        why = "it is audited no more" if harm.quarantined else "no audit has found them yet"
+        yield f"  {harm.left:,} bad blocks at the end: {why}"
     yield f"  FixedHigh {_foreseen(harm.fixed_high)}"
     yield f"  FixedLow {_foreseen(harm.fixed_low)}"
 
