@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 PICTURE = Path(__file__).parents[2] / "docs" / "demo.svg"
 WIDTH = 116
-FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)  # which another host would be asked for
+# Fonts that another host would be asked for, and who made the picture.
+FOREIGN = re.compile(r"@font-face \{.*?\}\s*|<!--.*?-->\s*", re.DOTALL)
 
 
 def draw(path: Path) -> None:
@@ -31,7 +32,7 @@ def draw(path: Path) -> None:
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
     console.print(caption.drawn(telling))
     picture = console.export_svg(title="holdfast demo")
-    atomic.write(path, FONTS.sub("", picture).encode())
+    atomic.write(path, FOREIGN.sub("", picture).encode())
 
 
 if __name__ == "__main__":

@@ -113,7 +113,7 @@ def _nodes(frame: Frame) -> Table:
         table.add_row(
             row.node,
             _state(row),
-            _damage(row.damage),
+            _truth(row),
             _last(row),
             _next(row),
             str(row.audits),
@@ -122,10 +122,12 @@ def _nodes(frame: Frame) -> Table:
     return table
 
 
-def _damage(blocks: int) -> Text:
-    if not blocks:
+def _truth(row: Row) -> Text:
+    if not row.runs:
+        return Text("no power", "magenta")
+    if not row.damage:
         return Text("nothing", "dim")
-    return Text(f"{blocks:,} block{'' if blocks == 1 else 's'}", "magenta")
+    return Text(f"{row.damage:,} block{'' if row.damage == 1 else 's'}", "magenta")
 
 
 def _state(row: Row) -> Text:
