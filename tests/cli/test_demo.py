@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -73,14 +74,31 @@ def test_without_extras_the_local_ledger_judges_and_the_demo_says_so(tmp_path: P
     assert "exists already" in end(start(tmp_path, *line)).sentence()
 
 
-@pytest.mark.slow
-def test_interrupted_it_leaves_nothing_behind(tmp_path: Path) -> None:
-    process = start(tmp_path, "--json", before=WITHOUT_EXTRAS)
+def begun(folder: Path) -> subprocess.Popen[str]:
+    process = start(folder, "--json", before=WITHOUT_EXTRAS)
     assert process.stderr is not None
     for line in process.stderr:
         if "dashboard" in line:
             break
-    assert len(left_over(tmp_path)[1]) == 5
+    assert len(left_over(folder)[1]) == 5
+    return process
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nodes outlive whoever is killed")
+def test_killed_it_takes_its_nodes_along(tmp_path: Path) -> None:
+    process = begun(tmp_path)
+    process.kill()
+    end(process)
+    patience = time.monotonic() + 30
+    while left_over(tmp_path)[1]:
+        assert time.monotonic() < patience
+        time.sleep(0.1)
+
+
+@pytest.mark.slow
+def test_interrupted_it_leaves_nothing_behind(tmp_path: Path) -> None:
+    process = begun(tmp_path)
     process.send_signal(signal.SIGINT)
     finished = end(process)
     assert finished.code == 130, finished

@@ -13,7 +13,10 @@ from holdfast.errors import NodeError
 from holdfast.node.identity import NodeKey, write_node_key
 from holdfast.pdp.sealing import ScryptCost
 
-COMMAND = (sys.executable, "-c", "from holdfast.cli import main; main()", "node", "serve")
+# On Linux a process can ask to die with whoever started it (PR_SET_PDEATHSIG), even if that one is
+# killed and can stop nothing any more.
+TIED = "import ctypes; ctypes.CDLL(None).prctl(1, 9);" if sys.platform == "linux" else ""
+COMMAND = (sys.executable, "-c", f"{TIED}from holdfast.cli import main; main()", "node", "serve")
 # Keys that live for a minute need not resist years of guessing; five of them would take 2 s more.
 QUICK = ScryptCost(n=2**10)
 
