@@ -28,9 +28,10 @@ ALLOWED = {
         *("model", "pdp", "sim", "policy", "inference"),
         *("ledger", "evidence", "node", "owner", "control"),
     },
+    "doctor": {"pdp", "ledger", "evidence", "node", "owner", "control"},
     "cli": {
         *("model", "pdp", "sim", "policy", "inference", "learn", "paper"),
-        *("ledger", "evidence", "node", "owner", "control", "web", "bench"),
+        *("ledger", "evidence", "node", "owner", "control", "web", "doctor", "bench"),
     },
     "bench": {
         *("model", "pdp", "sim", "policy", "inference", "learn"),

@@ -35,6 +35,8 @@ class PostgresTables:
         for ours, theirs in TYPES.items():
             script = script.replace(ours, theirs)
         self._db = self._connected()
+        if not script:  # it is only read
+            return
         try:
             with self.transaction():
                 self._db.execute(f"CREATE SCHEMA IF NOT EXISTS {room.schema}".encode())

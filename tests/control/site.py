@@ -13,9 +13,10 @@ from tests.owner.world import PASSPHRASE, QUICK, RunningNode, new_node_key, node
 from holdfast.control.alerts import Alert, Alerts
 from holdfast.control.database import connect, transaction
 from holdfast.control.log import DatabaseLog
+from holdfast.control.origin import evidence_signer
 from holdfast.control.rails import Rails
 from holdfast.control.schema import leaves
-from holdfast.control.service import Service, evidence_signer, milliseconds, opened_service
+from holdfast.control.service import Service, milliseconds, opened_service
 from holdfast.control.settings import ControlSettings
 from holdfast.evidence import leaf
 from holdfast.evidence.bundle import Bundle, write_bundle

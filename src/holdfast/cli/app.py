@@ -30,6 +30,7 @@ from holdfast.cli import (
 )
 from holdfast.cli.confidence import confidence
 from holdfast.cli.demo import demo
+from holdfast.cli.doctor import doctor
 from holdfast.cli.evaluate import evaluate
 from holdfast.cli.plan import plan
 from holdfast.cli.serve import serve
@@ -56,6 +57,7 @@ app.add_typer(audit.app, name="audit")
 app.command()(audit.repair)
 app.command()(serve)
 app.command()(status)
+app.command()(doctor)
 app.command()(confidence)
 app.add_typer(canary.app, name="canary")
 app.add_typer(policy.app, name="policy")

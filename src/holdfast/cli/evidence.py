@@ -234,9 +234,17 @@ def key_command(
 
     Example: holdfast evidence key
     """
-    from holdfast.control.service import evidence_signer  # noqa: PLC0415 - as the others
+    from holdfast.control.database import is_there, opened  # noqa: PLC0415 - as the others
+    from holdfast.control.origin import current_signer, evidence_signer  # noqa: PLC0415
+    from holdfast.control.settings import read_control  # noqa: PLC0415
 
-    verifier = str(evidence_signer(open_home(home, passphrase_file).keyring).verifier)
+    place = open_home(home, passphrase_file)
+    address = read_control(place.folder).address(place.folder)
+    signer = evidence_signer(place.keyring)
+    if is_there(address):
+        with opened(address, read_only=True) as engine:
+            signer = current_signer(place.keyring, engine)
+    verifier = str(signer.verifier)
     if as_json:
         terminal.print_json({"key": verifier})
     else:

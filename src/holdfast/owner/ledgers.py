@@ -78,7 +78,7 @@ def _evm(place: Place, settings: EvmSettings, sectors: int) -> Iterator[Ledger]:
             "an EVM ledger needs more libraries: pip install 'holdfast[evm]'"
         ) from error
     web3 = transactions.connect(settings.url)
-    account = transactions.read_account(settings.keystore, _keystore_passphrase(settings))
+    account = transactions.read_account(settings.keystore, keystore_passphrase(settings))
     if (found := evm.recognise(web3, settings.contract)) != sectors:
         raise InputError(f"the contract is for {found} sectors a block, not for {sectors}")
     address = bytes.fromhex(account.address[2:])
@@ -92,7 +92,7 @@ def _evm(place: Place, settings: EvmSettings, sectors: int) -> Iterator[Ledger]:
         journal.close()
 
 
-def _keystore_passphrase(settings: EvmSettings) -> bytes:
+def keystore_passphrase(settings: EvmSettings) -> bytes:
     if settings.passphrase_file is not None:
         content = atomic.read(settings.passphrase_file, at_most=MAX_PASSPHRASE_BYTES)
         return content.removesuffix(b"\n").removesuffix(b"\r")
