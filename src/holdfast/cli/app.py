@@ -28,6 +28,7 @@ from holdfast.cli import (
     terminal,
     token,
 )
+from holdfast.cli.backup import backup, restore
 from holdfast.cli.confidence import confidence
 from holdfast.cli.demo import demo
 from holdfast.cli.doctor import doctor
@@ -58,6 +59,8 @@ app.command()(audit.repair)
 app.command()(serve)
 app.command()(status)
 app.command()(doctor)
+app.command()(backup)
+app.command()(restore)
 app.command()(confidence)
 app.add_typer(canary.app, name="canary")
 app.add_typer(policy.app, name="policy")

@@ -80,8 +80,12 @@ def schema(connection: Connection) -> tuple[Standing, str | None]:
         return Standing.EMPTY, None
     if found == script.get_current_head():
         return Standing.CURRENT, found
-    known = {each.revision for each in script.walk_revisions()}
-    return (Standing.OLDER if found in known else Standing.NEWER), found
+    return (Standing.OLDER if found in known_revisions() else Standing.NEWER), found
+
+
+def known_revisions() -> set[str]:
+    """Return the schemas that this version and those before it have had."""
+    return {each.revision for each in ScriptDirectory(str(MIGRATIONS)).walk_revisions()}
 
 
 def migrate(engine: Engine) -> None:

@@ -14,9 +14,9 @@ from holdfast.errors import HoldfastError, InputError, LedgerError, PassphraseEr
 from holdfast.ledger import local
 from holdfast.ledger.interface import Receipt
 from holdfast.ledger.price import PASSING, gas_of_an_audit
-from holdfast.owner.ledgers import TRANSACTIONS, keystore_passphrase
+from holdfast.owner.ledgers import journal_of, keystore_passphrase
 from holdfast.owner.settings import EvmSettings, Settings
-from holdfast.tables import Place, Room, open_tables
+from holdfast.tables import open_tables
 
 if TYPE_CHECKING:
     from web3 import Web3
@@ -77,7 +77,7 @@ def look_at_chain(
 
 def _same_chain(home: Path, settings: Settings, chain: int) -> Iterator[Check]:
     """Say whether the home's transactions so far were on this chain."""
-    used = _chains(home, settings.database)
+    used = _chains(home, settings)
     if used and chain not in used:
         before = ", ".join(map(str, sorted(used)))
         found = f"its chain is {chain}, but the transactions so far were on chain {before}"
@@ -86,11 +86,9 @@ def _same_chain(home: Path, settings: Settings, chain: int) -> Iterator[Check]:
         yield ok(PART, f"its node answers, for chain {chain}")
 
 
-def _chains(home: Path, database: str | None) -> set[int]:
-    place: Place = home / "transactions.db"
-    if database is not None:
-        place = Room(database, TRANSACTIONS)
-    elif not (home / "transactions.db").exists():
+def _chains(home: Path, settings: Settings) -> set[int]:
+    place = journal_of(home, settings)
+    if isinstance(place, Path) and not place.exists():
         return set()
     with closing(open_tables(place, "", "the journal of transactions")) as tables:
         try:
