@@ -5,7 +5,8 @@ import json
 import os
 import random
 import tarfile
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from tests.control.test_serve import SETTINGS, count, shell, wait_for
 from tests.ledger.world import anvil, sender_of
 from tests.owner.small_node import SEGMENT_BYTES
 from tests.owner.test_story import served
-from tests.owner.world import PASSPHRASE, World
+from tests.owner.world import PASSPHRASE, QUICK, World
 from web3 import Web3
 
 from holdfast.bench.postgres import Server
@@ -26,9 +27,10 @@ from holdfast.control.backup import back_up
 from holdfast.control.database import opened
 from holdfast.control.log import DatabaseLog, read_verifier
 from holdfast.control.origin import evidence_signer
-from holdfast.control.rails import DAY
+from holdfast.control.rails import MINUTE, SECOND, Rails
 from holdfast.control.restoration import restore
-from holdfast.control.settings import read_control
+from holdfast.control.settings import ControlSettings, Upkeep, read_control
+from holdfast.control.settlement import Patience
 from holdfast.control.snapshot import copy_file
 from holdfast.errors import InputError, MalformedError, PassphraseError
 from holdfast.evidence.bundle import Bundle
@@ -50,9 +52,17 @@ CONTENT = random.Random(1).randbytes(3000)
 NOW = 1_800_000_000_000
 
 
-def audited(at: Site, days: int = 2) -> None:
+HURRIED = ControlSettings(
+    policy="fixed-high",
+    rails=Rails(unit=MINUTE, jitter=0.0),
+    patience=Patience(deadline=MINUTE),
+    upkeep=Upkeep(anchor=MINUTE, idle=20 * SECOND),
+)
+
+
+def audited(at: Site) -> None:
     with at.service() as service:
-        at.run(service, days * DAY)
+        at.run(service, 5 * MINUTE)
 
 
 def made_from(at: Site, backup: Path, name: str, *, moved: bool = False) -> Site:
@@ -81,7 +91,7 @@ def last_head(at: Site, out: Path) -> Path:
 
 
 def test_audits_go_on_in_a_restored_home_under_a_key_of_its_own(tmp_path: Path) -> None:
-    with site(tmp_path) as before:
+    with site(tmp_path, HURRIED) as before:
         before.holding("attic", CONTENT)
         audited(before)
         older = last_head(before, tmp_path / "older")
@@ -110,7 +120,7 @@ def test_audits_go_on_in_a_restored_home_under_a_key_of_its_own(tmp_path: Path) 
 
 
 def test_a_home_that_was_moved_keeps_the_key_of_its_evidence(tmp_path: Path) -> None:
-    with site(tmp_path) as before:
+    with site(tmp_path, HURRIED) as before:
         before.holding("attic", CONTENT)
         audited(before)
         head = last_head(before, tmp_path / "head")
@@ -123,7 +133,7 @@ def test_a_home_that_was_moved_keeps_the_key_of_its_evidence(tmp_path: Path) -> 
 
 
 def test_a_home_that_is_restored_twice_has_two_logs(tmp_path: Path) -> None:
-    with site(tmp_path) as before:
+    with site(tmp_path, HURRIED) as before:
         before.holding("attic", CONTENT)
         audited(before)
         back_up(before.home.folder, tmp_path / "backup", NOW)
@@ -165,9 +175,8 @@ def test_transactions_after_the_backup_are_not_sent_again(tmp_path: Path) -> Non
         broadcast = sender._broadcast
 
         def backed_up_before(attempt: Attempt) -> None:
-            (journal,) = (tmp_path / "before").glob("*.db")
-            if not (tmp_path / "after" / journal.name).exists():
-                copy_file(journal, tmp_path / "after" / journal.name)
+            if not (tmp_path / "after" / "journal").exists():
+                copy_file(tmp_path / "before" / "journal", tmp_path / "after" / "journal")
             broadcast(attempt)
 
         sender._broadcast = backed_up_before  # type: ignore[method-assign]
@@ -186,7 +195,7 @@ def test_transactions_after_the_backup_are_not_sent_again(tmp_path: Path) -> Non
 @pytest.fixture
 def backup(tmp_path: Path) -> Path:
     """Return the backup of a home with nothing in it but its keys."""
-    home = Home.create(tmp_path / "old", PASSPHRASE)
+    home = Home.create(tmp_path / "old", PASSPHRASE, QUICK)
     with home.catalogue():
         pass
     back_up(home.folder, tmp_path / "backup", NOW)
@@ -289,6 +298,16 @@ def test_a_backup_in_place_of_another_file_is_refused(backup: Path) -> None:
     assert backup.read_bytes() == before
 
 
+@contextmanager
+def working(shell: Shell, *options: str) -> Iterator[None]:
+    process = shell.start("serve", *options)
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
+
+
 @pytest.mark.slow
 def test_a_backup_under_load_is_restored_elsewhere_and_audits_go_on(shell: Shell) -> None:
     home, other = shell.directory / "home", shell.directory / "other"
@@ -300,22 +319,18 @@ def test_a_backup_under_load_is_restored_elsewhere_and_audits_go_on(shell: Shell
         for name in ("alpha", "beta"):
             assert shell.run("holding", "add", name, url, "--sectors", "2").code == 0
         assert shell.run("put", "file").code == 0
-        process = shell.start("serve", "--workers", "2")
-        wait_for("work", home, passed, 6)
-        made = shell.run("backup", "first.tar", "--json")
-        assert made.code == 0, made
-        wait_for("more work", home, passed, count(home) + 4)
-        process.terminate()
-        process.communicate(timeout=60)
+        with working(shell, "--workers", "2"):
+            wait_for("work", home, passed, 6)
+            made = shell.run("backup", "first.tar", "--json")
+            assert made.code == 0, made
+            wait_for("more work", home, passed, count(home) + 4)
         key = shell.run("restore", "first.tar", "--home", other, "--json").data["key"]
         saved = count(other)
         assert 6 <= saved < count(home)
         check = ("evidence", "verify", other, "--key", key)
         assert shell.run(*check).code == 0
-        process = shell.start("serve", "--home", other)
-        wait_for("work elsewhere", other, passed, saved + 4)
-        process.terminate()
-        process.communicate(timeout=60)
+        with working(shell, "--home", str(other)):
+            wait_for("work elsewhere", other, passed, saved + 4)
     assert shell.run(*check).code == 0
     outcomes = "SELECT count(*) FROM audits WHERE outcome != 'passed'"
     assert count(other, outcomes) == 0

@@ -69,7 +69,7 @@ def fill_room(source: Path, script: str, room: Room, *, shared: bool = False) ->
     with (
         closing(open_tables(room, script, "the home's tables")) as tables,
         _told(source),
-        _reading(source) as copy,
+        closing(sqlite3.connect(source)) as copy,
         tables.transaction(),
     ):
         for table, columns in _tables(copy):
