@@ -17,6 +17,7 @@ from holdfast.cli import (
     audit,
     bench,
     canary,
+    config,
     evidence,
     files,
     ledger,
@@ -59,6 +60,7 @@ app.command()(audit.repair)
 app.command()(serve)
 app.command()(status)
 app.command()(doctor)
+app.add_typer(config.app, name="config")
 app.command()(backup)
 app.command()(restore)
 app.command()(confidence)
