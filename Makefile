@@ -10,7 +10,7 @@ READY  := $(VENV)/.ready-$(subst $(comma),-,$(EXTRAS))
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test cover test-long anvil axe screens lint format bench clean
+.PHONY: help demo test cover test-long anvil axe screens reference lint format bench clean
 
 help:
 	@echo "make demo    set up, then audit a 64 MiB file: damage it, detect it, locate it"
@@ -20,6 +20,7 @@ help:
 	@echo "make anvil   install a chain for the tests, where npm is present; make test does it too"
 	@echo "make axe     install what looks for barriers in the dashboard, where npm is present; make test does it too"
 	@echo "make screens draw the dashboard's pictures of docs/dashboard.md anew, by Chromium"
+	@echo "make reference  write docs/reference anew, from the commands and the API themselves"
 	@echo "make lint    formatting, lint rules, types"
 	@echo "make format  rewrite the sources in our format"
 	@echo "make bench   measure, as ratios against named references"
@@ -49,6 +50,10 @@ axe: $(READY)
 screens: $(READY)
 	@echo "==> the dashboard's pictures"
 	@$(BIN)/python -m tests.browser.screens
+
+reference: $(READY)
+	@echo "==> docs/reference"
+	@$(BIN)/python -m holdfast.cli.reference docs/reference
 
 test: $(READY) anvil axe
 	@echo "==> the tests, on all cores"
