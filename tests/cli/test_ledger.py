@@ -2,6 +2,7 @@
 
 import json
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,21 @@ def refused(capsys: pytest.CaptureFixture[str], *line: str) -> str:
     assert len(said.err.splitlines()) == 1
     assert PASSPHRASE not in said.err
     return said.err
+
+
+def test_an_account_is_made_once_funded_and_pays(
+    chain: str, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = ["ledger", "keygen", "--out", "new.json", "--passphrase-file", "passphrase", "--json"]
+    assert run(line) == 0
+    made = json.loads(capsys.readouterr().out)
+    sealed = (place / "new.json").read_bytes()
+    assert "exists" in refused(capsys, *line[1:])
+    assert (place / "new.json").read_bytes() == sealed
+    assert stat.S_IMODE((place / "new.json").stat().st_mode) == 0o600
+    request(connect(chain), "anvil_setBalance", made["address"], hex(10**20))
+    (place / "new.json").replace("payer.json")
+    assert deployed(capsys, chain)["contract"].startswith("0x")
 
 
 def audited(world: World, sectors: int) -> None:

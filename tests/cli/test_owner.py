@@ -1,13 +1,24 @@
 """The owner's commands before there is a node: a home is made, and missed where there is none."""
 
 import re
+import stat
 from pathlib import Path
 
 import pytest
 from tests.cli.conftest import PASSPHRASE, Workplace
 
 COMMANDS = [
-    *("init", "holding add", "holding list", "put", "get", "rm", "audit now", "repair"),
+    *(
+        "init",
+        "passphrase",
+        "holding add",
+        "holding list",
+        "put",
+        "get",
+        "rm",
+        "audit now",
+        "repair",
+    ),
 ]
 
 
@@ -58,3 +69,22 @@ def test_a_home_may_be_named(place: Workplace) -> None:
     assert place.run("init", "--home", other).code == 0
     assert (place.directory / other / "owner.key").exists()
     assert not (place.directory / "home").exists()
+
+
+def test_another_passphrase_opens_the_same_secret_and_the_old_one_opens_it_no_more(
+    place: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner = place.run("init", "--json").data["owner"]
+    key = place.directory / "home" / "owner.key"
+    before = key.read_bytes()
+    monkeypatch.setenv("HOLDFAST_NEW_PASSPHRASE", "")
+    assert "empty" in place.run("passphrase").sentence()
+    assert key.read_bytes() == before
+    monkeypatch.setenv("HOLDFAST_NEW_PASSPHRASE", "another one")
+    changed = place.run("passphrase", "--json")
+    assert changed.code == 0
+    assert changed.data["owner"] == owner
+    assert "does not open" in place.run("passphrase").sentence()
+    monkeypatch.setenv("HOLDFAST_PASSPHRASE", "another one")
+    assert place.run("passphrase", "--json").data["owner"] == owner
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600

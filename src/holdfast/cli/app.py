@@ -34,6 +34,7 @@ from holdfast.cli.confidence import confidence
 from holdfast.cli.demo import demo
 from holdfast.cli.doctor import doctor
 from holdfast.cli.evaluate import evaluate
+from holdfast.cli.passphrase import passphrase
 from holdfast.cli.plan import plan
 from holdfast.cli.serve import serve
 from holdfast.cli.status import status
@@ -51,6 +52,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(owner.init)
+app.command()(passphrase)
 app.add_typer(owner.holding, name="holding")
 app.command()(files.put)
 app.command()(files.get)

@@ -1,10 +1,11 @@
-"""`holdfast ledger`: put the audit contract on a chain, and show what it tells."""
+"""`holdfast ledger`: an account, the audit contract on a chain, and what it tells."""
 
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from holdfast import atomic
 from holdfast.cli import terminal
 from holdfast.cli.terminal import Json, say
 from holdfast.errors import InputError
@@ -17,12 +18,44 @@ from holdfast.pdp.field import DEFAULT_SECTORS
 ADDRESS_BYTES = 20
 GWEI = 10**9
 
-app = typer.Typer(no_args_is_help=True, help="The audit contract: deploy it, show its events.")
+app = typer.Typer(
+    no_args_is_help=True, help="The audit contract: an account for it, deploy it, show its events."
+)
 
 Chain = Annotated[str, typer.Option(help="Address of a node of the chain, https://...")]
 Confirmations = Annotated[
     int, typer.Option(min=1, help="Blocks after which a transaction counts, its own among them.")
 ]
+PassphraseFile = Annotated[
+    Path | None,
+    typer.Option(
+        help=f"File with the keystore's passphrase; else {KEYSTORE_VARIABLE}, else a prompt.",
+        show_default=False,
+    ),
+]
+
+
+@app.command()
+def keygen(
+    out: Annotated[Path, typer.Option(help="Where its keystore (version 3) goes.")],
+    passphrase_file: PassphraseFile = None,
+    as_json: Json = False,
+) -> None:
+    """Make an account that pays for transactions, and show its address, which needs funds.
+
+    Example: holdfast ledger keygen --out account.json
+    """
+    _check_installed()
+    from holdfast.ledger.transactions import new_account  # noqa: PLC0415 - an extra
+
+    atomic.check_output(out, overwrite=False)
+    secret = terminal.passphrase(passphrase_file, variable=KEYSTORE_VARIABLE, confirm=True)
+    account = new_account(out, secret)
+    if as_json:
+        terminal.print_json({"keystore": str(out), "address": account.address})
+    else:
+        say(f"wrote {out} (keep it, and its passphrase)")
+        say(f"address: {account.address} (send it what transactions cost)")
 
 
 @app.command()
@@ -35,13 +68,7 @@ def deploy(
     window: Annotated[
         int, typer.Option(min=1, max=2**32, help="Seconds in which a verdict may be contested.")
     ] = local.CONTEST_WINDOW,
-    passphrase_file: Annotated[
-        Path | None,
-        typer.Option(
-            help=f"File with the keystore's passphrase; else {KEYSTORE_VARIABLE}, else a prompt.",
-            show_default=False,
-        ),
-    ] = None,
+    passphrase_file: PassphraseFile = None,
     journal: Annotated[
         Path | None,
         typer.Option(

@@ -75,7 +75,11 @@ def _printable(text: str) -> str:
 
 
 def passphrase(
-    file: Path | None, *, variable: str = PASSPHRASE_VARIABLE, confirm: bool = False
+    file: Path | None,
+    *,
+    variable: str = PASSPHRASE_VARIABLE,
+    prompt: str = "Passphrase: ",
+    confirm: bool = False,
 ) -> bytes:
     """Return the passphrase, without the line end that editors leave behind it."""
     if file is not None:
@@ -84,7 +88,7 @@ def passphrase(
     elif variable in os.environ:
         secret = os.environb[variable.encode()]
     elif sys.stdin.isatty():
-        secret = getpass.getpass("Passphrase: ").encode()
+        secret = getpass.getpass(prompt).encode()
         if confirm and getpass.getpass("Once more: ").encode() != secret:
             raise PassphraseError("the two passphrases differ: try again")
     else:

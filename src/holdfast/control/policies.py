@@ -66,10 +66,12 @@ def decide(
 def _rows(policy: Serving, telemetry: Telemetry, remembered: Remembered) -> tuple[Rows, BoolArray]:
     """Return the states to start from, and which holdings had theirs."""
     width, count = policy.row_bytes, len(remembered.version)
+    # Nearly always all have theirs, which takes half the time to find out at once.
+    if {*remembered.version} == {policy.version} and {*map(len, remembered.memory)} == {width}:
+        joined = np.frombuffer(b"".join(remembered.memory), np.uint8)
+        return joined.reshape(count, width), np.ones(count, np.bool_)
     own = np.fromiter(map(policy.version.__eq__, remembered.version), np.bool_, count)
     own &= np.fromiter(map(len, remembered.memory), np.int64, count) == width
-    if own.all():
-        return np.frombuffer(b"".join(remembered.memory), np.uint8).reshape(count, width), own
     rows = policy.fresh_rows(count)
     for at in np.flatnonzero(own).tolist():
         rows[at] = np.frombuffer(remembered.memory[at], np.uint8)

@@ -1,5 +1,6 @@
 """Transactions that arrive once: signed, written down, broadcast, watched until they are final."""
 
+import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -48,6 +49,14 @@ def read_account(path: Path, passphrase: bytes) -> LocalAccount:
     except (AttributeError, KeyError, TypeError, NotImplementedError):
         raise InputError(f"{path} is not a keystore file of version 3") from None
     account: LocalAccount = Account.from_key(key)
+    return account
+
+
+def new_account(path: Path, passphrase: bytes) -> LocalAccount:
+    """Make an account and write its keystore, which is never put in another's place."""
+    account: LocalAccount = Account.create()
+    sealed = Account.encrypt(account.key, passphrase)  # type: ignore[arg-type] # bytes are fine
+    atomic.write(path, json.dumps(sealed).encode(), mode=0o600, overwrite=False)
     return account
 
 

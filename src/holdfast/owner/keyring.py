@@ -71,9 +71,20 @@ def write_keyring(
     path: Path, keyring: Keyring, passphrase: bytes, cost: ScryptCost = DEFAULT_COST
 ) -> None:
     """Write the sealed secret, which only its owner may read; an existing one is never replaced."""
-    names = {"owner": keyring.owner.hex()}
-    content = sealing.seal(_KIND, keyring.root, names, passphrase, cost)
-    atomic.write(path, content, mode=0o600, overwrite=False)
+    atomic.write(path, _sealed(keyring, passphrase, cost), mode=0o600, overwrite=False)
+
+
+def reseal(
+    path: Path, passphrase: bytes, another: bytes, cost: ScryptCost = DEFAULT_COST
+) -> Keyring:
+    """Seal the same secret under another passphrase, and return it; the file is replaced whole."""
+    keyring = read_keyring(path, passphrase)
+    atomic.write(path, _sealed(keyring, another, cost), mode=0o600)
+    return keyring
+
+
+def _sealed(keyring: Keyring, passphrase: bytes, cost: ScryptCost) -> bytes:
+    return sealing.seal(_KIND, keyring.root, {"owner": keyring.owner.hex()}, passphrase, cost)
 
 
 def read_keyring(path: Path, passphrase: bytes) -> Keyring:

@@ -86,12 +86,14 @@ def forward(
             np.maximum(seen, zeros[: len(seen), : seen.shape[1]], out=seen)
         if architecture.recurrent:
             seen = _gru(parameters, seen, hidden[some], after[some])
-        outputs[some] = _head(architecture, parameters, seen)
+        _head(architecture, parameters, seen, outputs[some])
     return outputs, after
 
 
-def _layer(parameters: Parameters, name: str, inputs: Float32Array) -> Float32Array:
-    outputs: Float32Array = inputs @ parameters[f"{name}.weight"]
+def _layer(
+    parameters: Parameters, name: str, inputs: Float32Array, out: Float32Array | None = None
+) -> Float32Array:
+    outputs: Float32Array = np.matmul(inputs, parameters[f"{name}.weight"], out=out)
     outputs += parameters[f"{name}.bias"]
     return outputs
 
@@ -120,10 +122,12 @@ def _gru(
     return after
 
 
-def _head(architecture: Architecture, parameters: Parameters, inputs: Float32Array) -> Float32Array:
+def _head(
+    architecture: Architecture, parameters: Parameters, inputs: Float32Array, outputs: Float32Array
+) -> None:
     if architecture.head == "plain":
-        return _layer(parameters, "action", inputs)
-    advantage = _layer(parameters, "advantage", inputs)
-    advantage -= advantage.sum(axis=1, keepdims=True) / architecture.outputs
-    advantage += _layer(parameters, "value", inputs)
-    return advantage
+        _layer(parameters, "action", inputs, outputs)
+        return
+    _layer(parameters, "advantage", inputs, outputs)
+    outputs -= outputs.sum(axis=1, keepdims=True) / architecture.outputs
+    outputs += _layer(parameters, "value", inputs)

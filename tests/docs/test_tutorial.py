@@ -1,0 +1,13 @@
+"""The tutorial runs as it is written, with fewer steps."""
+
+import pytest
+from tests.docs.tutorial import program
+
+
+def test_the_tutorial_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("stable_baselines3")
+    shorter = program().replace("20_000", "1_000").replace("episodes=500", "episodes=20")
+    exec(compile(shorter, "tutorial", "exec"), {"__name__": "tutorial"})  # noqa: S102
+    said = capsys.readouterr().out
+    assert "drqn-cmdp-plus" in said
+    assert "DQN, 20,000 steps" in said
