@@ -32,6 +32,7 @@ TESTS = Path(__file__).parents[1]
 # What prints JSON in the prepared home; each leaves it so that the next can run.
 HERE = [
     "init --home other",
+    "passphrase --home other --new-passphrase-file file",
     "holding list --files",
     "put file --to attic",
     "get file --out got",
@@ -86,7 +87,7 @@ ELSEWHERE = {
     "pdp forget": "cli/test_pdp.py",
     "node serve": "owner/test_story.py",
     "evidence verify": "cli/test_evidence.py",
-    "ledger deploy": "cli/test_ledger.py",
+    **dict.fromkeys(("ledger keygen", "ledger deploy"), "cli/test_ledger.py"),
     **{name: "cli/test_bench.py" for name in NAMES if name.startswith("bench ")},
     **{name: "cli/test_paper.py" for name in NAMES if name.startswith("paper ")},
 }
