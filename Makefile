@@ -10,7 +10,7 @@ READY  := $(VENV)/.ready-$(subst $(comma),-,$(EXTRAS))
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test cover test-long anvil axe screens reference lint format bench clean
+.PHONY: help demo test cover test-long anvil axe screens reference lint format bench package clean
 
 help:
 	@echo "make demo    set up, then audit a 64 MiB file: damage it, detect it, locate it"
@@ -24,6 +24,7 @@ help:
 	@echo "make lint    formatting, lint rules, types"
 	@echo "make format  rewrite the sources in our format"
 	@echo "make bench   measure, as ratios against named references"
+	@echo "make package build the wheel, install it alone into a clean environment, and use it there"
 	@echo "make clean   remove the virtual environment and everything built"
 
 $(READY): pyproject.toml constraints.txt
@@ -80,6 +81,19 @@ format: $(READY)
 bench: $(READY)
 	@echo "==> holdfast bench pdp"
 	@$(BIN)/holdfast bench pdp
+
+package: $(READY)
+	@echo "==> the wheel, in an environment of its own without extras"
+	@rm -rf $(VENV)/wheel $(VENV)/clean
+	@$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir $(VENV)/wheel .
+	@$(PYTHON) -m venv $(VENV)/clean
+	@$(VENV)/clean/bin/python -m pip install --quiet $(VENV)/wheel/holdfast-*.whl
+	@cd $(VENV)/clean && ./bin/python -c 'import importlib.util as u, sys; \
+	  sys.exit(", ".join(m for m in ("jax", "torch", "web3") if u.find_spec(m)) or None)'
+	@echo "==> holdfast demo --seconds 20"
+	@cd $(VENV)/clean && ./bin/holdfast demo --seconds 20
+	@echo "==> holdfast evaluate"
+	@cd $(VENV)/clean && ./bin/holdfast evaluate --policy drqn-cmdp-plus --policy fixed-high --episodes 100
 
 clean:
 	@echo "==> removing what was built"
