@@ -9,7 +9,6 @@ from holdfast.evidence.story import span
 
 PART = "clock"
 MOST = 60.0  # seconds; a request to a node holds for a minute
-STILL = 3600.0
 CURE = "set the clock by NTP: `timedatectl set-ntp true`, then `timedatectl status`"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from holdfast.doctor.finding import Check, fault, ok, warning
 
 PART = "disk"
-NEARLY_FULL, LOW = 256 << 20, 1 << 30  # bytes; a day of 1,000 audits takes about 5 MB
+NEARLY_FULL, LOW = 256 << 20, 1 << 30  # bytes
 
 StatVfs = Callable[[Path], os.statvfs_result]
 
