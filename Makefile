@@ -10,7 +10,7 @@ READY  := $(VENV)/.ready-$(subst $(comma),-,$(EXTRAS))
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help ready demo test cover test-long anvil axe screens lint format bench package clean
+.PHONY: help ready demo test cover test-long anvil axe screens reference lint format bench package clean
 
 help:
 	@echo "make demo    set up, then the whole system live: nodes, a chain, damage, repair; about a minute"
@@ -20,6 +20,7 @@ help:
 	@echo "make anvil   install a chain for the tests, where npm is present; make test does it too"
 	@echo "make axe     install what looks for barriers in the dashboard, where npm is present; make test does it too"
 	@echo "make screens draw the pictures of docs/dashboard.md and of the demo anew"
+	@echo "make reference  write docs/reference anew, from the commands and the API themselves"
 	@echo "make lint    formatting, lint rules, types"
 	@echo "make format  rewrite the sources in our format"
 	@echo "make bench   measure, as ratios against named references"
@@ -56,6 +57,10 @@ screens: $(READY)
 	@$(BIN)/python -m tests.browser.screens
 	@echo "==> the demo's picture"
 	@$(BIN)/python -m tests.demo.picture
+
+reference: $(READY)
+	@echo "==> docs/reference"
+	@$(BIN)/python -m holdfast.cli.reference docs/reference
 
 test: $(READY) anvil axe
 	@echo "==> the tests, on all cores"

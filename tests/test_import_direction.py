@@ -32,9 +32,10 @@ ALLOWED = {
         *("model", "pdp", "policy"),
         *("ledger", "evidence", "node", "owner", "control", "web"),
     },
+    "doctor": {"pdp", "ledger", "evidence", "node", "owner", "control"},
     "cli": {
         *("model", "pdp", "sim", "policy", "inference", "learn", "paper"),
-        *("ledger", "evidence", "node", "owner", "control", "web", "bench", "demo"),
+        *("ledger", "evidence", "node", "owner", "control", "web", "doctor", "bench", "demo"),
     },
     "bench": {
         *("model", "pdp", "sim", "policy", "inference", "learn"),

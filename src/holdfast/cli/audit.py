@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from holdfast.cli import terminal
+from holdfast.cli import completion, terminal
 from holdfast.cli.owner import DEFAULT_HOME, HomeFolder, chosen, open_home
 from holdfast.cli.sampling import (
     Confidence,
@@ -36,7 +36,12 @@ def audit() -> None:
 @app.command()
 def now(
     holding: Annotated[
-        str | None, typer.Argument(metavar="HOLDING", help="Which one; else all of them.")
+        str | None,
+        typer.Argument(
+            metavar="HOLDING",
+            autocompletion=completion.holdings,
+            help="Which one; else all of them.",
+        ),
     ] = None,
     samples: SampleCount = None,
     ratio: Ratio = None,
@@ -85,7 +90,12 @@ def now(
 
 @app.command()
 def release(
-    holding: Annotated[str, typer.Argument(metavar="HOLDING", help="What is quarantined.")],
+    holding: Annotated[
+        str,
+        typer.Argument(
+            metavar="HOLDING", autocompletion=completion.holdings, help="What is quarantined."
+        ),
+    ],
     home: HomeFolder = DEFAULT_HOME,
     as_json: Json = False,
 ) -> None:
@@ -113,7 +123,12 @@ def release(
 
 
 def repair(
-    holding: Annotated[str, typer.Argument(metavar="HOLDING", help="What is to be mended.")],
+    holding: Annotated[
+        str,
+        typer.Argument(
+            metavar="HOLDING", autocompletion=completion.holdings, help="What is to be mended."
+        ),
+    ],
     source: Annotated[
         list[str] | None,
         typer.Option(metavar="FILE", help="A copy of your own to take blocks from. Repeatable."),

@@ -312,3 +312,12 @@ tokens = Table(
     _moment("created"),
     _moment("revoked", NEVER),
 )
+
+# Under which names the evidence was signed, the last one now: a restored log has one of its own.
+origins = Table(
+    "origins",
+    metadata,
+    Column("id", _Number, primary_key=True),
+    Column("name", Text, nullable=False),
+    _moment("since"),
+)

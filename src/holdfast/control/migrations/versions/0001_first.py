@@ -278,3 +278,10 @@ def upgrade() -> None:
         sa.Column("revoked", sa.BigInteger(), server_default="4611686018427387904", nullable=False),
         sa.PrimaryKeyConstraint("id"),
     )
+    op.create_table(
+        "origins",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("since", sa.BigInteger(), server_default="0", nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+    )
