@@ -10,19 +10,21 @@ READY  := $(VENV)/.ready-$(subst $(comma),-,$(EXTRAS))
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test cover test-long anvil axe screens lint format bench clean
+.PHONY: help ready demo test cover test-long anvil axe screens reference lint format bench package clean
 
 help:
-	@echo "make demo    set up, then audit a 64 MiB file: damage it, detect it, locate it"
+	@echo "make demo    set up, then the whole system live: nodes, a chain, damage, repair; about a minute"
 	@echo "make test    set up, then run all tests; names what it skipped"
 	@echo "make cover   make test, and which lines it reached"
 	@echo "make test-long  the tests that last: a year of 1,000 holdings, 200 kills on each database"
 	@echo "make anvil   install a chain for the tests, where npm is present; make test does it too"
 	@echo "make axe     install what looks for barriers in the dashboard, where npm is present; make test does it too"
-	@echo "make screens draw the dashboard's pictures of docs/dashboard.md anew, by Chromium"
+	@echo "make screens draw the pictures of docs/dashboard.md and of the demo anew"
+	@echo "make reference  write docs/reference anew, from the commands and the API themselves"
 	@echo "make lint    formatting, lint rules, types"
 	@echo "make format  rewrite the sources in our format"
 	@echo "make bench   measure, as ratios against named references"
+	@echo "make package build the wheel, install it alone into a clean environment, and use it there"
 	@echo "make clean   remove the virtual environment and everything built"
 
 $(READY): pyproject.toml constraints.txt
@@ -32,8 +34,12 @@ $(READY): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --editable ".[$(EXTRAS)]"
 	@rm -f $(VENV)/.ready-* && touch $@
 
-demo: $(READY)
-	@echo "==> holdfast demo"
+ready: $(READY)
+
+# It needs little: the rest is installed only by what needs it, and used if it is there.
+demo:
+	@$(MAKE) --no-print-directory ready EXTRAS=$(if $(wildcard $(READY)),$(EXTRAS),demo)
+	@echo "==> holdfast demo: four weeks of audits in less than a minute"
 	@$(BIN)/holdfast demo
 
 anvil: $(READY)
@@ -49,6 +55,12 @@ axe: $(READY)
 screens: $(READY)
 	@echo "==> the dashboard's pictures"
 	@$(BIN)/python -m tests.browser.screens
+	@echo "==> the demo's picture"
+	@$(BIN)/python -m tests.demo.picture
+
+reference: $(READY)
+	@echo "==> docs/reference"
+	@$(BIN)/python -m holdfast.cli.reference docs/reference
 
 test: $(READY) anvil axe
 	@echo "==> the tests, on all cores"
@@ -75,6 +87,19 @@ format: $(READY)
 bench: $(READY)
 	@echo "==> holdfast bench pdp"
 	@$(BIN)/holdfast bench pdp
+
+package: $(READY)
+	@echo "==> the wheel, in an environment of its own without extras"
+	@rm -rf $(VENV)/wheel $(VENV)/clean
+	@$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir $(VENV)/wheel .
+	@$(PYTHON) -m venv $(VENV)/clean
+	@$(VENV)/clean/bin/python -m pip install --quiet $(VENV)/wheel/holdfast-*.whl
+	@cd $(VENV)/clean && ./bin/python -c 'import importlib.util as u, sys; \
+	  sys.exit(", ".join(m for m in ("jax", "torch", "web3") if u.find_spec(m)) or None)'
+	@echo "==> holdfast demo --seconds 20"
+	@cd $(VENV)/clean && ./bin/holdfast demo --seconds 20
+	@echo "==> holdfast evaluate"
+	@cd $(VENV)/clean && ./bin/holdfast evaluate --policy drqn-cmdp-plus --policy fixed-high --episodes 100
 
 clean:
 	@echo "==> removing what was built"

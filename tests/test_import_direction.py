@@ -28,9 +28,14 @@ ALLOWED = {
         *("model", "pdp", "sim", "policy", "inference"),
         *("ledger", "evidence", "node", "owner", "control"),
     },
+    "demo": {
+        *("model", "pdp", "policy"),
+        *("ledger", "evidence", "node", "owner", "control", "web"),
+    },
+    "doctor": {"pdp", "ledger", "evidence", "node", "owner", "control"},
     "cli": {
         *("model", "pdp", "sim", "policy", "inference", "learn", "paper"),
-        *("ledger", "evidence", "node", "owner", "control", "web", "bench"),
+        *("ledger", "evidence", "node", "owner", "control", "web", "doctor", "bench", "demo"),
     },
     "bench": {
         *("model", "pdp", "sim", "policy", "inference", "learn"),

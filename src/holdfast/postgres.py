@@ -5,7 +5,7 @@ lock writes nothing more.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -35,6 +35,8 @@ class PostgresTables:
         for ours, theirs in TYPES.items():
             script = script.replace(ours, theirs)
         self._db = self._connected()
+        if not script:  # it is only read
+            return
         try:
             with self.transaction():
                 self._db.execute(f"CREATE SCHEMA IF NOT EXISTS {room.schema}".encode())
@@ -106,3 +108,24 @@ class PostgresTables:
         except psycopg.Error as error:
             reason = " ".join(str(error).split())
             raise StorageError(f"{self._what} can't be used: {reason}") from error
+
+
+@contextmanager
+def snapshot(room: Room) -> Iterator[Callable[[str, Sequence[str]], Iterator[tuple[Any, ...]]]]:
+    """Yield what reads a table's columns, all tables as they are at one moment."""
+    try:
+        with psycopg.connect(room.address) as db:
+            db.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+            db.read_only = True
+
+            def rows_of(table: str, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+                with db.cursor(f"copy_{table}") as cursor:
+                    where = f"{room.schema}.{table}"
+                    query = f"SELECT {', '.join(columns)} FROM {where}"  # noqa: S608 - our own names
+                    cursor.execute(query.encode())
+                    yield from cursor
+
+            yield rows_of
+    except psycopg.Error as error:
+        reason = " ".join(str(error).split())
+        raise StorageError(f"the home's tables in PostgreSQL can't be copied: {reason}") from error

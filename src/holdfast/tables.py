@@ -53,7 +53,10 @@ class Tables(Protocol):
 
 
 def open_tables(place: Place, script: str, what: str) -> Tables:
-    """Open the tables that the script makes where they are missing; `what` names them in errors."""
+    """Open the tables that the script makes where they are missing; `what` names them in errors.
+
+    Without a script nothing is made.
+    """
     if isinstance(place, Path):
         return SqliteTables(place, script, what)
     try:

@@ -13,9 +13,10 @@ from tests.owner.world import PASSPHRASE, QUICK, RunningNode, new_node_key, node
 from holdfast.control.alerts import Alert, Alerts
 from holdfast.control.database import connect, transaction
 from holdfast.control.log import DatabaseLog
+from holdfast.control.origin import current_signer
 from holdfast.control.rails import Rails
 from holdfast.control.schema import leaves
-from holdfast.control.service import Service, evidence_signer, milliseconds, opened_service
+from holdfast.control.service import Service, milliseconds, opened_service
 from holdfast.control.settings import ControlSettings
 from holdfast.evidence import leaf
 from holdfast.evidence.bundle import Bundle, write_bundle
@@ -105,7 +106,7 @@ class Site:
     def log(self) -> Iterator[DatabaseLog]:
         engine = connect(self.settings.address(self.home.folder))
         try:
-            yield DatabaseLog(engine, evidence_signer(self.home.keyring).verifier)
+            yield DatabaseLog(engine, current_signer(self.home.keyring, engine).verifier)
         finally:
             engine.dispose()
 

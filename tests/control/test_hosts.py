@@ -26,7 +26,7 @@ from holdfast.bench.postgres import Server
 from holdfast.cli.serve import work
 from holdfast.control.database import connect
 from holdfast.control.log import DatabaseLog
-from holdfast.control.service import evidence_signer
+from holdfast.control.origin import evidence_signer
 from holdfast.evidence.bundle import Bundle, write_bundle
 from holdfast.evidence.leaf import Audit, Outcome, decode
 from holdfast.evidence.verification import verify

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import socket
 import urllib.request
 from collections.abc import Iterator
@@ -216,11 +217,15 @@ def test_status_tells_what_needs_a_look_first(place: Site, clock: Clock, desk: W
         clock.now += HOUR
         finished = desk.run("status")
         assert (finished.code, finished.stderr) == (0, "")
-        assert finished.stdout.splitlines()[:3] == [
+        assert finished.stdout.splitlines()[:5] == [
+            "2 holdings: all is well",
+            "",
             "holding  health  last audit      next     audits  blocks",
             "attic    sound   passed 1 h ago  in 23 h  1       162",
             "cellar   sound   passed 1 h ago  in 23 h  1       162",
         ]
+        assert re.search(r"1 h ago +audit 1 of cellar, \d+ blocks: passed", finished.stdout)
+        assert re.search(r"last day +2 passed; 0 gas", finished.stdout)
         damage(place, "cellar")
         clock.now += 23 * HOUR
         settle(service)
@@ -230,12 +235,16 @@ def test_status_tells_what_needs_a_look_first(place: Site, clock: Clock, desk: W
     assert (found.data["fine"], found.data["quarantined"], found.data["overdue"]) == (False, 1, 0)
     assert [each["health"] for each in found.data["worst"]] == ["quarantined", "sound"]
     assert found.data["evidence"] == found.data["checkpoint"]["leaves"]
-    assert "ALERT holding-quarantined: cellar" in desk.run("status").stdout
+    shown = desk.run("status").stdout.splitlines()
+    assert shown[0] == "2 holdings: 1 quarantined, 1 alerts"
+    assert shown[1].startswith("ALERT holding-quarantined: cellar")
+    assert "-> repair what is quarantined, then: holdfast audit release NAME" in shown
     assert desk.run("audit", "release", "cellar").code == 0
     clock.now += 2 * HOUR
     finished = desk.run("status", "--limit", "1")
     assert finished.code == 1, "nobody serves, so it is overdue"
-    assert finished.stdout.splitlines()[1].startswith("cellar   overdue")
+    assert finished.stdout.startswith("2 holdings: 1 overdue")
+    assert "\ncellar   overdue" in finished.stdout
     assert "and 1 holdings more" in finished.stdout
     assert "is not quarantined" in desk.run("audit", "release", "cellar").sentence()
 

@@ -10,12 +10,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import insert
 from tests.web.conftest import Served
 from tests.web.test_door import FAR, NEAR
 
 from holdfast.bench.plans import overheard, scanned
 from holdfast.bench.web import SIMULATED, pages
 from holdfast.control.aliases import Author
+from holdfast.control.database import transaction
+from holdfast.control.schema import responses
 from holdfast.control.settings import ControlSettings
 from holdfast.control.status import Health
 from holdfast.model.detection import detection_probability
@@ -75,6 +78,14 @@ def test_every_page_finds_what_it_shows_by_indices(front: Front) -> None:
         with front.desk.reader.begin() as connection:
             for each in said:
                 assert scanned(connection, each, small=True) == [], (path, each)
+
+
+def test_the_steps_after_a_failure_are_shown(front: Front) -> None:
+    step = {"holding": 4, "audit": 1, "step": "localise", "state": "done", "began": 1}
+    with transaction(front.desk.writer) as connection:
+        connection.execute(insert(responses), [step | {"detail": "3 blocks damaged"}])
+    for path in ("/alerts", "/holdings/4"):
+        assert "3 blocks damaged" in front.ask(path).text
 
 
 def test_no_page_is_shown_to_strangers_or_framed_by_others(front: Front) -> None:

@@ -17,6 +17,7 @@ from holdfast.cli import (
     audit,
     bench,
     canary,
+    config,
     evidence,
     files,
     ledger,
@@ -28,8 +29,10 @@ from holdfast.cli import (
     terminal,
     token,
 )
+from holdfast.cli.backup import backup, restore
 from holdfast.cli.confidence import confidence
 from holdfast.cli.demo import demo
+from holdfast.cli.doctor import doctor
 from holdfast.cli.evaluate import evaluate
 from holdfast.cli.passphrase import passphrase
 from holdfast.cli.plan import plan
@@ -58,6 +61,10 @@ app.add_typer(audit.app, name="audit")
 app.command()(audit.repair)
 app.command()(serve)
 app.command()(status)
+app.command()(doctor)
+app.add_typer(config.app, name="config")
+app.command()(backup)
+app.command()(restore)
 app.command()(confidence)
 app.add_typer(canary.app, name="canary")
 app.add_typer(policy.app, name="policy")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from holdfast.cli import terminal
+from holdfast.cli import completion, terminal
 from holdfast.cli.owner import DEFAULT_HOME, HomeFolder, chosen, open_home
 from holdfast.cli.sampling import (
     Confidence,
@@ -42,7 +42,12 @@ def audit() -> None:
 @app.command()
 def now(
     holding: Annotated[
-        str | None, typer.Argument(metavar="HOLDING", help="Which one; else all of them.")
+        str | None,
+        typer.Argument(
+            metavar="HOLDING",
+            autocompletion=completion.holdings,
+            help="Which one; else all of them.",
+        ),
     ] = None,
     samples: SampleCount = None,
     ratio: Ratio = None,
@@ -91,7 +96,12 @@ def now(
 
 @app.command()
 def release(
-    holding: Annotated[str, typer.Argument(metavar="HOLDING", help="What is quarantined.")],
+    holding: Annotated[
+        str,
+        typer.Argument(
+            metavar="HOLDING", autocompletion=completion.holdings, help="What is quarantined."
+        ),
+    ],
     reason: Reason = "",
     home: HomeFolder = DEFAULT_HOME,
     as_json: Json = False,
@@ -156,7 +166,12 @@ def _order(
 
 
 def repair(
-    holding: Annotated[str, typer.Argument(metavar="HOLDING", help="What is to be mended.")],
+    holding: Annotated[
+        str,
+        typer.Argument(
+            metavar="HOLDING", autocompletion=completion.holdings, help="What is to be mended."
+        ),
+    ],
     source: Annotated[
         list[str] | None,
         typer.Option(metavar="FILE", help="A copy of your own to take blocks from. Repeatable."),

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import Progress, TaskID
 from rich.table import Table
 
-from holdfast.cli import terminal
+from holdfast.cli import completion, terminal
 from holdfast.cli.terminal import Json
 
 if TYPE_CHECKING:
@@ -40,12 +40,18 @@ def evaluate(
     *,
     policy: Annotated[
         list[str],
-        typer.Option("--policy", metavar="NAME|DIR", help="A policy, see above; repeat it."),
+        typer.Option(
+            "--policy",
+            metavar="NAME|DIR",
+            autocompletion=completion.policies,
+            help="A policy, see above; repeat it.",
+        ),
     ],
     scenario: Annotated[
         str,
         typer.Option(
             metavar="NAME|FILE.toml",
+            autocompletion=completion.scenarios,
             help="The world: paper, drift, field (field:blocks=5000) or a file.",
         ),
     ] = "paper",

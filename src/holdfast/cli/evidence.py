@@ -54,6 +54,14 @@ def verify(
         list[Path] | None,
         typer.Option(help="A checkpoint or bundle from earlier, which the log must extend."),
     ] = None,
+    kept_key: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME+HASH+KEY",
+            help="The key of what --kept names, if the log was restored since.",
+            show_default=False,
+        ),
+    ] = None,
     home: HomeFolder = DEFAULT_HOME,
     as_json: Json = False,
 ) -> int:
@@ -67,7 +75,8 @@ def verify(
     from holdfast.evidence.note import Verifier  # noqa: PLC0415
 
     pinned = Verifier.decode(key)
-    known = [_known(path, pinned) for path in kept or []]
+    before = pinned if kept_key is None else Verifier.decode(kept_key)
+    known = [_known(path, before) for path in kept or []]
     with (
         _opened(source, home) as log,
         terminal.progress_bar("verifying", log.size, of_bytes=False) as bar,
@@ -234,9 +243,17 @@ def key_command(
 
     Example: holdfast evidence key
     """
-    from holdfast.control.service import evidence_signer  # noqa: PLC0415 - as the others
+    from holdfast.control.database import is_there, opened  # noqa: PLC0415 - as the others
+    from holdfast.control.origin import current_signer, evidence_signer  # noqa: PLC0415
+    from holdfast.control.settings import read_control  # noqa: PLC0415
 
-    verifier = str(evidence_signer(open_home(home, passphrase_file).keyring).verifier)
+    place = open_home(home, passphrase_file)
+    address = read_control(place.folder).address(place.folder)
+    signer = evidence_signer(place.keyring)
+    if is_there(address):
+        with opened(address, read_only=True) as engine:
+            signer = current_signer(place.keyring, engine)
+    verifier = str(signer.verifier)
     if as_json:
         terminal.print_json({"key": verifier})
     else:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast import atomic
-from holdfast.cli import terminal
+from holdfast.cli import completion, terminal
 from holdfast.cli.owner import DEFAULT_HOME, HomeFolder, chosen, open_home
 from holdfast.cli.terminal import Json, PassphraseFile, say
 from holdfast.errors import HoldfastError, InputError, NodeError
@@ -30,7 +30,12 @@ def put(
     ],
     to: Annotated[
         list[str] | None,
-        typer.Option("--to", metavar="HOLDING", help="Where to; else everywhere. Repeatable."),
+        typer.Option(
+            "--to",
+            metavar="HOLDING",
+            autocompletion=completion.holdings,
+            help="Where to; else everywhere. Repeatable.",
+        ),
     ] = None,
     name: Annotated[
         str | None, typer.Option(help="The file's name in the catalogue; else its own.")
@@ -81,7 +86,13 @@ def put(
 def get(
     name: Name,
     source: Annotated[
-        str | None, typer.Option("--from", metavar="HOLDING", help="Where to look first.")
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="HOLDING",
+            autocompletion=completion.holdings,
+            help="Where to look first.",
+        ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Where the file goes; else its name, here.")
@@ -133,7 +144,12 @@ def rm(
     name: Name,
     source: Annotated[
         list[str] | None,
-        typer.Option("--from", metavar="HOLDING", help="Where; else everywhere. Repeatable."),
+        typer.Option(
+            "--from",
+            metavar="HOLDING",
+            autocompletion=completion.holdings,
+            help="Where; else everywhere. Repeatable.",
+        ),
     ] = None,
     home: HomeFolder = DEFAULT_HOME,
     passphrase_file: PassphraseFile = None,

@@ -133,7 +133,7 @@ def show(
 ) -> None:
     """Show what a ledger tells, from a block on. It takes no account.
 
-    Examples: holdfast ledger show --chain https://rpc.example --contract 0x5FbD... --since 7000000
+    Example: holdfast ledger show --chain https://rpc.example --contract 0x5FbD... --since 7000000
     or: holdfast ledger show --file ledger-16.db
     """
     if file is not None and (chain, contract) == (None, None):

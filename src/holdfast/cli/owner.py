@@ -46,6 +46,9 @@ def init(
 ) -> None:
     """Make the owner's home, with one secret in it, sealed under a passphrase.
 
+    It asks for the passphrase and nothing else; what else there is to set has a default, which
+    `holdfast config show` tells.
+
     Example: holdfast init
     """
     from holdfast.owner import Home, check_new  # noqa: PLC0415
@@ -57,8 +60,24 @@ def init(
     if as_json:
         terminal.print_json({"home": str(folder), "owner": owner})
         return
-    say(f"made {folder}: back it up whole, and keep its passphrase")
-    say(f"nodes know you as {owner}: `holdfast node serve --owner {owner}` lets you in")
+    for line in _made(folder, owner):
+        say(line)
+
+
+def _made(folder: Path, owner: str) -> list[str]:
+    return [
+        f"made {folder}:",
+        "  owner.key  your one secret, sealed: without it and its passphrase nothing is recovered",
+        "  owner.pub  what nodes know you by",
+        "next:",
+        f"  holdfast node serve --store DIR --key node.key --owner {owner}",
+        "                                  whoever runs a node lets you in so",
+        "  holdfast holding add NAME URL   make a holding on that node",
+        "  holdfast put FILE               tag a file and upload it",
+        "  holdfast serve                  audit by itself from then on",
+        "  holdfast doctor                 see whether all is well",
+        "  holdfast backup FILE            and keep it elsewhere, with the passphrase",
+    ]
 
 
 @holding.command()

@@ -267,7 +267,7 @@ def verify(
 ) -> int:
     """Check a proof: exit 0 if it passes, 1 if it fails.
 
-    Examples: holdfast pdp verify challenge.json proof.json --key owner.key
+    Example: holdfast pdp verify challenge.json proof.json --key owner.key
     or: holdfast pdp verify challenge.json proof.json --public owner.pub --target target.json
     """
     asked = read_challenge(challenge_file)

@@ -1,6 +1,6 @@
 """`holdfast status`: how all holdings stand, whether a service runs or not."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +12,10 @@ from holdfast.cli.server import MOST_ROWS, told
 from holdfast.cli.terminal import Json, say
 
 if TYPE_CHECKING:
+    from holdfast.control.activity import Activity
     from holdfast.control.status import Head, HoldingStatus, Status
+
+LAST = 5  # audits
 
 
 def status(
@@ -29,7 +32,8 @@ def status(
 
     Example: holdfast status --limit 10
     """
-    from holdfast.control.database import opened  # noqa: PLC0415 - as in other commands
+    from holdfast.control.activity import Activity, read_activity  # noqa: PLC0415 - as the others
+    from holdfast.control.database import opened  # noqa: PLC0415
     from holdfast.control.service import milliseconds  # noqa: PLC0415
     from holdfast.control.settings import read_control  # noqa: PLC0415
     from holdfast.control.status import Status, read_status  # noqa: PLC0415
@@ -39,19 +43,29 @@ def status(
     check_home(folder)
     settings = read_control(folder)
     found = told(folder, Status, "status", limit=limit) if limit <= MOST_ROWS else None
-    if found is None:
+    activity = told(folder, Activity, "activity", limit=LAST) if found is not None else None
+    if found is None or activity is None:
         with opened(settings.address(folder), read_only=True) as engine:
             grace = settings.alerts.overdue
             found = read_status(engine, milliseconds(), grace=grace, limit=limit)
+            activity = read_activity(engine, found.at, limit=LAST)
     if as_json:
-        terminal.print_json(asdict(found) | {"fine": found.fine})
+        terminal.print_json(asdict(found) | {"fine": found.fine, "activity": asdict(activity)})
     else:
-        _tell(found)
+        _tell(found, activity)
     return 0 if found.fine else 1
 
 
-def _tell(found: "Status") -> None:
+def _tell(found: "Status", activity: "Activity") -> None:
     from holdfast.evidence.story import span, when  # noqa: PLC0415 - as above
+
+    say(_verdict(found))
+    for alert in found.alerts:
+        since = f"since {when(alert.raised)}, {span(found.at - alert.raised)}"
+        say(f"ALERT {alert.kind}: {alert.subject}: {alert.detail} ({since})")
+    for hint in _hints(found):
+        say(f"-> {hint}")
+    say("")
 
     def line(each: "HoldingStatus") -> tuple[str, ...]:
         last = "never" if each.audited is None else f"{each.outcome} {_ago(found, each.audited)}"
@@ -64,16 +78,45 @@ def _tell(found: "Status") -> None:
             say(row)
     if found.holdings > len(found.worst):
         say(f"and {found.holdings - len(found.worst)} holdings more")
-    say(f"{found.holdings} holdings, {found.overdue} overdue, {found.quarantined} quarantined")
+    say("")
+    for row in _columns(list(_recent(found, activity))):
+        say(row)
     say(
         f"evidence: {found.evidence} leaves; checkpoint: {_head(found, found.checkpoint)}; "
         f"anchor: {_head(found, found.anchor)}"
     )
     for alias, each in found.policies.items():
         say(f"{alias}: {each.name} ({each.version[:12]})")
-    for alert in found.alerts:
-        since = f"since {when(alert.raised)}, {span(found.at - alert.raised)}"
-        say(f"ALERT {alert.kind}: {alert.subject}: {alert.detail} ({since})")
+
+
+def _verdict(found: "Status") -> str:
+    counts = {"overdue": found.overdue, "quarantined": found.quarantined}
+    counts["alerts"] = len(found.alerts)
+    wrong = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+    return f"{found.holdings} holdings: {wrong or 'all is well'}"
+
+
+def _hints(found: "Status") -> Iterator[str]:
+    """Say what to do about what is wrong."""
+    if not found.holdings:
+        yield "put a file into a holding: holdfast holding add NAME URL, then holdfast put FILE"
+    if found.overdue:
+        yield "is `holdfast serve` at work? If it is, give it more --workers; see holdfast doctor"
+    if found.quarantined:
+        yield "repair what is quarantined, then: holdfast audit release NAME"
+    if found.alerts:
+        yield "holdfast doctor names faults and their cures"
+
+
+def _recent(found: "Status", activity: "Activity") -> Iterator[tuple[str, str]]:
+    for each in activity.last:
+        what = f"audit {each.number} of {each.holding}, {each.samples} blocks: {each.outcome}"
+        yield _ago(found, each.ended), what
+    for period in activity.periods:
+        days = "last day" if period.days == 1 else f"last {period.days} days"
+        told = ", ".join(f"{count} {outcome}" for outcome, count in period.outcomes.items())
+        yield days, f"{told or 'no audits'}; {period.gas:,.0f} gas"
+    yield "next day", f"{activity.due} audits are due"
 
 
 def _columns(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -12,7 +12,7 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from holdfast import learn
-from holdfast.cli import terminal
+from holdfast.cli import completion, terminal
 from holdfast.cli.terminal import Json
 from holdfast.errors import InputError
 
@@ -25,14 +25,23 @@ UNITS = 600
 
 def train(
     *,
-    method: Annotated[str, typer.Option(metavar="NAME", help="What to train, see above.")],
+    method: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", autocompletion=completion.policies, help="What to train, see above."
+        ),
+    ],
     out: Annotated[
         Path,
         typer.Option(metavar="DIR", help="Its folder; of several seeds, each has DIR/seed-K."),
     ],
     scenario: Annotated[
         str,
-        typer.Option(metavar="NAME|FILE.toml", help="The world: paper, drift, field or a file."),
+        typer.Option(
+            metavar="NAME|FILE.toml",
+            autocompletion=completion.scenarios,
+            help="The world: paper, drift, field or a file.",
+        ),
     ] = "paper",
     episodes: Annotated[
         int | None, typer.Option(min=1, help="How long to train.", show_default=str(UNITS))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,15 @@ from holdfast.errors import InputError, StorageError
 MIGRATIONS = Path(__file__).parent / "migrations"
 PATIENCE = 60  # seconds to wait for another writer
 MIGRATING = 0x486F6C6466617374  # the lock that PostgreSQL keeps for whoever makes the tables
+
+
+class Standing(StrEnum):
+    """How a database's schema stands to this version's."""
+
+    EMPTY = "empty"
+    OLDER = "older"
+    CURRENT = "current"
+    NEWER = "newer"
 
 
 def connect(address: str, *, read_only: bool = False) -> Engine:
@@ -38,16 +48,21 @@ def connect(address: str, *, read_only: bool = False) -> Engine:
     return engine
 
 
+def is_there(address: str) -> bool:
+    """Return whether it may be opened without being made by that."""
+    return "://" in address or Path(address).exists()
+
+
 @contextmanager
 def opened(address: str, *, read_only: bool) -> Iterator[Engine]:
     """Yield an engine for a database that is there, and has this version's schema."""
-    if "://" not in address and not Path(address).exists():
+    if not is_there(address):
         raise InputError(f"there is no {address} yet: `holdfast serve` makes it")
     engine = connect(address, read_only=read_only)
     try:
         with transaction(engine) as connection:
-            found = MigrationContext.configure(connection).get_current_revision()
-        if found != ScriptDirectory(str(MIGRATIONS)).get_current_head():
+            standing, found = schema(connection)
+        if standing is not Standing.CURRENT:
             raise InputError(
                 f"the database has another schema ({found}) than this Holdfast: "
                 "`holdfast serve` brings an older one up to date"
@@ -57,16 +72,31 @@ def opened(address: str, *, read_only: bool) -> Iterator[Engine]:
         engine.dispose()
 
 
+def schema(connection: Connection) -> tuple[Standing, str | None]:
+    """Return how the schema stands to ours, and its revision."""
+    script = ScriptDirectory(str(MIGRATIONS))
+    found = MigrationContext.configure(connection).get_current_revision()
+    if found is None:
+        return Standing.EMPTY, None
+    if found == script.get_current_head():
+        return Standing.CURRENT, found
+    return (Standing.OLDER if found in known_revisions() else Standing.NEWER), found
+
+
+def known_revisions() -> set[str]:
+    """Return the schemas that this version and those before it have had."""
+    return {each.revision for each in ScriptDirectory(str(MIGRATIONS)).walk_revisions()}
+
+
 def migrate(engine: Engine) -> None:
     """Bring the schema to this version's; refuse one that a newer version made."""
-    script = ScriptDirectory(str(MIGRATIONS))
     with transaction(engine) as connection:
         if engine.dialect.name == "postgresql":
             connection.execute(select(func.pg_advisory_xact_lock(MIGRATING)))
-        found = MigrationContext.configure(connection).get_current_revision()
-        if found == script.get_current_head():
+        standing, found = schema(connection)
+        if standing is Standing.CURRENT:
             return
-        if found is not None and found not in {each.revision for each in script.walk_revisions()}:
+        if standing is Standing.NEWER:
             raise InputError(
                 f"the database was made by a newer Holdfast (schema {found}): upgrade this one"
             )

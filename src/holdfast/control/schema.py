@@ -290,6 +290,15 @@ tokens = Table(
     _moment("revoked", NEVER),
 )
 
+# Under which names the evidence was signed, the last one now: a restored log has one of its own.
+origins = Table(
+    "origins",
+    metadata,
+    Column("id", _Number, primary_key=True),
+    Column("name", Text, nullable=False),
+    _moment("since"),
+)
+
 # A version in shadow beside a champion: sums over its decisions about a holding, as `shadow` adds
 # them up. Each decision by itself is in the evidence.
 shadow_sums = Table(

@@ -26,6 +26,7 @@ from holdfast.control.duty import Roster, begin
 from holdfast.control.fleet import HomeFleet
 from holdfast.control.log import VERIFIER
 from holdfast.control.metrics import Metrics
+from holdfast.control.origin import current_signer
 from holdfast.control.responses import Responder
 from holdfast.control.retraining import Retraining, RetrainingSettings, last_taught
 from holdfast.control.schedule import LeaseLostError, Schedule
@@ -34,9 +35,7 @@ from holdfast.control.settings import ControlSettings, Upkeep, read_control
 from holdfast.control.watch import Clocks, Watch
 from holdfast.control.worker import Tick, Worker
 from holdfast.errors import HoldfastError, InputError
-from holdfast.evidence.note import Signer
 from holdfast.owner import Home
-from holdfast.owner.keyring import Keyring
 from holdfast.policy.serving import serving
 
 SEED_BYTES = 32
@@ -49,10 +48,6 @@ def milliseconds() -> int:
 
 def uptime() -> int:
     return time.monotonic_ns() // 1_000_000
-
-
-def evidence_signer(keyring: Keyring) -> Signer:
-    return Signer(f"holdfast/{keyring.owner.hex()[:16]}", keyring.evidence_seed)
 
 
 @dataclass
@@ -189,7 +184,7 @@ def opened_service(
         watch = Watch(Alerts(engine, clock), sink, clocks, host, late)
         roster = _roster(engine, settings, watch, clock())
         metrics = Metrics(Schedule(reader), clock)
-        signer = evidence_signer(home.keyring)
+        signer = current_signer(home.keyring, engine)
         atomic.write(home.folder / VERIFIER, f"{signer.verifier}\n".encode())
         with ExitStack() as stack:
             if settings.metrics.listen is not None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from holdfast.errors import LedgerError
 from holdfast.tables import Place, open_tables
 
-_SCHEMA = """
+SCHEMA = """
 CREATE TABLE IF NOT EXISTS intents (
   chain INTEGER NOT NULL, sender BLOB NOT NULL, nonce INTEGER NOT NULL, contract BLOB NOT NULL,
   data BLOB NOT NULL, gas INTEGER NOT NULL, block BLOB, done INTEGER NOT NULL DEFAULT 0,
@@ -47,7 +47,7 @@ class Journal:
 
     def __init__(self, place: Place, chain: int, sender: bytes) -> None:
         self._whose = (chain, sender)
-        self._tables = open_tables(place, _SCHEMA, "the journal of transactions")
+        self._tables = open_tables(place, SCHEMA, "the journal of transactions")
 
     def close(self) -> None:
         self._tables.close()

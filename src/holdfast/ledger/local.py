@@ -361,6 +361,23 @@ def registered_key(path: Path, holding: int) -> PublicKey:
         return _registered(file, holding)[1]
 
 
+@dataclass(frozen=True)
+class Newest:
+    """The last call that a ledger file has, and for how many sectors a block it is."""
+
+    sectors: int
+    block: int
+    time: int
+
+
+def newest(path: Path) -> Newest:
+    """Return how far a ledger file has come; the file is only read."""
+    with _reading(path) as file:
+        (sectors,) = file.execute("SELECT sectors FROM ledger").fetchone()
+        last = file.execute("SELECT block, time FROM calls ORDER BY block DESC LIMIT 1").fetchone()
+        return Newest(sectors, *(last or (0, 0)))
+
+
 @contextmanager
 def _reading(path: Path) -> Iterator[sqlite3.Connection]:
     if not path.is_file():

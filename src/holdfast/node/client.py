@@ -9,6 +9,8 @@ import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from itertools import count
 from pathlib import Path
 from threading import Timer
@@ -57,10 +59,34 @@ M = TypeVar("M", bound=Message)
 Progress = Callable[[int], None]
 
 
-def node_facts(url: str, *, authority: Path | None = None) -> NodeFacts:
+@dataclass(frozen=True)
+class Greeting:
+    """Who a node says it is, what time it has, and until when its certificate is good."""
+
+    facts: NodeFacts
+    date: float | None  # seconds since 1970, whole ones
+    certified_until: float | None
+
+
+def greet(url: str, *, authority: Path | None = None, timeout: float = TIMEOUT) -> Greeting:
     """Ask a node who it is. Nothing proves the answer: compare the address, then pin it."""
-    with _http(url, authority) as http, _reachable(url), http.stream("GET", "/v1/node") as answer:
-        return _parsed(NodeFacts, _whole(answer))
+    with (
+        _http(url, authority, timeout) as http,
+        _reachable(url),
+        http.stream("GET", "/v1/node") as answer,
+    ):
+        date = parsedate_to_datetime(answer.headers["date"]) if "date" in answer.headers else None
+        tls = answer.extensions["network_stream"].get_extra_info("ssl_object")
+        ends = tls.getpeercert()["notAfter"] if tls else None
+        return Greeting(
+            _parsed(NodeFacts, _whole(answer)),
+            None if date is None else date.timestamp(),
+            None if ends is None else float(ssl.cert_time_to_seconds(ends)),
+        )
+
+
+def node_facts(url: str, *, authority: Path | None = None) -> NodeFacts:
+    return greet(url, authority=authority).facts
 
 
 class NodeClient:
@@ -313,13 +339,13 @@ def _file(key_id: bytes, file_id: bytes) -> str:
     return f"{_holding(key_id)}/files/{file_id.hex()}"
 
 
-def _http(url: str, authority: Path | None) -> httpx.Client:
+def _http(url: str, authority: Path | None, timeout: float = TIMEOUT) -> httpx.Client:
     try:
         client = httpx.Client(
             base_url=url,
             headers={"accept-encoding": "identity"},
             verify=_trust(url, authority),
-            timeout=TIMEOUT,
+            timeout=timeout,
             trust_env=False,
         )
     except (OSError, httpx.InvalidURL) as error:

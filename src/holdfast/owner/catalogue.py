@@ -5,6 +5,7 @@ after a crash it is known what may have happened.
 """
 
 import os
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
@@ -14,7 +15,8 @@ from holdfast.pdp.blocks import count_blocks
 from holdfast.pdp.limbs import Layout
 from holdfast.tables import Place, open_tables
 
-_SCHEMA = """
+NO_TAGS = bytes(32)  # which no tags have as their SHA-256
+SCHEMA = """
 CREATE TABLE IF NOT EXISTS holdings (
   name TEXT PRIMARY KEY, url TEXT NOT NULL, node BLOB NOT NULL, ca TEXT, salt BLOB NOT NULL,
   sectors INTEGER NOT NULL, encrypted INTEGER NOT NULL, number INTEGER, block INTEGER NOT NULL
@@ -97,7 +99,7 @@ class Catalogue:
     """One connection to the database; every thread opens its own."""
 
     def __init__(self, place: Place) -> None:
-        self._tables = open_tables(place, _SCHEMA, "the catalogue")
+        self._tables = open_tables(place, SCHEMA, "the catalogue")
 
     def close(self) -> None:
         self._tables.close()
@@ -209,6 +211,21 @@ class Catalogue:
                 (holding, file_id, version, sha256),
             )
             return self.tagged(holding, file_id)[version]
+
+    def spend_versions(self, leap: Callable[[], int]) -> None:
+        """Leap over versions that may have been tagged, though nothing here tells of it."""
+        with self._tables.transaction():
+            rows = self._tables.execute(
+                "SELECT holding, file_id, max(version) FROM ("
+                "SELECT holding, file_id, version FROM files UNION ALL "
+                "SELECT holding, file_id, version FROM intents UNION ALL "
+                "SELECT holding, file_id, version FROM tagged) AS known GROUP BY holding, file_id"
+            )
+            for holding, file_id, version in list(rows):
+                self._tables.execute(
+                    "INSERT INTO tagged VALUES (?, ?, ?, ?)",
+                    (holding, file_id, version + 1 + leap(), NO_TAGS),
+                )
 
     def audits(self, holding: str) -> list[OpenAudit]:
         rows = self._tables.execute(

@@ -60,7 +60,7 @@ class Home:
 
     def catalogue(self) -> AbstractContextManager[Catalogue]:
         check_home(self.folder)
-        return closing(Catalogue(_place(self.folder, self.settings, self.keyring.owner)))
+        return closing(Catalogue(place_of(self.folder, self.settings, self.keyring.owner)))
 
     def ledger(self, sectors: int) -> AbstractContextManager[Ledger]:
         sender = self.keyring.sender
@@ -122,10 +122,10 @@ def catalogue_in(folder: Path) -> AbstractContextManager[Catalogue]:
     check_home(folder)
     settings = read_settings(folder)
     owner = named_owner(str(folder / PUBLIC)) if settings.database else b""
-    return closing(Catalogue(_place(folder, settings, owner)))
+    return closing(Catalogue(place_of(folder, settings, owner)))
 
 
-def _place(folder: Path, settings: Settings, owner: bytes) -> Place:
+def place_of(folder: Path, settings: Settings, owner: bytes) -> Place:
     """Return where the catalogue is: owners who share a database have one each."""
     if settings.database is None:
         return folder / CATALOGUE

@@ -58,10 +58,9 @@ class Keyring:
     def cipher_secret(self, salt: bytes) -> bytes:
         return self._expand(b"cipher", salt)
 
-    @property
-    def evidence_seed(self) -> bytes:
-        """The Ed25519 key that signs the heads of the evidence."""
-        return self._expand(b"evidence")
+    def evidence_seed(self, origin: bytes = b"") -> bytes:
+        """Return the Ed25519 key that signs the heads of the evidence of that origin."""
+        return self._expand(b"evidence", origin)
 
     def _expand(self, purpose: bytes, salt: bytes = b"") -> bytes:
         info = b"holdfast/v1/owner/%b\0%b" % (purpose, salt)

@@ -21,6 +21,7 @@ from holdfast.tables import Place, Room
 
 KEYSTORE_VARIABLE = "HOLDFAST_KEYSTORE_PASSPHRASE"
 MAX_PASSPHRASE_BYTES = 4096
+JOURNAL = "transactions.db"
 TRANSACTIONS = "holdfast_transactions"  # a schema for all owners: two may pay from one account
 
 
@@ -30,9 +31,7 @@ def opened_ledger(
 ) -> Iterator[Ledger]:
     """Yield the ledger for holdings of that many sectors; first conclude what a crash left."""
     if settings.evm is not None:
-        database = settings.database
-        place = home / "transactions.db" if database is None else Room(database, TRANSACTIONS)
-        with _evm(place, settings.evm, sectors) as chain:
+        with _evm(journal_of(home, settings), settings.evm, sectors) as chain:
             yield chain
         return
     local = LocalLedger(home / f"ledger-{sectors}.db", sender, clock, sectors=sectors)
@@ -40,6 +39,13 @@ def opened_ledger(
         yield local
     finally:
         local.close()
+
+
+def journal_of(home: Path, settings: Settings) -> Place:
+    """Return where the journal of transactions is."""
+    if settings.database is None:
+        return home / JOURNAL
+    return Room(settings.database, TRANSACTIONS)
 
 
 def registered_number(ledger: Ledger, public: PublicKey, node: bytes) -> int:
@@ -78,7 +84,7 @@ def _evm(place: Place, settings: EvmSettings, sectors: int) -> Iterator[Ledger]:
             "an EVM ledger needs more libraries: pip install 'holdfast[evm]'"
         ) from error
     web3 = transactions.connect(settings.url)
-    account = transactions.read_account(settings.keystore, _keystore_passphrase(settings))
+    account = transactions.read_account(settings.keystore, keystore_passphrase(settings))
     if (found := evm.recognise(web3, settings.contract)) != sectors:
         raise InputError(f"the contract is for {found} sectors a block, not for {sectors}")
     address = bytes.fromhex(account.address[2:])
@@ -92,7 +98,7 @@ def _evm(place: Place, settings: EvmSettings, sectors: int) -> Iterator[Ledger]:
         journal.close()
 
 
-def _keystore_passphrase(settings: EvmSettings) -> bytes:
+def keystore_passphrase(settings: EvmSettings) -> bytes:
     if settings.passphrase_file is not None:
         content = atomic.read(settings.passphrase_file, at_most=MAX_PASSPHRASE_BYTES)
         return content.removesuffix(b"\n").removesuffix(b"\r")

@@ -1,10 +1,10 @@
 """Alerts, the newest first, and what is done about failed audits."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
-from sqlalchemy import select
+from sqlalchemy import Row, select
 
 from holdfast.control.alerts import Alert
 from holdfast.control.cases import State, Step
@@ -85,15 +85,14 @@ def cases(
     query = query.join(holdings, holdings.c.id == responses.c.holding)
     query = query.where(responses.c.id < before).order_by(responses.c.id.desc()).limit(limit + 1)
     rows = desk.rows(query if holding is None else query.where(responses.c.holding == holding))
-    steps = [
-        CaseStep(
-            **values_of(CaseStep, row)
-            | {"step": Step(row.step), "state": State(row.state)}
-            | {"began": row.began or None, "ended": _ended(row.ended)}
-        )
-        for row in rows[:limit]
-    ]
+    steps = [CaseStep(**values_of(CaseStep, row) | _typed(row)) for row in rows[:limit]]
     return CasePage(steps, steps[-1].id if len(rows) > limit else None)
+
+
+def _typed(row: Row[Any]) -> dict[str, Any]:
+    """Return what a step's row has in another form."""
+    words = {"step": Step(row.step), "state": State(row.state)}
+    return words | {"began": row.began or None, "ended": _ended(row.ended)}
 
 
 def _ended(moment: int) -> int | None:

@@ -6,6 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from sqlalchemy import func, select
 
+from holdfast.control.activity import Activity, read_activity
 from holdfast.control.aliases import Named, named_aliases
 from holdfast.control.database import transaction
 from holdfast.control.metrics import figures
@@ -77,6 +78,11 @@ def fleet(desk: AtDesk, days: DayCount = 30) -> Fleet:
 def status(desk: AtDesk, limit: Limit = 50) -> Status:
     grace = desk.settings.alerts.overdue
     return read_status(desk.reader, desk.clock(), grace=grace, limit=limit)
+
+
+@router.get("/activity", summary="What audits there were of late, as `holdfast status` shows it")
+def activity(desk: AtDesk, limit: Limit = 5) -> Activity:
+    return read_activity(desk.reader, desk.clock(), limit=limit)
 
 
 @router.get("/rails", summary="How often which rail changed an audit, day by day")

@@ -253,6 +253,13 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id"),
     )
     op.create_table(
+        "origins",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("since", sa.BigInteger(), server_default="0", nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_table(
         "shadow_sums",
         sa.Column("version", sa.Text(), nullable=False),
         sa.Column("champion", sa.Text(), nullable=False),

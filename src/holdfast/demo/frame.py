@@ -1,0 +1,93 @@
+"""What there is to see at one moment: every node as it is, and what has happened so far."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlalchemy import func, select
+
+from holdfast.control.database import transaction
+from holdfast.control.rails import Override
+from holdfast.control.schema import audits, holdings
+from holdfast.control.telemetry import Outcome
+from holdfast.demo.stage import SECTORS, Stage
+from holdfast.ledger.price import gas_of_an_audit
+
+
+@dataclass(frozen=True)
+class Line:
+    """Something that happened, as the viewer is told."""
+
+    at: int
+    node: str
+    words: str
+    mood: str  # an outcome, a step, or "harm", of which the owner can't know
+
+
+@dataclass(frozen=True)
+class Row:
+    """A node as it is now; `damage` is what is really there, which the owner can't see."""
+
+    node: str
+    runs: bool
+    damage: int
+    quarantined: bool
+    outcome: str | None
+    audited: int
+    audits: int
+    due: int
+    interval: int
+    ratio: float
+    follow_up: bool
+    gas: float
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What there is to see at one moment, in milliseconds since the story began."""
+
+    at: int
+    span: int
+    rows: tuple[Row, ...]
+    lines: tuple[Line, ...]
+    price: float  # of an audit, the lowest that there was
+
+    @property
+    def gas(self) -> float:
+        return sum(row.gas for row in self.rows)
+
+
+def read_rows(stage: Stage, start: int, damage: Mapping[str, int]) -> tuple[Row, ...]:
+    """Return the nodes by name, as the schedule has them; moments count from `start`."""
+    spent = select(audits.c.holding, func.sum(audits.c.gas).label("gas")).group_by(audits.c.holding)
+    sums = spent.subquery()
+    query = select(holdings, sums.c.gas).outerjoin(sums, sums.c.holding == holdings.c.id)
+    with transaction(stage.service.schedule.engine) as connection:
+        found = connection.execute(query.order_by(holdings.c.name)).all()
+    return tuple(
+        Row(
+            node=row.name,
+            runs=stage.nodes[row.name].runs,
+            damage=damage[row.name],
+            quarantined=row.quarantined,
+            outcome=row.outcome,
+            audited=row.audited - start,
+            audits=row.number,
+            due=row.due - start,
+            interval=row.interval,
+            ratio=row.ratio,
+            follow_up=bool(row.overrides & Override.FOLLOW_UP),
+            gas=row.gas or 0.0,
+        )
+        for row in found
+    )
+
+
+def lowest_price(stage: Stage) -> float:
+    """Return the gas of the cheapest audit that passed: the one in the largest batch.
+
+    Before there is one, and on a local ledger, it is the lowest of `holdfast bench ledger`.
+    """
+    passed = select(func.min(audits.c.gas)).where(audits.c.outcome == Outcome.PASSED)
+    with transaction(stage.service.schedule.engine) as connection:
+        measured: float | None = connection.execute(passed).scalar()
+    return measured or gas_of_an_audit(SECTORS, batched=True)

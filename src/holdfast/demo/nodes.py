@@ -1,0 +1,76 @@
+"""A storage node of the demo: `holdfast node serve` as a process of its own, with real files."""
+
+import json
+import os
+import secrets
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from holdfast.errors import NodeError
+from holdfast.node.identity import NodeKey, write_node_key
+from holdfast.pdp.sealing import ScryptCost
+
+# On Linux a process can ask to die with whoever started it (PR_SET_PDEATHSIG), even if that one is
+# killed and can stop nothing any more.
+TIED = "import ctypes; ctypes.CDLL(None).prctl(1, 9);" if sys.platform == "linux" else ""
+COMMAND = (sys.executable, "-c", f"{TIED}from holdfast.cli import main; main()", "node", "serve")
+# Keys that live for a minute need not resist years of guessing; five of them would take 2 s more.
+QUICK = ScryptCost(n=2**10)
+
+
+@dataclass
+class StorageNode:
+    name: str
+    folder: Path
+    owner: bytes  # whom it serves
+    url: str = ""
+    _passphrase: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
+    _process: subprocess.Popen[str] | None = None
+
+    def begin(self) -> None:
+        """Start the process, at its old address if it had one; `ready` waits for it."""
+        self.folder.mkdir(exist_ok=True)
+        key = self.folder / "node.key"
+        if not key.exists():
+            write_node_key(key, NodeKey.generate(), self._passphrase.encode(), QUICK)
+        options = ("--store", self.folder / "store", "--key", key, "--owner", self.owner.hex())
+        port = urlsplit(self.url).port or 0
+        with (self.folder / "node.log").open("ab") as log:
+            self._process = subprocess.Popen(  # noqa: S603 - our own command
+                [*COMMAND, *map(str, options), "--port", str(port), "--json"],
+                env={**os.environ, "HOLDFAST_PASSPHRASE": self._passphrase},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                start_new_session=True,  # so that Ctrl-C is ours alone: it is we who stop it
+            )
+
+    def ready(self) -> None:
+        """Wait until it listens."""
+        if self._process is None or self._process.stdout is None:
+            raise NodeError(f"the node {self.name} was not started")
+        told = self._process.stdout.readline()
+        if not told:
+            log = self.folder / "node.log"
+            raise NodeError(f"the node {self.name} did not start: {log.read_text().strip()}")
+        self.url = json.loads(told)["url"]
+
+    @property
+    def runs(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def kill(self) -> None:
+        """End it as a power cut would."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
+
+    def data(self) -> Path:
+        """Return where the one file lies that it keeps, which is below a segment's size."""
+        (path,) = self.folder.glob("store/*/*/*/data.00000000")
+        return path

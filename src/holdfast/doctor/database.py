@@ -1,0 +1,30 @@
+"""The control plane's database: whether it is there, and of which version."""
+
+from collections.abc import Iterator
+
+from holdfast.control.database import Standing, connect, is_there, schema, transaction
+from holdfast.doctor.finding import Check, fault, ok, warning
+
+PART = "database"
+
+
+def look(address: str) -> Iterator[Check]:
+    if not is_there(address):
+        yield ok(PART, "there is none yet: `holdfast serve` makes it")
+        return
+    engine = connect(address, read_only=True)
+    try:
+        with transaction(engine) as connection:
+            standing, revision = schema(connection)
+    finally:
+        engine.dispose()
+    if standing is Standing.NEWER:
+        found = f"a newer Holdfast made it: this one does not know its schema {revision}"
+        yield fault(PART, found, "upgrade this one: pip install --upgrade holdfast")
+    elif standing is Standing.OLDER:
+        found = f"it has the schema {revision} of an older Holdfast"
+        yield warning(PART, found, "`holdfast serve` brings it up to date; back it up before")
+    elif standing is Standing.EMPTY:
+        yield ok(PART, "it can be reached and is empty: `holdfast serve` makes its tables")
+    else:
+        yield ok(PART, f"it can be reached and has the schema {revision} of this version")

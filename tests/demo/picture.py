@@ -1,0 +1,39 @@
+"""Draws docs/demo.svg: the demo's live view as it is when the first node is quarantined."""
+
+import io
+import re
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from holdfast import atomic
+from holdfast.demo.harm import SPAN, planned
+from holdfast.demo.stage import set_up
+from holdfast.demo.story import Story
+from holdfast.demo.view import Caption
+
+if TYPE_CHECKING:
+    from holdfast.demo.frame import Frame
+
+PICTURE = Path(__file__).parents[2] / "docs" / "demo.svg"
+WIDTH = 116
+# Fonts that another host would be asked for, and who made the picture.
+FOREIGN = re.compile(r"@font-face \{.*?\}\s*|<!--.*?-->\s*", re.DOTALL)
+
+
+def draw(path: Path) -> None:
+    frames: list[Frame] = []
+    with tempfile.TemporaryDirectory() as folder, set_up(Path(folder), 0) as stage:
+        Story(stage, planned(stage.blocks, 0), SPAN, 5, frames.append).run()
+        caption = Caption.of(stage)
+    telling = next((each for each in frames if any(r.quarantined for r in each.rows)), frames[-1])
+    console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
+    console.print(caption.drawn(telling))
+    picture = console.export_svg(title="holdfast demo")
+    atomic.write(path, FOREIGN.sub("", picture).encode())
+
+
+if __name__ == "__main__":
+    draw(PICTURE)

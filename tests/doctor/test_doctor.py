@@ -1,0 +1,325 @@
+"""What is wrong with a home is named, with its cure, and nothing is changed by looking."""
+
+import json
+import os
+import random
+import sqlite3
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from eth_account import Account
+from tests.cli.conftest import Finished, Workplace
+from tests.ledger.world import account_of, anvil, sender_of
+from tests.owner.world import PASSPHRASE, SECTORS, World, new_node_key, node_process
+from web3 import Web3
+
+from holdfast.cli.terminal import PASSPHRASE_VARIABLE
+from holdfast.control.database import connect, migrate
+from holdfast.doctor.clock import Reference
+from holdfast.doctor.clock import look as look_at_clock
+from holdfast.doctor.examination import World as Around
+from holdfast.doctor.examination import examine
+from holdfast.doctor.finding import Check, Grade
+from holdfast.ledger import artefact
+from holdfast.ledger.evm import deploy
+from holdfast.ledger.transactions import Node
+from holdfast.owner.ledgers import KEYSTORE_VARIABLE
+from holdfast.owner.settings import read_settings
+
+CHAINED = 4
+
+
+def faults(found: list[Check]) -> list[Check]:
+    return [each for each in found if each.grade is Grade.FAULT]
+
+
+def told(finished: Finished) -> dict[str, str]:
+    """Return the faults that a command named, by their part; each comes with its cure."""
+    assert finished.code == 1, finished
+    named = [each for each in finished.data["checks"] if each["grade"] == "fault"]
+    assert all(each["cure"] for each in named)
+    assert not finished.data["fine"]
+    return {each["part"]: each["found"] for each in named}
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Return all files but SQLite's journals, which whoever reads makes, too."""
+    paths = (path for path in folder.rglob("*") if path.is_file())
+    return {
+        str(path): path.read_bytes() for path in paths if not path.name.endswith(("-wal", "-shm"))
+    }
+
+
+def test_a_healthy_home_has_no_fault_and_is_left_as_it_is(world: World, desk: Workplace) -> None:
+    world.put("plain", world.file(b"content"))
+    before = contents(world.home.folder)
+    found = desk.run("doctor", "--json")
+    assert found.code == 0, found
+    assert found.data["fine"]
+    parts = {each["part"]: each["grade"] for each in found.data["checks"]}
+    assert parts["node of plain"] == parts["node of secret"] == parts["clock"] == "ok"
+    assert {"settings", "keys", "disk", "database", "ledger", "evidence", "versions"} <= set(parts)
+    assert contents(world.home.folder) == before
+    shown = desk.run("doctor")
+    assert shown.code == 0
+    assert shown.stdout.endswith("no fault found\n")
+
+
+def test_a_new_home_has_no_fault(desk: Workplace, tmp_path: Path) -> None:
+    home = tmp_path / "new"
+    assert desk.run("init", "--home", home).code == 0
+    before = contents(home)
+    assert desk.run("doctor", "--home", home).code == 0
+    assert contents(home) == before
+
+
+def test_where_there_is_no_home_it_can_not_run(desk: Workplace, tmp_path: Path) -> None:
+    assert "holdfast init" in desk.run("doctor", "--home", tmp_path / "none").sentence()
+
+
+def test_a_wrong_passphrase_is_named_and_hides_nothing_else(
+    world: World, desk: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PASSPHRASE_VARIABLE, "another")
+    found = desk.run("doctor", "--json")
+    assert told(found) == {"keys": f"the passphrase does not open {world.home.folder}/owner.key"}
+    assert {"node of plain", "ledger", "clock"} <= {each["part"] for each in found.data["checks"]}
+
+
+def test_without_a_passphrase_the_rest_is_looked_at(
+    desk: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(PASSPHRASE_VARIABLE)
+    found = desk.run("doctor", "--json")
+    assert found.code == 0
+    assert {each["part"] for each in found.data["checks"] if each["grade"] == "warning"} == {"keys"}
+
+
+def test_files_that_others_can_read_are_named(world: World) -> None:
+    key = world.home.folder / "owner.key"
+    key.chmod(0o644)
+    warned = [each for each in examine(world.home.folder, PASSPHRASE) if each.grade == "warning"]
+    assert f"chmod 600 {key}" in {each.cure for each in warned}
+
+
+def test_settings_that_can_not_be_read_are_named_and_hide_no_key(
+    world: World, desk: Workplace
+) -> None:
+    (world.home.folder / "holdfast.toml").write_text("[control.rails]\nunit = 5")
+    found = desk.run("doctor", "--json")
+    assert "unit in rails" in told(found)["settings"]
+    grades = {(each["part"], each["grade"]) for each in found.data["checks"]}
+    assert {("keys", "ok"), ("ledger", "skipped")} <= grades
+
+
+def test_a_lost_local_ledger_is_named(world: World, desk: Workplace) -> None:
+    for path in world.home.folder.glob(f"ledger-{SECTORS}.db*"):
+        path.unlink()
+    assert "there is no ledger" in told(desk.run("doctor", "--json"))["ledger"]
+
+
+def test_an_unreachable_node_is_named_and_hides_no_other(
+    world: World, desk: Workplace, tmp_path: Path
+) -> None:
+    new_node_key(tmp_path / "third.key")
+    owner = world.home.keyring.owner
+    with node_process(tmp_path / "third", tmp_path / "third.key", owner) as third:
+        world.add("gone", third, encrypted=False, sectors=SECTORS)
+    found = desk.run("doctor", "--json")
+    assert list(told(found)) == ["node of gone"]
+    assert "can't reach the node" in told(found)["node of gone"]
+
+
+def test_another_node_at_the_same_place_is_named(
+    world: World, desk: Workplace, tmp_path: Path
+) -> None:
+    owner = world.home.keyring.owner
+    for name in ("first", "second"):
+        new_node_key(tmp_path / f"{name}.key")
+    with node_process(tmp_path / "first", tmp_path / "first.key", owner) as first:
+        world.add("moved", first, encrypted=False, sectors=SECTORS)
+        port = int(first.url.rpartition(":")[2])
+    with node_process(tmp_path / "second", tmp_path / "second.key", owner, port):
+        assert "as pinned" in told(desk.run("doctor", "--json"))["node of moved"]
+
+
+def test_a_home_behind_its_node_is_named(world: World, desk: Workplace) -> None:
+    world.put("plain", world.file(b"content"))
+    with closing(sqlite3.connect(world.home.folder / "catalogue.db")) as catalogue:
+        catalogue.execute("DELETE FROM files")
+        catalogue.commit()
+    assert "disagree" in told(desk.run("doctor", "--json"))["node of plain"]
+
+
+@pytest.mark.parametrize(("ahead", "told"), [(3600, "ahead of"), (-3600, "behind")])
+def test_a_clock_that_is_off_is_named(world: World, ahead: int, told: str) -> None:
+    around = replace(Around(), clock=lambda: Around().clock() + ahead)
+    (found,) = faults(examine(world.home.folder, PASSPHRASE, around))
+    assert found.part == "clock"
+    assert told in found.found
+    assert "NTP" in (found.cure or "")
+
+
+def test_one_node_whose_clock_is_off_is_no_fault_of_ours() -> None:
+    asked = [Reference(name, ahead, exact=True) for name, ahead in (("a", 0), ("b", 1), ("c", 900))]
+    fine, other = look_at_clock(asked)
+    assert (fine.grade, other.grade) == (Grade.OK, Grade.WARNING)
+    assert "of c is off" in other.found
+
+
+def test_an_idle_ledger_is_no_fault_of_the_clock() -> None:
+    (found,) = look_at_clock([Reference("the last block", -86_400, exact=False)])
+    assert found.grade is Grade.OK
+
+
+@contextmanager
+def small_disk(folder: Path) -> Iterator[None]:
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["/bin/mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)],
+        capture_output=True,
+        check=False,
+    )
+    if mounted.returncode:
+        pytest.skip("this account may not mount a small disk")
+    try:
+        yield
+    finally:
+        subprocess.run(["/bin/umount", "--lazy", str(folder)], check=True)
+
+
+def test_a_disk_that_is_nearly_full_is_named(desk: Workplace, tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk"):
+        home = tmp_path / "disk" / "home"
+        assert desk.run("init", "--home", home).code == 0
+        assert "nearly full" in told(desk.run("doctor", "--home", home, "--json"))["disk"]
+
+
+def test_how_little_counts_as_nearly_full_does_not_depend_on_the_machine(world: World) -> None:
+    def statvfs(folder: Path) -> os.statvfs_result:
+        values = list(os.statvfs(folder))
+        values[0:2], values[4] = [4096, 4096], 1000  # blocks of 4 KiB that are free
+        return os.statvfs_result(values)
+
+    (found,) = faults(examine(world.home.folder, PASSPHRASE, replace(Around(), statvfs=statvfs)))
+    assert (found.part, "nearly full: 3 MiB" in found.found) == ("disk", True)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_a_database_of_a_newer_version_is_named(
+    kind: str, world: World, desk: Workplace, request: pytest.FixtureRequest
+) -> None:
+    folder = world.home.folder
+    address = str(folder / "control.db")
+    if kind == "postgres":
+        address = request.getfixturevalue("postgres").make("newer")
+        (folder / "holdfast.toml").write_text(f'[control]\ndatabase = "{address}"\n')
+    engine = connect(address)
+    migrate(engine)
+    assert desk.run("doctor").code == 0
+    with engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+    engine.dispose()
+    found = desk.run("doctor", "--json")
+    assert "9999" in told(found)["database"]
+    assert "newer" in told(found)["database"]
+    if kind == "postgres":
+        request.getfixturevalue("postgres").drop("newer")
+
+
+def test_a_database_that_is_away_is_named(world: World, desk: Workplace) -> None:
+    address = "postgresql://holdfast:hunter2@127.0.0.1:1/none"
+    (world.home.folder / "holdfast.toml").write_text(f'[control]\ndatabase = "{address}"\n')
+    found = desk.run("doctor", "--json")
+    assert "refused" in told(found)["database"]
+    assert "hunter2" not in found.stdout
+
+
+@pytest.fixture(scope="module")
+def chain() -> Iterator[str]:
+    with anvil() as url:
+        yield url
+
+
+@pytest.fixture
+def chained(world: World, chain: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """Return a world whose ledger is a chain, with a holding there."""
+    contract = deploy(sender_of(Web3(Node(chain)), tmp_path), CHAINED)
+    folder = world.home.folder
+    for path in (*folder.glob("catalogue.db*"), *folder.glob("ledger-*")):
+        path.unlink()
+    sealed = Account.encrypt(account_of(1).key, "correct horse", kdf="pbkdf2", iterations=1000)
+    (folder / "account.json").write_text(json.dumps(sealed))
+    settle(folder, chain, contract)
+    monkeypatch.setenv(KEYSTORE_VARIABLE, "correct horse")
+    chained = replace(world, home=replace(world.home, settings=read_settings(folder)))
+    chained.add("chained", world.one, encrypted=False, sectors=CHAINED)
+    return chained
+
+
+def settle(folder: Path, url: str, contract: bytes) -> None:
+    (folder / "holdfast.toml").write_text(
+        f'[ledger]\nkind = "evm"\nurl = "{url}"\ncontract = "0x{contract.hex()}"\n'
+        'keystore = "account.json"\n'
+    )
+
+
+def test_a_healthy_home_on_a_chain_has_no_fault(chained: World, desk: Workplace) -> None:
+    before = contents(chained.home.folder)
+    found = desk.run("doctor", "--json")
+    assert found.code == 0, found
+    grades = {each["part"]: each["grade"] for each in found.data["checks"]}
+    assert grades["ledger"] == grades["contract"] == grades["account"] == "ok"
+    assert contents(chained.home.folder) == before
+
+
+def test_an_unreachable_chain_is_named(chained: World, desk: Workplace) -> None:
+    settle(chained.home.folder, "http://127.0.0.1:1/secret", bytes(20))
+    found = desk.run("doctor", "--json")
+    assert told(found) == {"ledger": "the chain's node at 127.0.0.1:1 can't be reached"}
+    assert "secret" not in found.stdout
+
+
+def test_a_missing_contract_is_named(chained: World, chain: str, desk: Workplace) -> None:
+    settle(chained.home.folder, chain, b"\5" * 20)
+    named = told(desk.run("doctor", "--json"))
+    assert list(named) == ["contract"]
+    assert named["contract"].startswith("there is no contract at 0x0505")
+
+
+def test_a_contract_of_another_version_is_named(
+    chained: World, chain: str, desk: Workplace, tmp_path: Path
+) -> None:
+    ours = artefact.load(CHAINED)
+    words = (b"upheld".hex(), b"UPHELD".hex())  # by which it tells a reason
+    other = replace(ours, bytecode=ours.bytecode.replace(*words))
+    assert other != ours
+    folder = tmp_path / "other"
+    folder.mkdir()
+    sender = sender_of(Web3(Node(chain)), folder)
+    other_contract = deploy(sender, CHAINED, compiled=other)
+    settle(chained.home.folder, chain, other_contract)
+    assert "of another version" in told(desk.run("doctor", "--json"))["contract"]
+    too_wide = deploy(sender, 16)
+    settle(chained.home.folder, chain, too_wide)
+    assert "16 sectors" in told(desk.run("doctor", "--json"))["contract"]
+
+
+def test_another_chain_and_an_empty_account_are_named(
+    chained: World, desk: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(sqlite3.connect(chained.home.folder / "transactions.db")) as journal:
+        journal.execute("UPDATE intents SET chain = 5")
+        journal.commit()
+    poor = Account.from_key(random.Random(1).randbytes(32))
+    sealed = Account.encrypt(poor.key, "correct horse", kdf="pbkdf2", iterations=1000)
+    (chained.home.folder / "account.json").write_text(json.dumps(sealed))
+    named = told(desk.run("doctor", "--json"))
+    assert "on chain 5" in named["ledger"]
+    assert "can't pay" in named["account"]
+    monkeypatch.setenv(KEYSTORE_VARIABLE, "wrong")
+    assert "does not open" in told(desk.run("doctor", "--json"))["account"]
