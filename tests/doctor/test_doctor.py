@@ -54,6 +54,11 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
+def test_a_database_without_tables_is_no_fault(world: World) -> None:
+    (world.home.folder / "control.db").touch()
+    assert faults(examine(world.home.folder, PASSPHRASE)) == []
+
+
 def test_a_healthy_home_has_no_fault_and_is_left_as_it_is(world: World, desk: Workplace) -> None:
     world.put("plain", world.file(b"content"))
     before = contents(world.home.folder)

@@ -8,17 +8,23 @@ from holdfast.doctor.finding import Check, fault, ok, warning
 PART = "database"
 
 
-def look(address: str) -> Iterator[Check]:
+def standing_of(address: str) -> tuple[Standing | None, str | None]:
+    """Return how its schema stands to ours, and its revision; nothing, where there is none yet."""
     if not is_there(address):
-        yield ok(PART, "there is none yet: `holdfast serve` makes it")
-        return
+        return None, None
     engine = connect(address, read_only=True)
     try:
         with transaction(engine) as connection:
-            standing, revision = schema(connection)
+            return schema(connection)
     finally:
         engine.dispose()
-    if standing is Standing.NEWER:
+
+
+def look(address: str) -> Iterator[Check]:
+    standing, revision = standing_of(address)
+    if standing is None:
+        yield ok(PART, "there is none yet: `holdfast serve` makes it")
+    elif standing is Standing.NEWER:
         found = f"a newer Holdfast made it: this one does not know its schema {revision}"
         yield fault(PART, found, "upgrade this one: pip install --upgrade holdfast")
     elif standing is Standing.OLDER:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from holdfast.control.database import opened
+from holdfast.control.database import Standing, opened
 from holdfast.control.service import check_settings
 from holdfast.control.settings import ControlSettings, read_control
 from holdfast.doctor import clock as clocks
@@ -136,7 +136,7 @@ class _Examination:
     ) -> list[Check]:
         if any(each.grade is not Grade.OK for each in stored):
             return [skipped(evidence.PART, "the database can't be read")]
-        if "://" not in address and not Path(address).exists():
+        if database.standing_of(address)[0] in {None, Standing.EMPTY}:
             return [ok(evidence.PART, "nothing is recorded yet")]
         sound = all(each.grade is not Grade.FAULT for each in on_ledger)
 
