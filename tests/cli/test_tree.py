@@ -44,6 +44,7 @@ HERE = [
     "config show",
     "confidence",
     "audit release attic",
+    "audit ask attic",
     "canary list",
     "policy list",
     "policy show champion",

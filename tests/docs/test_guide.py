@@ -182,6 +182,8 @@ def look(place: Place, machine: str, text: str) -> None:
         enough = before + Counter(dict.fromkeys(before, GOING_ON))
         wait_for(lambda: place.audits(machine) >= enough)
     elif "evidence verify" in text:
+        wait_for(lambda: sum(place.audits(machine).values()) > 0)
+    elif "audit ask" in text:
         wait_for((place.at(machine) / "home/audits/evidence.pub").exists)
 
 
