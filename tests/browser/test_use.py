@@ -58,6 +58,7 @@ def test_all_can_be_done_without_a_mouse(page: Page) -> None:
     link.focus()
     page.keyboard.press("Enter")
     expect(page.locator("h1")).to_have_text("holding-000004")
+    page.wait_for_load_state()  # else a key may come before the script that waits for it
     page.get_by_role("button", name="Audit now").focus()
     page.keyboard.press("Enter")
     expect(page.get_by_label("Reason, for the evidence")).to_be_focused()
