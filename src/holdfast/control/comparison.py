@@ -5,6 +5,7 @@ intervals are bootstrap percentiles over holdings.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -98,11 +99,16 @@ def _query(version: str, champion: str) -> Any:
 
 def _drawn(sums: FloatArray) -> FloatArray:
     """Return the sums over all groups, and below them those of each resample."""
-    count = len(sums)
+    return np.vstack([sums.sum(axis=0), _weights(len(sums)) @ sums])
+
+
+@lru_cache(maxsize=2)  # a fleet has the same number each time; 8 MB at most
+def _weights(count: int) -> FloatArray:
+    """Return how often each of so many groups is drawn in each resample."""
     drawn = np.random.default_rng(0).integers(count, size=(RESAMPLES, count))
     places = drawn + count * np.arange(RESAMPLES)[:, np.newaxis]
-    weights = np.bincount(places.ravel(), minlength=RESAMPLES * count).reshape(RESAMPLES, count)
-    return np.vstack([sums.sum(axis=0), weights.astype(np.float64) @ sums])
+    weights = np.bincount(places.ravel(), minlength=RESAMPLES * count)
+    return weights.reshape(RESAMPLES, count).astype(np.float64)
 
 
 def _pair(champion: FloatArray, challenger: FloatArray) -> Pair:

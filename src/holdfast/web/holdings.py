@@ -98,6 +98,7 @@ _SHOWN = (
     *("interval", "ratio", "overrides"),
 )
 _MORE = ("decided", "version", "chosen", "observation")
+_SURE = confidences.c.holding == holdings.c.id
 
 
 @router.get("", summary="All holdings, the worst first")
@@ -119,11 +120,16 @@ def listing(
     if search:
         wanted.append(holdings.c.name.icontains(search, autoescape=True))
     counted = select(func.count()).select_from(holdings).where(*wanted)
-    query = _rows(desk, _SHOWN).where(*wanted).order_by(*_order(sort, state), holdings.c.id)
+    # All are sorted by their ids alone, and what is shown is looked up for those on the page.
+    chosen = select(holdings.c.id).where(*wanted).order_by(*_order(sort, state), holdings.c.id)
+    if sort is Sort.CONFIDENCE:
+        chosen = chosen.outerjoin_from(holdings, confidences, _SURE)
     with transaction(desk.reader) as connection:
         total = connection.execute(counted).scalar_one()
-        rows = connection.execute(query.limit(limit).offset((page - 1) * limit)).all()
-    return HoldingPage(total, page, -(-total // limit), [_row(desk, row) for row in rows])
+        ids = connection.execute(chosen.limit(limit).offset((page - 1) * limit)).scalars().all()
+        rows = connection.execute(_rows(desk, _SHOWN).where(holdings.c.id.in_(ids))).all()
+    shown = {row.id: row for row in rows}
+    return HoldingPage(total, page, -(-total // limit), [_row(desk, shown[id_]) for id_ in ids])
 
 
 @router.get("/{holding}", summary="One holding, and the decision about its next audit")
@@ -179,7 +185,7 @@ def _rows(desk: Desk, names: tuple[str, ...]) -> Select[Any]:
     said = confidences.c
     sure = (said.at, said.number.label("known"), said.at_most, said.damaged)
     query = select(*shown, _health(desk).label("health"), *sure)
-    return query.outerjoin_from(holdings, confidences, said.holding == holdings.c.id)
+    return query.outerjoin_from(holdings, confidences, _SURE)
 
 
 def _order(sort: Sort, state: ColumnElement[str]) -> list[ColumnElement[Any]]:
