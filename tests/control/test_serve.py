@@ -1,6 +1,5 @@
 """`holdfast serve` as its operator runs it: a real node, real files, two workers, one killed."""
 
-import json
 import os
 import signal
 import sqlite3
