@@ -3,10 +3,11 @@
 import os
 import signal
 import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from multiprocessing import get_context, resource_tracker
+from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any, Generic, TypeVar
@@ -27,6 +28,18 @@ def cores() -> list[int]:
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))
+
+
+def end_with_parent(end: Callable[[], None]) -> None:
+    """Call `end` once the process that started this one has ended, if it was started by one."""
+    parent = parent_process()
+
+    def watch() -> None:
+        if parent is not None:
+            parent.join()
+            end()
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def side_by_side(

@@ -70,6 +70,15 @@ def test_serve_tells_its_address_and_goes_on_when_its_api_is_killed(shell: Shell
     assert shell.run("status").code == 0, "from the database"
 
 
+@pytest.mark.slow
+def test_serve_leaves_no_process_behind_if_it_is_stopped_at_once(shell: Shell) -> None:
+    process = shell.start("serve", "--json")
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.terminate()
+    process.communicate(timeout=60)  # until everybody who could write has ended
+
+
 def test_a_server_that_is_not_ours_is_not_believed(tmp_path: Path) -> None:
     assert running(tmp_path) is None
     with announced(tmp_path, "http://127.0.0.1:9"):

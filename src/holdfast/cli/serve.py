@@ -1,6 +1,5 @@
 """`holdfast serve`: the control plane, until it is stopped."""
 
-import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +16,7 @@ import typer
 from holdfast.cli import terminal
 from holdfast.cli.owner import DEFAULT_HOME, HomeFolder, open_home
 from holdfast.cli.terminal import Json, PassphraseFile, say
+from holdfast.workers import end_with_parent
 
 if TYPE_CHECKING:
     from holdfast.control.settings import ControlSettings
@@ -64,8 +64,7 @@ def serve(
         if workers == 1 and not web:
             work(opened.folder, root)
         else:
-            own = os.getpid()
-            _watch_over([*web, *((work, (opened.folder, root, k, own)) for k in range(workers))])
+            _watch_over([*web, *((work, (opened.folder, root, k)) for k in range(workers))])
     return 0
 
 
@@ -84,7 +83,7 @@ def _web(folder: Path, settings: "ControlSettings") -> Iterator[tuple[str | None
         return
     url = url_of(listener)
     with listener, announced(folder, url) as name:
-        yield url, [(serve_web, (listener, folder, name, os.getpid()))]
+        yield url, [(serve_web, (listener, folder, name))]
 
 
 def _watch_over(jobs: Sequence[Job]) -> None:
@@ -132,7 +131,7 @@ def _stop_signals() -> Event:
     return stopped
 
 
-def work(folder: Path, root: bytes, number: int = 0, parent: int | None = None) -> None:
+def work(folder: Path, root: bytes, number: int = 0) -> None:
     """Be one worker until SIGTERM or SIGINT; the tick under way is finished first.
 
     One that was started by another process does not outlive it.
@@ -146,6 +145,7 @@ def work(folder: Path, root: bytes, number: int = 0, parent: int | None = None) 
 
     configure_logs()
     stopped = _stop_signals()
+    end_with_parent(stopped.set)
     home, settings = Home(folder, Keyring(root), read_settings(folder)), read_control(folder)
     with opened_service(home, settings, pause=stopped.wait, number=number) as service:
-        service.run(lambda: stopped.is_set() or parent not in {None, os.getppid()})
+        service.run(stopped.is_set)

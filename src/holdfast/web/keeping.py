@@ -20,7 +20,6 @@ from holdfast.web.apart import apart
 GENTLE = 10  # how far it steps back behind audits and pages
 REST = 3  # times as long as it has worked: it takes a quarter of a core at most
 IDLE = 30.0  # seconds until the next look, if nothing was to be done
-LOOK = 1.0  # seconds between two looks whether the server lives
 log = structlog.get_logger()
 
 
@@ -32,20 +31,17 @@ def keeping(address: str, settings: ControlSettings) -> Iterator[None]:
 
 
 def keep(_sender: Connection, address: str, settings: ControlSettings) -> None:
-    """Refresh what is out of date, again and again, as long as who started us lives."""
-    parent = os.getppid()
+    """Refresh what is out of date, again and again, until it is stopped."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started us is told, and stops us
     os.nice(GENTLE)
     configure_logs()
     engine = connect(address)
     migrate(engine)
     kept = Confidences(engine, settings)
-    while os.getppid() == parent:
+    while True:
         start, refreshed = time.monotonic(), 0
         try:
             refreshed = kept.refresh(milliseconds())
         except HoldfastError as error:
             log.warning("the confidence stands still", reason=str(error))
-        end = time.monotonic() + (REST * (time.monotonic() - start) if refreshed else IDLE)
-        while os.getppid() == parent and (left := end - time.monotonic()) > 0:
-            time.sleep(min(left, LOOK))
+        time.sleep(REST * (time.monotonic() - start) if refreshed else IDLE)

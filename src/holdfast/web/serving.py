@@ -1,13 +1,13 @@
 """The API on a port: bound by whoever starts it, served until stopped."""
 
 import logging
-import os
+import signal
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 
@@ -26,11 +26,11 @@ from holdfast.web.keeping import keeping
 from holdfast.web.nodes import Nodes
 from holdfast.web.pages.page import prepare_pages
 from holdfast.web.rules import Rules
+from holdfast.workers import end_with_parent
 
 PATIENCE = 5  # seconds that requests have to end when it is stopped
 MAX_HEAD_BYTES = 16 << 10
 BACKLOG = 256
-LOOK = 1.0  # seconds between two looks whether who started us lives
 
 
 def listen(settings: WebSettings) -> socket.socket | None:
@@ -126,18 +126,19 @@ class Serving:
         return self._stopped or (self._server is not None and self._server.should_exit)
 
 
-def serve_web(listener: socket.socket, folder: Path, instance: str, parent: int) -> None:
+def serve_web(listener: socket.socket, folder: Path, instance: str) -> None:
     """Serve a home's API until SIGTERM or SIGINT, but not longer than who started it lives."""
     configure_logs()
     settings = read_control(folder)
     server = Serving(listener, folder, settings, instance)
 
-    def outlived() -> None:
-        while parent == os.getppid():
-            time.sleep(LOOK)
+    def stop(_signal: int, _frame: Any) -> None:
         server.stop()
 
-    threading.Thread(target=outlived, daemon=True).start()
+    # uvicorn raises what it was ended by again: by default that would leave no context.
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, stop)
+    end_with_parent(server.stop)
     with keeping(settings.address(folder), settings):
         server.run()
 

@@ -1,0 +1,42 @@
+"""Work in a process of its own ends with who wanted it, however that one ends."""
+
+import subprocess
+import sys
+import time
+from multiprocessing.connection import Connection
+
+import pytest
+
+from holdfast.web.apart import apart
+
+KILLED = """
+import os, signal
+from tests.web.test_apart import idle
+from holdfast.web.apart import apart
+
+if __name__ == "__main__":
+    with apart(idle):
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+PATIENCE = 60
+
+
+def idle(_sender: Connection) -> None:
+    time.sleep(10 * PATIENCE)
+
+
+def speak(sender: Connection, word: str) -> None:
+    sender.send(word)
+    time.sleep(10 * PATIENCE)
+
+
+def test_it_ends_with_its_context() -> None:
+    with apart(speak, "hello") as receiver:
+        assert receiver.recv() == "hello"
+
+
+@pytest.mark.slow
+def test_it_ends_with_who_began_it_even_before_it_has_started() -> None:
+    begun = subprocess.Popen([sys.executable, "-c", KILLED], stdout=subprocess.PIPE)
+    told, _ = begun.communicate(timeout=PATIENCE)  # which whoever lives on would hold open
+    assert (told, begun.returncode) == (b"", -9)
