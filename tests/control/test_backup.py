@@ -10,6 +10,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import psycopg
 import pytest
 from tests.cli.conftest import Shell
 from tests.control import test_hosts
@@ -32,7 +33,7 @@ from holdfast.control.restoration import restore
 from holdfast.control.settings import ControlSettings, Upkeep, read_control
 from holdfast.control.settlement import Patience
 from holdfast.control.snapshot import copy_file
-from holdfast.errors import InputError, MalformedError, PassphraseError
+from holdfast.errors import InputError, MalformedError, PassphraseError, StorageError
 from holdfast.evidence.bundle import Bundle
 from holdfast.evidence.finding import Fault
 from holdfast.evidence.heads import kept
@@ -44,6 +45,7 @@ from holdfast.ledger.journal import Attempt
 from holdfast.ledger.transactions import Node
 from holdfast.owner import Home, Original, put
 from holdfast.owner.catalogue import Catalogue
+from holdfast.owner.ledgers import TRANSACTIONS
 from holdfast.pdp import Location
 
 __all__ = ["place", "shell"]
@@ -350,6 +352,14 @@ def test_a_home_in_postgresql_is_restored_under_load_into_another_one(
     text = (place.first.folder / "holdfast.toml").read_text()
     (tmp_path / "settings").write_text(text.replace(place.database, address))
     folder = tmp_path / "after"
+    with closing(psycopg.connect(address, autocommit=True)) as database:
+        database.execute(f"CREATE SCHEMA {TRANSACTIONS} CREATE TABLE intents (other int)")
+        with pytest.raises(StorageError):  # by the last of the tables, when the others are filled
+            restore(
+                tmp_path / "backup", folder, PASSPHRASE, now=NOW, settings=tmp_path / "settings"
+            )
+        assert not folder.exists()
+        database.execute(f"DROP SCHEMA {TRANSACTIONS} CASCADE")
     restore(tmp_path / "backup", folder, PASSPHRASE, now=NOW, settings=tmp_path / "settings")
     assert not list(folder.glob("*.db*"))
     assert verified(folder).findings == ()

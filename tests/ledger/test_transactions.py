@@ -20,7 +20,7 @@ from holdfast.ledger import artefact, evm
 from holdfast.ledger.build import compiled
 from holdfast.ledger.evm import EvmLedger, deploy, recognise
 from holdfast.ledger.interface import Anchored, Event
-from holdfast.ledger.transactions import Node, Terms, connect, read_account
+from holdfast.ledger.transactions import GWEI, Node, Terms, connect, read_account
 from holdfast.tables import Room
 
 ROOT = b"r" * 32
@@ -171,8 +171,14 @@ def test_a_nonce_that_something_else_took_is_told(storage: Path | Room) -> None:
         contract, b"", 100_000, nonce, lambda intent: sender._sign(intent, sender._market_fee(), 1)
     )
     web3.eth.send_transaction({"from": sender.account.address, "to": sender.account.address})
-    with pytest.raises(LedgerError, match="does something else send"):
+    ledger = EvmLedger(sender, contract, sectors=1)
+    anchor = bytes.fromhex(ledger._contract.encode_abi("anchor", [ROOT, 1])[2:])
+    sender.journal.intend(
+        contract, anchor, 100_000, nonce + 1, lambda intent: sender._sign(intent, 10 * GWEI, 1)
+    )
+    with pytest.raises(LedgerError, match=f"took the nonce {nonce}: does something else send"):
         sender.reconcile()
+    assert anchored(ledger) == [Anchored(ledger.sender, ROOT, 1)], "the rest is concluded"
     assert sender.reconcile() == []
 
 

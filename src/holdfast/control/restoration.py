@@ -10,7 +10,7 @@ import secrets
 import shutil
 import tarfile
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from holdfast.control.log import VERIFIER
 from holdfast.control.manifest import MANIFEST, Manifest
 from holdfast.control.origin import begin_anew, current_signer
 from holdfast.control.settings import MAX_SETTINGS_BYTES, read_control
-from holdfast.control.snapshot import fill_control, fill_room
+from holdfast.control.snapshot import control_filled, room_filled
 from holdfast.errors import InputError, MalformedError, StorageError
 from holdfast.evidence.note import Verifier
 from holdfast.ledger import journal
@@ -30,7 +30,7 @@ from holdfast.owner.home import CATALOGUE, KEY, place_of
 from holdfast.owner.keyring import Keyring, read_keyring
 from holdfast.owner.ledgers import JOURNAL, journal_of
 from holdfast.owner.settings import Settings, read_settings
-from holdfast.tables import Place, Room
+from holdfast.tables import Room
 
 MAX_MANIFEST_BYTES = 1 << 20
 STRIDE = 1 << 20
@@ -180,32 +180,38 @@ def _prepared(draft: Path, keyring: Keyring, now: int, *, moved: bool) -> Verifi
 
 
 def _settle(draft: Path, home: Path, settings: Settings, keyring: Keyring) -> None:
-    """Bring the tables where the settings have them, and give the home its name."""
+    """Bring the tables where the settings have them, and give the home its name.
+
+    Databases take all or nothing, one right after the other.
+    """
     address = read_control(draft).address(draft)
-    control = draft / CONTROL
-    if control.exists():
-        if "://" in address:
-            fill_control(control, address)
-            control.unlink()
-        elif not Path(address).is_relative_to(draft):
-            raise InputError(
-                "the settings name a database outside the home: give others by --settings"
-            )
-        elif Path(address) != control:
-            Path(address).parent.mkdir(parents=True, exist_ok=True)
-            control.rename(address)
-    if settings.database is not None:
-        kept = [(draft / name).replace(draft / f"{name}.copy") for name in (CATALOGUE, JOURNAL)]
-        room = place_of(draft, settings, keyring.owner)
-        _fill(kept[0], catalogue.SCHEMA, room, shared=False)
-        _fill(kept[1], journal.SCHEMA, journal_of(draft, settings), shared=True)
+    control, poured = draft / CONTROL, list[Path]()
+    with ExitStack() as stack:
+        if control.exists():
+            if "://" in address:
+                stack.enter_context(control_filled(control, address))
+                poured.append(control)
+            elif not Path(address).is_relative_to(draft):
+                raise InputError(
+                    "the settings name a database outside the home: give others by --settings"
+                )
+            elif Path(address) != control:
+                Path(address).parent.mkdir(parents=True, exist_ok=True)
+                control.rename(address)
+        if settings.database is not None:
+            copies = [
+                (draft / name).replace(draft / f"{name}.copy") for name in (CATALOGUE, JOURNAL)
+            ]
+            places = place_of(draft, settings, keyring.owner), journal_of(draft, settings)
+            scripts = catalogue.SCHEMA, journal.SCHEMA
+            for copy, place, script in zip(copies, places, scripts, strict=True):
+                if isinstance(place, Room):
+                    shared = script is journal.SCHEMA
+                    stack.enter_context(room_filled(copy, script, place, shared=shared))
+                    poured.append(copy)
+    for path in poured:
+        path.unlink()
     try:
         os.rename(draft, home)  # noqa: PTH104 - it takes the place of an empty folder, too
     except OSError as error:
         raise InputError(f"{home} appeared meanwhile: name another --home") from error
-
-
-def _fill(copy: Path, script: str, place: Place, *, shared: bool) -> None:
-    if isinstance(place, Room):
-        fill_room(copy, script, place, shared=shared)
-        copy.unlink()

@@ -36,8 +36,12 @@ def copy_control(address: str, target: Path) -> None:
             _pour(source, sink)
 
 
-def fill_control(source: Path, address: str) -> None:
-    """Bring a copy of the control plane's database into one of PostgreSQL that is empty."""
+@contextmanager
+def control_filled(source: Path, address: str) -> Iterator[None]:
+    """Bring a copy of the control plane's database into an empty one of PostgreSQL.
+
+    It is there for others once the context ends well, and is empty again if it does not.
+    """
     copy, engine = connect(str(source), read_only=True), connect(address)
     try:
         migrate(engine)
@@ -48,6 +52,7 @@ def fill_control(source: Path, address: str) -> None:
             _pour(rows, sink)
             for table in metadata.sorted_tables:
                 _go_on_counting(sink, table.name)
+            yield
     finally:
         copy.dispose()
         engine.dispose()
@@ -64,8 +69,12 @@ def copy_room(room: Room, script: str, target: Path) -> None:
         copy.commit()
 
 
-def fill_room(source: Path, script: str, room: Room, *, shared: bool = False) -> None:
-    """Bring a copy of the home's tables into PostgreSQL; rows of others may be there if shared."""
+@contextmanager
+def room_filled(source: Path, script: str, room: Room, *, shared: bool = False) -> Iterator[None]:
+    """Bring a copy of the home's tables into PostgreSQL, as above.
+
+    Rows of others may be there if the room is shared.
+    """
     with (
         closing(open_tables(room, script, "the home's tables")) as tables,
         _told(source),
@@ -78,6 +87,7 @@ def fill_room(source: Path, script: str, room: Room, *, shared: bool = False) ->
                 raise InputError("the database of the settings is in use: name an empty one")
             for row in copy.execute(query):
                 tables.execute(f"{_insert(table, columns)} ON CONFLICT DO NOTHING", row)
+        yield
 
 
 def _insert(table: str, columns: Sequence[str]) -> str:

@@ -157,8 +157,10 @@ class _Examination:
         return guarded(evidence.PART, look, f"{evidence.VERIFY} an older log")
 
     def _sender(self) -> bytes | None:
-        """Return who anchors, where that is known without a secret."""
+        """Return who anchors; on local ledgers that is the owner, known by either key."""
         if self.settings.evm is not None:
             return ledger.address_in(self.settings.evm.keystore)
+        if self.keyring is not None:
+            return self.keyring.sender
         public = self.folder / PUBLIC
         return keccak(named_owner(str(public)))[12:] if public.exists() else None

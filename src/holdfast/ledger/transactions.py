@@ -64,6 +64,10 @@ class NotTakenError(LedgerError):
     """The node refused a transaction outright, for want of funds say: nobody else has it."""
 
 
+class OvertakenError(LedgerError):
+    """Something that the journal does not know of was sent from the account."""
+
+
 class Node(HTTPProvider):
     """A chain's node over HTTP, whose failures are ours to explain."""
 
@@ -137,9 +141,21 @@ class Sender:
         return self._conclude(intent)
 
     def reconcile(self) -> list[TxReceipt]:
-        """Conclude what a crash left under way: broadcast it again, or find that it arrived."""
+        """Conclude what a crash left under way: broadcast it again, or find that it arrived.
+
+        What something else overtook is told when the rest is concluded, and only once.
+        """
         self.journal.reopen(self._count())
-        return [self._take_up(intent) for intent in self.journal.pending()]
+        receipts: list[TxReceipt] = []
+        overtaken: list[OvertakenError] = []
+        for intent in self.journal.pending():
+            try:
+                receipts.append(self._take_up(intent))
+            except OvertakenError as error:
+                overtaken.append(error)
+        if overtaken:
+            raise overtaken[0]
+        return receipts
 
     def _take_up(self, intent: Intent) -> TxReceipt:
         if self._receipt(intent) is None and not self._overtaken(intent):
@@ -161,7 +177,7 @@ class Sender:
             elif self._overtaken(intent):
                 if self._receipt(intent) is None:  # it may have arrived between the two questions
                     self.journal.finish(intent)
-                    raise LedgerError(
+                    raise OvertakenError(
                         f"another transaction took the nonce {intent.nonce}: "
                         "does something else send from this account?"
                     )

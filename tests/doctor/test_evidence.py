@@ -1,0 +1,124 @@
+"""A log that was cut, exchanged or put back is named before it is verified leaf by leaf."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, insert, update
+from tests.cli.conftest import Workplace
+from tests.doctor.test_doctor import faults
+from tests.owner.world import PASSPHRASE, SECTORS, World, flip
+
+from holdfast.control.database import connect, migrate, transaction
+from holdfast.control.log import VERIFIER
+from holdfast.control.origin import begin_anew, current_signer, evidence_signer
+from holdfast.control.schema import checkpoints, leaves, trees
+from holdfast.control.sequencer import Sequencer
+from holdfast.doctor.examination import examine
+from holdfast.evidence import leaf
+from holdfast.evidence.tree import Frontier
+
+
+@dataclass(frozen=True)
+class Written:
+    """A home whose log has a leaf, and its head on the ledger."""
+
+    world: World
+    engine: Engine
+    sequencer: Sequencer
+
+    @property
+    def folder(self) -> Path:
+        return self.world.home.folder
+
+    def grow(self) -> None:
+        change = leaf.ConfigurationChange(at=1, hash=bytes(32), settings=(), by="a test")
+        with transaction(self.engine) as connection:
+            connection.execute(insert(leaves), [{"body": leaf.encode(change)}])
+        assert self.sequencer.sequence() == 1
+
+    def anchor(self) -> None:
+        with self.world.home.ledger(SECTORS) as ledger:
+            assert self.sequencer.anchor(ledger) is not None
+
+    def fault(self) -> str:
+        (found,) = faults(examine(self.folder, PASSPHRASE))
+        assert found.part == "evidence"
+        assert found.cure
+        return found.found
+
+
+@pytest.fixture
+def written(world: World) -> Iterator[Written]:
+    engine = connect(str(world.home.folder / "control.db"))
+    migrate(engine)
+    signer = current_signer(world.home.keyring, engine)
+    (world.home.folder / VERIFIER).write_text(f"{signer.verifier}\n")
+    written = Written(world, engine, Sequencer(engine, signer, lambda: 1))
+    written.grow()
+    written.anchor()
+    yield written
+    engine.dispose()
+
+
+def test_a_log_in_order_is_told_with_its_size(written: Written, desk: Workplace) -> None:
+    found = desk.run("doctor", "--json")
+    assert found.code == 0, found
+    (told,) = [each for each in found.data["checks"] if each["part"] == "evidence"]
+    assert told["found"].startswith("1 leaves, the last head signed by holdfast/")
+    written.grow()
+    assert faults(examine(written.folder, PASSPHRASE)) == []
+
+
+def test_a_key_that_is_not_the_logs_is_named(written: Written) -> None:
+    other = evidence_signer(written.world.home.keyring, "other").verifier
+    (written.folder / VERIFIER).write_text(f"{other}\n")
+    assert "is not the key by which the log is signed" in written.fault()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [
+        (lambda note: note.replace(b"\n1\n", b"\n2\n"), "the last head"),
+        (lambda note: note[:-2], "the last head"),
+        (lambda _note: b"", "the last head"),
+    ],
+)
+def test_a_head_that_was_changed_is_named(
+    written: Written, spoil: Callable[[bytes], bytes], told: str
+) -> None:
+    with transaction(written.engine) as connection:
+        note = bytes(connection.execute(checkpoints.select()).all()[-1].note)
+        connection.execute(update(checkpoints).values(note=spoil(note)))
+    assert told in written.fault()
+
+
+def test_a_tree_that_the_head_does_not_tell_of_is_named(written: Written) -> None:
+    longer = Frontier().append(bytes(32)).append(bytes(32))
+    with transaction(written.engine) as connection:
+        connection.execute(update(trees).values(size=2, frontier=longer.encode()))
+    assert written.fault() == "the last head says 1 leaves, and the tree of 2 differs"
+
+
+def test_a_log_that_is_behind_its_own_anchor_is_named_until_it_begins_anew(
+    written: Written,
+) -> None:
+    written.engine.dispose()
+    shutil.copy(written.folder / "control.db", written.folder / "old")
+    written.grow()
+    written.anchor()
+    written.engine.dispose()
+    (written.folder / "old").replace(written.folder / "control.db")
+    assert written.fault() == "the ledger has an anchor of 2 leaves, and the log only 1"
+    keyring = written.world.home.keyring
+    after = begin_anew(written.engine, keyring, b"", written.folder, 2)
+    (written.folder / VERIFIER).write_text(f"{after.verifier}\n")
+    assert faults(examine(written.folder, PASSPHRASE)) == []
+
+
+def test_a_spoilt_database_is_named(written: Written) -> None:
+    written.engine.dispose()
+    flip(written.folder / "control.db", 0)
+    assert any(each.part == "database" for each in faults(examine(written.folder, PASSPHRASE)))
