@@ -2,6 +2,8 @@
 
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +12,7 @@ import typer
 from tests.cli.conftest import Finished, Shell, Workplace, damage
 
 import holdfast
-from holdfast.cli.app import app
+from holdfast.cli.app import front_door
 
 VERIFY = ("pdp", "verify", "challenge.json", "proof.json", "--key", "owner.key")
 
@@ -23,7 +25,7 @@ def mounted(group: Any, words: str = "") -> Iterator[tuple[str, list[str]]]:
         yield from mounted(group.commands[name], f"{words} {name}".strip())
 
 
-MOUNTED = dict(mounted(typer.main.get_command(app)))
+MOUNTED = dict(mounted(typer.main.get_command(front_door())))
 GROUPS = [words for words, names in MOUNTED.items() if names]
 COMMANDS = [words for words, names in MOUNTED.items() if not names]
 
@@ -142,3 +144,14 @@ def test_a_full_disk_under_the_output_is_told_in_one_sentence(shell: Shell) -> N
 def test_a_closed_output_leads_to_no_traceback(holding: Workplace) -> None:
     finished = Shell(holding.directory).script(f"$holdfast {' '.join(VERIFY)} >&-")
     assert finished == Finished(0, "", "")
+
+
+def test_a_command_is_imported_when_it_is_wanted() -> None:
+    code = (
+        "import sys; from holdfast.cli.app import run\n"
+        "assert run(['--version']) == 0\n"
+        "assert 'numpy' not in sys.modules and 'holdfast.cli.owner' not in sys.modules\n"
+        "assert run(['status', '--help']) == 0\n"
+        "assert 'holdfast.cli.bench' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

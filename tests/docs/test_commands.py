@@ -12,7 +12,7 @@ import typer
 import typer.main
 from tests.docs.commands import DOCUMENTS, ROOT, Command, commands_of
 
-from holdfast.cli.app import app, run
+from holdfast.cli.app import front_door, run
 
 SHOWN = [command for document in DOCUMENTS for command in commands_of(document)]
 # Simulations are shortened to so many episodes; what they print is checked elsewhere.
@@ -24,7 +24,7 @@ SHORT = [each for each in ALONE if "field" not in each.words]  # where a plan ta
 @pytest.mark.parametrize("command", SHOWN, ids=str)
 def test_a_command_in_the_documents_is_one_of_ours(command: Command) -> None:
     """Parse it with its options and their values, as running it would."""
-    found, words = typer.main.get_command(app), list(command.words)
+    found, words = typer.main.get_command(front_door()), list(command.words)
     with found.make_context("holdfast", words[:1], resilient_parsing=True) as context:
         while hasattr(found, "resolve_command"):
             _, found, words = found.resolve_command(context, words)

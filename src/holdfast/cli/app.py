@@ -7,78 +7,72 @@ interrupted.
 import os
 import signal
 import sys
+from collections.abc import Iterable
+from importlib import import_module
 from types import FrameType
 from typing import Annotated, Any, NoReturn
 
 import typer
 
 import holdfast
-from holdfast.cli import (
-    audit,
-    bench,
-    canary,
-    config,
-    evidence,
-    files,
-    ledger,
-    node,
-    owner,
-    paper,
-    pdp,
-    policy,
-    terminal,
-    token,
-)
-from holdfast.cli.backup import backup, restore
-from holdfast.cli.confidence import confidence
-from holdfast.cli.demo import demo
-from holdfast.cli.doctor import doctor
-from holdfast.cli.evaluate import evaluate
-from holdfast.cli.passphrase import passphrase
-from holdfast.cli.plan import plan
-from holdfast.cli.serve import serve
-from holdfast.cli.status import status
-from holdfast.cli.train import train
+from holdfast.cli import terminal
 from holdfast.errors import HoldfastError
 
 INTERRUPTED = 130
 COMPLETION = "_HOLDFAST_COMPLETE"
+TYPED = ("COMP_WORDS", "_TYPER_COMPLETE_ARGS")  # in which shells tell what they complete
 
-app = typer.Typer(
-    name="holdfast",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command()(owner.init)
-app.command()(passphrase)
-app.add_typer(owner.holding, name="holding")
-app.command()(files.put)
-app.command()(files.get)
-app.command()(files.rm)
-app.add_typer(audit.app, name="audit")
-app.command()(audit.repair)
-app.command()(serve)
-app.command()(status)
-app.command()(doctor)
-app.add_typer(config.app, name="config")
-app.command()(backup)
-app.command()(restore)
-app.command()(confidence)
-app.add_typer(canary.app, name="canary")
-app.add_typer(policy.app, name="policy")
-app.add_typer(token.app, name="token")
-app.add_typer(pdp.app, name="pdp")
-app.add_typer(node.app, name="node")
-app.add_typer(evidence.app, name="evidence")
-app.add_typer(bench.app, name="bench")
-app.add_typer(ledger.app, name="ledger")
-app.add_typer(paper.app, name="paper")
-app.command()(demo)
-app.command()(evaluate)
-app.command()(plan)
-app.command()(train)
+# In the order of the help, and where each is: who runs one need not wait until all are imported.
+COMMANDS = {
+    "init": "owner:init",
+    "passphrase": "passphrase:passphrase",
+    "holding": "owner:holding",
+    "put": "files:put",
+    "get": "files:get",
+    "rm": "files:rm",
+    "audit": "audit:app",
+    "repair": "audit:repair",
+    "serve": "serve:serve",
+    "status": "status:status",
+    "doctor": "doctor:doctor",
+    "config": "config:app",
+    "backup": "backup:backup",
+    "restore": "backup:restore",
+    "confidence": "confidence:confidence",
+    "canary": "canary:app",
+    "policy": "policy:app",
+    "token": "token:app",
+    "pdp": "pdp:app",
+    "node": "node:app",
+    "evidence": "evidence:app",
+    "bench": "bench:app",
+    "ledger": "ledger:app",
+    "paper": "paper:app",
+    "demo": "demo:demo",
+    "evaluate": "evaluate:evaluate",
+    "plan": "plan:plan",
+    "train": "train:train",
+}
+
+
+def front_door(names: Iterable[str] = COMMANDS) -> typer.Typer:
+    """Return the command line with these commands."""
+    app = typer.Typer(
+        name="holdfast",
+        no_args_is_help=True,
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(holdfast_command)
+    for name in names:
+        module, _, called = COMMANDS[name].partition(":")
+        command = getattr(import_module(f"holdfast.cli.{module}"), called)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name)
+        else:
+            app.command(name)(command)
+    return app
 
 
 def _show_version(value: bool) -> None:
@@ -87,7 +81,6 @@ def _show_version(value: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def holdfast_command(
     _version: Annotated[
         bool,
@@ -110,6 +103,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 def run(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code."""
     try:
+        app = front_door(_needed(sys.argv[1:] if arguments is None else arguments))
         result: Any = app(args=arguments, standalone_mode=False)
         terminal.flush()
     except SystemExit as left:
@@ -125,6 +119,14 @@ def run(arguments: list[str] | None = None) -> int:
     if result == INTERRUPTED:  # Typer's word for Ctrl-C, too
         terminal.complain("interrupted")
     return result if isinstance(result, int) else 0
+
+
+def _needed(arguments: list[str]) -> Iterable[str]:
+    """Return the command that was typed; all of them if it is none of ours."""
+    if COMPLETION in os.environ:
+        arguments = " ".join(os.environ.get(name, "") for name in TYPED).split()[1:]
+    known = [name for name in arguments[:1] if name in COMMANDS]
+    return known or ([] if arguments[:1] == ["--version"] else COMMANDS)
 
 
 def _sentence(error: Exception) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from typer.main import get_command
 
 from holdfast import atomic
+from holdfast.cli.app import front_door
 
 HEAD = """# Command line
 
@@ -22,9 +23,7 @@ data alone on stdout. Exit 0 is fine, 1 a finding, 2 could not run, 130 interrup
 
 def commands() -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yield every command by its words, in the order of the help."""
-    from holdfast.cli.app import app  # noqa: PLC0415 - which imports all commands
-
-    yield from _leaves(get_command(app), ())
+    yield from _leaves(get_command(front_door()), ())
 
 
 def _leaves(command: Any, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
