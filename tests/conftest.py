@@ -14,7 +14,8 @@ from holdfast.tables import Room
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command line does, before NumPy loads
 # Compiling takes JAX longer than all else in its tests, so they and the processes they start share
-# what was compiled once.
+# what was compiled once, and optimise it little.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="holdfast-tests-")
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"

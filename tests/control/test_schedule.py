@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, insert, select, text
 
 from holdfast.bench.postgres import Server
-from holdfast.control.database import connect, migrate, transaction
+from holdfast.control.database import HEAD, MIGRATIONS, connect, migrate, transaction
 from holdfast.control.schedule import Claim, Conclusion, LeaseLostError, Schedule
 from holdfast.control.schema import audits, holdings, leaves, metadata
 from holdfast.errors import InputError
@@ -148,6 +149,10 @@ def test_migrations_lead_to_the_schema_that_the_code_has(engine: Engine) -> None
         context = MigrationContext.configure(connection, opts={"compare_server_default": False})
         assert compare_metadata(context, metadata) == []
     migrate(engine)  # once more changes nothing
+
+
+def test_the_newest_migration_is_the_one_that_is_looked_for() -> None:
+    assert ScriptDirectory(str(MIGRATIONS)).get_current_head() == HEAD
 
 
 def test_a_database_of_a_newer_version_is_refused(engine: Engine) -> None:

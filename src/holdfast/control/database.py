@@ -6,17 +6,15 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from alembic import command
-from alembic.config import Config
-from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from alembic.util import CommandError
-from sqlalchemy import Connection, Engine, create_engine, event, func, make_url, select
+from sqlalchemy import Connection, Engine, create_engine, event, func, inspect, make_url, select
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
 
 from holdfast.errors import InputError, StorageError
 
 MIGRATIONS = Path(__file__).parent / "migrations"
+HEAD = (
+    "0001"  # the newest of them; a database that has it needs no Alembic, which is slow to import
+)
 PATIENCE = 60  # seconds to wait for another writer
 MIGRATING = 0x486F6C6466617374  # the lock that PostgreSQL keeps for whoever makes the tables
 
@@ -74,17 +72,20 @@ def opened(address: str, *, read_only: bool) -> Iterator[Engine]:
 
 def schema(connection: Connection) -> tuple[Standing, str | None]:
     """Return how the schema stands to ours, and its revision."""
-    script = ScriptDirectory(str(MIGRATIONS))
-    found = MigrationContext.configure(connection).get_current_revision()
+    if not inspect(connection).has_table("alembic_version"):
+        return Standing.EMPTY, None
+    found = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
     if found is None:
         return Standing.EMPTY, None
-    if found == script.get_current_head():
+    if found == HEAD:
         return Standing.CURRENT, found
     return (Standing.OLDER if found in known_revisions() else Standing.NEWER), found
 
 
 def known_revisions() -> set[str]:
     """Return the schemas that this version and those before it have had."""
+    from alembic.script import ScriptDirectory  # noqa: PLC0415 - rarely needed
+
     return {each.revision for each in ScriptDirectory(str(MIGRATIONS)).walk_revisions()}
 
 
@@ -100,13 +101,21 @@ def migrate(engine: Engine) -> None:
             raise InputError(
                 f"the database was made by a newer Holdfast (schema {found}): upgrade this one"
             )
-        config = Config()
-        config.set_main_option("script_location", str(MIGRATIONS))
-        config.attributes["connection"] = connection
-        try:
-            command.upgrade(config, "head")
-        except CommandError as error:
-            raise StorageError(f"the database could not be brought up to date: {error}") from error
+        _upgrade(connection)
+
+
+def _upgrade(connection: Connection) -> None:
+    from alembic import command  # noqa: PLC0415 - rarely needed
+    from alembic.config import Config  # noqa: PLC0415
+    from alembic.util import CommandError  # noqa: PLC0415
+
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    config.attributes["connection"] = connection
+    try:
+        command.upgrade(config, "head")
+    except CommandError as error:
+        raise StorageError(f"the database could not be brought up to date: {error}") from error
 
 
 @contextmanager
