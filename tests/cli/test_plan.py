@@ -207,3 +207,24 @@ def test_a_home_in_operation_is_planned_for_in_the_world_fitted_to_it(
     shown = desk.run(*wanted, "--policy", policy)
     assert "fixed-high decides at present" in shown.stdout
     assert f"holdfast policy add {told.data['policy']} --challenger" in shown.stdout
+
+
+def test_the_dial_of_who_decides_is_set_even_if_only_the_registry_knows_it(
+    desk: Workplace, policy: Path
+) -> None:
+    home = desk.directory / "home"
+    Home.create(home, b"a passphrase", ScryptCost(n=16))
+    (home / "holdfast.toml").write_text('[control]\nscenario = "paper"\n')
+    engine = connect(read_control(home).address(home))
+    migrate(engine)
+    champion = Registry(engine).register(f"{policy}:dial=1", PAPER, 1, known_as="retrained-1")
+    promote(engine, Aliases(), champion.version, Author("a test", 1))
+    wanted = ("plan", "--ceiling", "0.5", "--no-references", "--episodes", "20")
+    told = desk.run(*wanted, "--json")
+    assert told.code == 0, told
+    chosen = told.data["policy"]
+    assert chosen.startswith(f"{home}/policies/{champion.version[:12]}:dial=")
+    assert len(told.data["settings"]) == len(load(policy).manifest.dials)
+    assert "retrained-1 decides at present" in desk.run(*wanted).stdout
+    assert desk.run("policy", "add", chosen, "--challenger").code == 0
+    assert evaluated(desk, told.data, 3)["policies"]

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,26 @@ def test_a_checkpoint_needs_its_folder_no_more(engine: Engine, folder: Path) -> 
     for file in folder.iterdir():
         file.unlink()
     assert Registry(engine).serving(version).rho == 0.2
+
+
+def test_a_version_has_a_name_that_simulations_find_it_by(
+    engine: Engine, folder: Path, tmp_path: Path
+) -> None:
+    registry, home = Registry(engine), tmp_path / "home"
+    for name in ("drqn-cmdp-plus:rho=0.1", "constant:7,0.10", f"{folder}:rho=0.2"):
+        version = registry.register(name, PAPER, NOW).version
+        assert registry.named(version, home, PAPER) == name
+    assert not home.exists()
+    shutil.rmtree(folder)
+    kept = home / "policies" / version[:12]
+    for spoilt in (False, True):
+        if spoilt:
+            (kept / "weights.safetensors").write_bytes(b"")
+        name = registry.named(version, home, PAPER)
+        assert name == f"{kept}:rho=0.2"
+        assert serving(name, PAPER).version == version
+    retrained = registry.register(str(kept), PAPER, NOW, known_as="retrained-1").version
+    assert serving(registry.named(retrained, home, PAPER), PAPER).version == retrained
 
 
 def test_a_ceiling_is_that_of_the_options_or_the_manifest() -> None:

@@ -17,6 +17,8 @@ from holdfast.errors import InputError
 from holdfast.pdp.field import DEFAULT_SECTORS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from holdfast.cli.answer import Answer
     from holdfast.control.costs import Currency, Fleet, Prices
     from holdfast.control.planning import Wish
@@ -73,7 +75,7 @@ def plan(
     ] = None,
     policy: Annotated[
         str | None,
-        typer.Option(metavar="NAME|DIR", help="The policy whose dial to set; else the home's."),
+        typer.Option(metavar="NAME|DIR", help="The policy whose dial to set; else who decides."),
     ] = None,
     references: Annotated[
         bool, typer.Option(help="Show beside it what rules and the planner `belief` would do.")
@@ -102,7 +104,9 @@ def plan(
     from holdfast.control.amendment import set_policy  # noqa: PLC0415 - as in other commands
     from holdfast.control.costs import MONTH, Prices  # noqa: PLC0415
     from holdfast.control.planning import Wish  # noqa: PLC0415
+    from holdfast.model.scenario import SCENARIOS  # noqa: PLC0415
     from holdfast.owner import check_home  # noqa: PLC0415
+    from holdfast.policy.registry import settings_of  # noqa: PLC0415
     from holdfast.policy.serving import serving  # noqa: PLC0415
     from holdfast.sim.figure import check_can_draw  # noqa: PLC0415
 
@@ -130,8 +134,13 @@ def plan(
         gas=fleet.gas_of_an_audit(batched=batched),
         money=_money(currency, gas_price, ether_price),
     )
+    # A policy was trained for a known world, whichever it is tried in.
+    base = SCENARIOS.get(world.name, settings.scenario)
+    names = settings_of(policy or running.policy or settings.policy, base)
+    if policy is None and len(names) == 1:  # who decides has no dial
+        names = settings_of(settings.policy, base)
     answer = _answer(
-        wish, prices, world, settings, policy, references=references, episodes=episodes, seed=seed
+        wish, prices, world, base, names, references=references, episodes=episodes, seed=seed
     )
     if write:
         serving(answer.policy, settings.scenario)  # refuses what can't be served
@@ -155,6 +164,7 @@ class Running:
 
     world: "Scenario"
     champion: str | None = None
+    policy: str | None = None  # the champion, by a name that simulations find it by
 
 
 def _home(folder: Path) -> tuple["ControlSettings", "Fleet | None", Running]:
@@ -183,8 +193,11 @@ def _running(folder: Path, settings: "ControlSettings") -> Running:
     with opened(address, read_only=True) as engine:
         with transaction(engine) as connection:
             champion = read_aliases(connection).champion
-        named = {each.version: each.name for each in Registry(engine).listing()}
-        return Running(world_of_fleet(engine, settings.scenario), named.get(champion or ""))
+        world, registry = world_of_fleet(engine, settings.scenario), Registry(engine)
+        if champion is None:
+            return Running(world)
+        policy = registry.named(champion, folder, settings.scenario)
+        return Running(world, registry.serving(champion).name, policy)
 
 
 def _fleet(found: "Fleet | None", holdings: int | None, sectors: int | None) -> "Fleet":
@@ -237,8 +250,8 @@ def _answer(
     wish: "Wish",
     prices: "Prices",
     world: "Scenario",
-    settings: "ControlSettings",
-    policy: str | None,
+    base: "Scenario",
+    names: "Sequence[str]",
     *,
     references: bool,
     episodes: int,
@@ -246,14 +259,9 @@ def _answer(
 ) -> "Answer":
     from holdfast.cli.answer import Answer  # noqa: PLC0415 - as above
     from holdfast.control import planning  # noqa: PLC0415
-    from holdfast.model.scenario import SCENARIOS  # noqa: PLC0415
-    from holdfast.policy.registry import settings_of  # noqa: PLC0415
     from holdfast.sim.measures import WITHIN  # noqa: PLC0415
     from holdfast.sim.scenario_file import written  # noqa: PLC0415
 
-    # A policy was trained for a known world, whichever it is tried in.
-    base = SCENARIOS.get(world.name, settings.scenario)
-    names = settings_of(policy or settings.policy, base)
     others = (len(planning.RULES) + len(planning.BELIEF_AT)) * references
     total = (len(names) + planning.FRESH_TIMES + others) * episodes
     with episode_bar(total) as (bar, task):

@@ -5,7 +5,9 @@ the manifest, and the manifest, the dial or the rule against the version itself.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Engine, insert, select
@@ -14,13 +16,14 @@ from sqlalchemy.exc import IntegrityError
 from holdfast.control.aliases import ALIASES, Aliases
 from holdfast.control.database import transaction
 from holdfast.control.schema import versions
-from holdfast.errors import InputError, MalformedError
+from holdfast.errors import HoldfastError, InputError, MalformedError
 from holdfast.model.scenario import Scenario
 from holdfast.policy import checkpoint, document
 from holdfast.policy.registry import place_of
 from holdfast.policy.serving import Serving, learned, serving
 
 SHORTEST = 4  # characters by which a version may be named
+POLICIES = "policies"  # in a home: checkpoints that no name leads to but the registry's
 
 
 @dataclass(frozen=True)
@@ -50,10 +53,7 @@ class Registry:
 
     def serving(self, version: str) -> Serving:
         """Return a version that decides, or refuse it if it is not what was registered."""
-        with transaction(self._engine) as connection:
-            row = connection.execute(select(versions).where(versions.c.id == version)).first()
-        if row is None:
-            raise InputError(f"there is no version {version[:12]} in the registry")
+        row = self._row(version)
         try:
             found = _loaded(row)
         except InputError as error:
@@ -66,6 +66,23 @@ class Registry:
                 f"hash {found.version[:12]}"
             )
         return found
+
+    def named(self, version: str, home: Path, scenario: Scenario) -> str:
+        """Return a name by which simulations find this version, whoever registered it.
+
+        It is the version's own, or that of a folder in the home, to which its checkpoint goes.
+        """
+        own = self.serving(version).name
+        if _means(own, scenario, version):
+            return own
+        row = self._row(version)
+        if row.manifest is None:
+            return own
+        folder = home.absolute() / POLICIES / version[:12]
+        name = f"{folder}:{row.options}" if row.options else str(folder)
+        if not _means(name, scenario, version):
+            checkpoint.write(folder, bytes(row.manifest), bytes(row.weights))
+        return name
 
     def manifest(self, version: str) -> dict[str, Any] | None:
         """Return the manifest of a learned version, which has been checked."""
@@ -82,6 +99,13 @@ class Registry:
         newest = query.order_by(versions.c.registered.desc(), versions.c.id)
         with transaction(self._engine) as connection:
             return [Registered(*row) for row in connection.execute(newest)]
+
+    def _row(self, version: str) -> Any:
+        with transaction(self._engine) as connection:
+            row = connection.execute(select(versions).where(versions.c.id == version)).first()
+        if row is None:
+            raise InputError(f"there is no version {version[:12]} in the registry")
+        return row
 
     def find(self, text: str, aliases: Aliases) -> str:
         """Return the version that an alias, or the beginning of its hash, means."""
@@ -100,6 +124,12 @@ def _only(text: str, known: Sequence[str]) -> str:
     if len(found) > 1:
         raise InputError(f"{len(found)} versions begin with {text!r}: give more of it")
     return found[0]
+
+
+def _means(name: str, scenario: Scenario, version: str) -> bool:
+    with suppress(HoldfastError):
+        return serving(name, scenario).version == version
+    return False
 
 
 def _entered(name: str, scenario: Scenario) -> tuple[Serving, dict[str, Any]]:

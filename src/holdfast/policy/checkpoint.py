@@ -114,12 +114,17 @@ def save(folder: Path, manifest: Manifest, parameters: Parameters) -> None:
     weights = safetensors.numpy.save(arrays)
     signed = document.dump(replace(manifest, sha256=hashlib.sha256(weights).hexdigest()))
     signed = document.dump(_manifest(signed))  # as it will be read: 1 is 1.0 where that is meant
+    write(folder, signed, weights)
+
+
+def write(folder: Path, manifest: bytes, weights: bytes) -> None:
+    """Write what `read` returns."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(f"can't make the folder {folder}: {error.strerror}") from error
     atomic.write(folder / WEIGHTS, weights)
-    atomic.write(folder / MANIFEST, signed)
+    atomic.write(folder / MANIFEST, manifest)
 
 
 def load(folder: Path) -> Checkpoint:

@@ -1,10 +1,11 @@
-"""What each setting of the policy's dial spends and misses in the simulated world.
+"""What each setting of the deciding policy's dial spends and misses in the simulated world.
 
 They are tried one after the other, once, in a process of its own; what was found is told meanwhile.
 """
 
 import math
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -12,6 +13,7 @@ from multiprocessing.connection import Connection
 from holdfast.model.scenario import Scenario
 from holdfast.policy.registry import settings_of
 from holdfast.web.apart import apart
+from holdfast.web.deciding import Decider
 from holdfast.web.rules import Costs, costs_of
 
 
@@ -44,27 +46,36 @@ def _misses(costs: Costs) -> float:
 class Frontier:
     """Tries the settings when someone first asks."""
 
-    def __init__(self, policy: str, scenario: Scenario) -> None:
-        self._policy, self._scenario = policy, scenario
-        self._found: tuple[Costs, ...] = ()
+    def __init__(self, decider: Callable[[], Decider], policy: str, scenario: Scenario) -> None:
+        self._decider, self._policy, self._scenario = decider, policy, scenario
         self._lock = threading.Lock()
-        self._working: threading.Thread | None = None
+        self._names: list[str] = []  # that are tried
+        self._found: tuple[Costs, ...] = ()
 
     def tried(self) -> Tried:
-        names = settings_of(self._policy, self._scenario)
+        names = settings_of(self._decider().name, self._scenario)
+        if len(names) == 1:  # who decides has no dial
+            names = settings_of(self._policy, self._scenario)
         with self._lock:
-            if self._working is None:
-                self._working = threading.Thread(target=self._try, args=(names,), daemon=True)
-                self._working.start()
-        return Tried(len(names), self._found)
+            if self._names != names:
+                self._names, self._found = names, ()
+                threading.Thread(target=self._try, args=(names,), daemon=True).start()
+            return Tried(len(names), self._found)
 
     def _try(self, names: list[str]) -> None:
         with apart(try_each, names, self._scenario) as receiver:
-            try:
-                for _ in names:
-                    self._found = (*self._found, receiver.recv())
-            except EOFError:
-                self._found, self._working = (), None  # so that who asks next begins anew
+            for _ in names:
+                try:
+                    costs = receiver.recv()
+                except EOFError:
+                    costs = None
+                with self._lock:
+                    if self._names is not names:
+                        return
+                    if costs is None:
+                        self._names = []  # so that who asks next begins anew
+                        return
+                    self._found = (*self._found, costs)
 
 
 def try_each(sender: Connection, names: list[str], scenario: Scenario) -> None:

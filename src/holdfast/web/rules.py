@@ -5,8 +5,9 @@ All meet the same seeds, once, in a process of their own: it takes about ten sec
 
 import math
 import threading
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 
 from holdfast.model.scenario import Scenario
@@ -14,6 +15,7 @@ from holdfast.policy.registry import policy_named
 from holdfast.sim.evaluation import evaluate
 from holdfast.sim.measures import Estimate, measure
 from holdfast.web.apart import apart
+from holdfast.web.deciding import Decider
 
 RULES = ("fixed-high", "fixed-low", "heuristic", "two-speed", "daily-5", "sample-460")
 EPISODES, SEED, RESAMPLES = 256, 0, 200
@@ -42,25 +44,30 @@ class Costs:
 class Rules:
     """Simulates the policy that decides and the rules, when someone first asks for it."""
 
-    def __init__(self, policy: str, scenario: Scenario) -> None:
-        self._policy, self._scenario = policy, scenario
-        self._found: list[Costs] | None = None
+    def __init__(self, decider: Callable[[], Decider], scenario: Scenario) -> None:
+        self._decider, self._scenario = decider, scenario
         self._lock = threading.Lock()
-        self._working: threading.Thread | None = None
+        self._of: Decider | None = None  # who is compared with the rules
+        self._found: list[Costs] | None = None
 
     def found(self) -> list[Costs] | None:
+        decider = self._decider()
         with self._lock:
-            if self._working is None:
-                self._working = threading.Thread(target=self._simulate, daemon=True)
-                self._working.start()
-        return self._found
+            if self._of != decider:
+                self._of, self._found = decider, None
+                threading.Thread(target=self._simulate, args=(decider,), daemon=True).start()
+            return self._found
 
-    def _simulate(self) -> None:
-        with apart(simulate, [self._policy, *RULES], self._scenario) as receiver:
+    def _simulate(self, decider: Decider) -> None:
+        with apart(simulate, [decider.name, *RULES], self._scenario) as receiver:
             try:
-                _, self._found = receiver.recv()
+                _, (own, *others) = receiver.recv()
+                found = [replace(own, policy=decider.label), *others]
             except EOFError:
-                self._working = None  # so that who asks next begins anew
+                found = None
+        with self._lock:
+            if self._of == decider:  # if nothing was found, who asks next begins anew
+                self._of, self._found = decider if found else None, found
 
 
 def simulate(sender: Connection, names: list[str], scenario: Scenario) -> None:

@@ -20,6 +20,7 @@ from holdfast.web.app import build_app
 from holdfast.web.beliefs import Beliefs
 from holdfast.web.client import INSTANCE
 from holdfast.web.days import Days
+from holdfast.web.deciding import Deciding
 from holdfast.web.desk import Desk
 from holdfast.web.frontier import Frontier
 from holdfast.web.keeping import keeping
@@ -63,7 +64,7 @@ def opened_desk(
 ) -> Iterator[Desk]:
     address = settings.address(folder)
     writer, reader = connect(address), connect(address, read_only=True)
-    beliefs = Beliefs()
+    beliefs, deciding = Beliefs(), Deciding(reader, folder, settings)
     try:
         migrate(writer)
         yield Desk(
@@ -74,8 +75,8 @@ def opened_desk(
             clock,
             Nodes(folder, clock),
             Days(reader, clock),
-            Rules(settings.policy, settings.scenario),
-            Frontier(settings.policy, settings.scenario),
+            Rules(deciding.now, settings.scenario),
+            Frontier(deciding.now, settings.policy, settings.scenario),
             beliefs,
             closing,
         )

@@ -1,0 +1,96 @@
+"""Simulations beside the pages are of the policy that decides, and begin anew with another."""
+
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, update
+from tests.policy.training import ARCHITECTURE, MANIFEST, drawn
+
+from holdfast.control.aliases import Author, promote, read_aliases
+from holdfast.control.database import connect, migrate, transaction
+from holdfast.control.registry import Registry
+from holdfast.control.schema import versions
+from holdfast.control.settings import ControlSettings
+from holdfast.model.scenario import FIELD, PAPER
+from holdfast.policy.checkpoint import save
+from holdfast.policy.serving import serving
+from holdfast.web.deciding import Decider, Deciding
+from holdfast.web.frontier import Frontier
+from holdfast.web.rules import RULES, Rules
+
+SOON = replace(PAPER, horizon=20)
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Engine:
+    engine = connect(str(tmp_path / "control.db"))
+    migrate(engine)
+    return engine
+
+
+def decide_by(engine: Engine, version: str) -> None:
+    with transaction(engine) as connection:
+        before = read_aliases(connection)
+    promote(engine, before, version, Author("a test", 1))
+
+
+def waited(condition: Callable[[], bool]) -> None:
+    for _ in range(600):
+        if condition():
+            return
+        time.sleep(0.1)
+    raise AssertionError("it does not come")
+
+
+def test_it_is_the_champion_whoever_that_is(engine: Engine, tmp_path: Path) -> None:
+    settings = ControlSettings(policy="drqn-cmdp-plus", scenario=FIELD)
+    deciding = Deciding(engine, tmp_path, settings)
+    assert deciding.now() == Decider("drqn-cmdp-plus", "drqn-cmdp-plus"), "before the first"
+    save(tmp_path / "run", MANIFEST, drawn(ARCHITECTURE))
+    registry = Registry(engine)
+    learned = registry.register(str(tmp_path / "run"), FIELD, 1, known_as="retrained-1")
+    shutil.rmtree(tmp_path / "run")
+    decide_by(engine, learned.version)
+    label, name = deciding.now()
+    assert label == "retrained-1"
+    assert serving(name, FIELD).version == learned.version
+    decide_by(engine, registry.register("fixed-high", FIELD, 2).version)
+    assert deciding.now() == Decider("fixed-high", "fixed-high")
+
+
+def test_one_that_was_tampered_with_is_not_simulated(engine: Engine, tmp_path: Path) -> None:
+    settings = ControlSettings(policy="fixed-low", scenario=FIELD)
+    decide_by(engine, Registry(engine).register("drqn-cmdp-plus", FIELD, 1).version)
+    with transaction(engine) as connection:
+        connection.execute(update(versions).values(weights=b"other"))
+    assert Deciding(engine, tmp_path, settings).now().name == "fixed-low"
+
+
+@pytest.mark.slow
+def test_the_rules_are_simulated_anew_beside_another_champion() -> None:
+    decider = Decider("mine", "constant:7,0.10")
+    rules = Rules(lambda: decider, SOON)
+    assert rules.found() is None
+    waited(lambda: rules.found() is not None)
+    first = rules.found() or []
+    assert [each.policy for each in first] == ["mine", *RULES]
+    decider = Decider("another", "constant:1,0.20")
+    assert rules.found() is None
+    waited(lambda: rules.found() is not None)
+    then = rules.found() or []
+    assert then[0].policy == "another"
+    assert (then[0].gas.value or 0) > (first[0].gas.value or 0)
+    assert then[1:] == first[1:]
+
+
+@pytest.mark.slow
+def test_a_dial_is_tried_whole_and_one_without_gives_way_to_the_settings(tmp_path: Path) -> None:
+    save(tmp_path, MANIFEST, drawn(ARCHITECTURE))
+    decider = Decider("mine", "fixed-low")
+    frontier = Frontier(lambda: decider, str(tmp_path), SOON)
+    waited(lambda: frontier.tried().ready)
+    assert frontier.tried().found[0].policy.startswith(str(tmp_path))
