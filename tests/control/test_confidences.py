@@ -1,5 +1,6 @@
 """What is kept of each holding's damage is what inference says, and is renewed when it is old."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,10 +8,13 @@ from sqlalchemy import select
 from tests.control.operation import Operation, operation
 from tests.inference.fleets import fitted
 
-from holdfast.control.confidences import Confidences, say_now
-from holdfast.control.database import transaction
+from holdfast.control.aliases import Author, promote, read_aliases
+from holdfast.control.confidences import Confidences, declared_ceiling, say_now
+from holdfast.control.database import connect, migrate, transaction
 from holdfast.control.fits import save_fit
+from holdfast.control.promotion import Conditions
 from holdfast.control.rails import DAY
+from holdfast.control.registry import Registry
 from holdfast.control.schema import confidences, holdings
 from holdfast.control.settings import ControlSettings
 from holdfast.model.scenario import PAPER
@@ -73,3 +77,19 @@ def test_without_a_fit_one_is_made(tmp_path: Path) -> None:
     made = operation(tmp_path, PAPER, 2)
     made.until(made.clock.now + 15 * DAY)
     assert Confidences(made.engine, SETTINGS).refresh(made.clock.now) == 2
+
+
+def test_the_declared_ceiling_is_the_settings_or_that_of_who_decides(tmp_path: Path) -> None:
+    engine = connect(str(tmp_path / "control.db"))
+    migrate(engine)
+    settings = replace(SETTINGS, policy="belief:rho=0.2")
+    assert declared_ceiling(engine, settings) == 0.2, "before the first decision"
+    for name, ceiling in (("drqn-cmdp-plus:rho=0.1", 0.1), ("fixed-high", None)):
+        version = Registry(engine).register(name, PAPER, 1).version
+        with transaction(engine) as connection:
+            before = read_aliases(connection)
+        promote(engine, before, version, Author("a test", 1))
+        assert declared_ceiling(engine, settings) == ceiling
+    strict = replace(settings, promotion=Conditions(ceiling=0.03))
+    assert declared_ceiling(engine, strict) == 0.03
+    engine.dispose()

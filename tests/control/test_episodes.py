@@ -154,8 +154,13 @@ def test_the_commands_tell_what_was_inferred(
         clock.now += 5 * DAY
         told = desk.run("confidence", "--json").data
         assert told["observed"] is False
+        assert (told["ceiling"], told["broken"]) == (None, False), "fixed-high promises none"
         (attic,) = told["holdings"]
         assert 0 <= attic["at_most"] < 1
         assert 0 < attic["damaged"] < 1
-        assert "inferred from the log, not observed" in desk.run("confidence", "attic").stdout
+        shown = desk.run("confidence", "attic").stdout
+        assert "inferred from the log, not observed" in shown
+        assert "no ceiling is declared" in shown
+        held = desk.run("confidence", "--ceiling", "1")
+        assert (held.code, "inside the ceiling of 100.0%" in held.stdout) == (0, True)
         assert "is not on the schedule" in desk.run("confidence", "cellar").sentence()

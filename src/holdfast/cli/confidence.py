@@ -24,8 +24,14 @@ def confidence(
         list[str] | None, typer.Argument(help="Holdings to show; the worst if none is named.")
     ] = None,
     ceiling: Annotated[
-        float, typer.Option(min=0, max=1, help="The declared ceiling on the miss rate.")
-    ] = 0.05,
+        float | None,
+        typer.Option(
+            min=0,
+            max=1,
+            help="The ceiling on the miss rate; else of [control.promotion], or the champion's.",
+            show_default=False,
+        ),
+    ] = None,
     home: HomeFolder = DEFAULT_HOME,
     as_json: Json = False,
 ) -> int:
@@ -35,7 +41,7 @@ def confidence(
     damage that no audit has met. The running server works them out, if there is one. Needs no
     passphrase.
 
-    Example: holdfast confidence --ceiling 0.05
+    Example: holdfast confidence
     """
     from holdfast.control.settings import read_control  # noqa: PLC0415 - as in other commands
     from holdfast.owner import check_home  # noqa: PLC0415
@@ -48,7 +54,8 @@ def confidence(
         if name not in known:
             raise InputError(f"holding {name!r} is not on the schedule")
     rows = [asdict(each) for each in said.holdings if not holding or each.holding in holding]
-    broken = said.miss_rate.low > ceiling
+    ceiling = said.ceiling if ceiling is None else ceiling
+    broken = ceiling is not None and said.miss_rate.low > ceiling
     if as_json:
         terminal.print_json(
             {
@@ -86,7 +93,7 @@ def _worked_out(folder: Path, settings: "ControlSettings") -> "Said":
         return say_now(engine, settings, milliseconds())
 
 
-def _tell(said: "Said", rows: list[dict[str, Any]], ceiling: float) -> None:
+def _tell(said: "Said", rows: list[dict[str, Any]], ceiling: float | None) -> None:
     say("inferred from the log, not observed; as of now, at 95 %:")
     for row in rows[:SHOWN]:
         chance = f"any at all with probability {row['damaged']:.0%}"
@@ -95,8 +102,10 @@ def _tell(said: "Said", rows: list[dict[str, Any]], ceiling: float) -> None:
         say(f"  and {len(rows) - SHOWN} holdings more, each with no more than the last of these")
     say(f"all holdings together: at most {said.fleet_at_most:.2%} damaged")
     rate = said.miss_rate
-    verdict = "inside" if rate.high <= ceiling else "above" if rate.low > ceiling else "around"
-    say(
-        f"miss rate of the whole log: {rate.value:.1%}, between {rate.low:.1%} and {rate.high:.1%}:"
-        f" {verdict} the ceiling of {ceiling:.1%}"
-    )
+    rated = f"{rate.value:.1%}, between {rate.low:.1%} and {rate.high:.1%}"
+    if ceiling is None:
+        verdict = "no ceiling is declared"
+    else:
+        where = "inside" if rate.high <= ceiling else "above" if rate.low > ceiling else "around"
+        verdict = f"{where} the ceiling of {ceiling:.1%}"
+    say(f"miss rate of the whole log: {rated}: {verdict}")

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Engine, delete, func, insert, or_, select
 
+from holdfast.control.aliases import read_aliases
 from holdfast.control.canaries import read_trials
 from holdfast.control.database import transaction
 from holdfast.control.episodes import read_episodes
 from holdfast.control.fits import latest_fit
 from holdfast.control.rails import DAY
+from holdfast.control.registry import Registry
 from holdfast.control.schema import confidences, fits, holdings
 from holdfast.control.settings import ControlSettings
 from holdfast.errors import InputError
@@ -20,6 +22,7 @@ from holdfast.inference.confidence import confidence, damage
 from holdfast.inference.efficacy import efficacy
 from holdfast.inference.estimate import Estimate
 from holdfast.inference.fit import Fitted, fit
+from holdfast.policy.serving import serving
 
 # Holdings of one size that are refreshed at once: with 100 audits of each, 250 MB.
 MOST = 2000
@@ -40,6 +43,7 @@ class Said:
 
     at: int
     miss_rate: Estimate
+    ceiling: float | None  # that is declared for it
     detections: int
     fleet_at_most: float
     holdings: tuple[HoldingSaid, ...]
@@ -55,6 +59,7 @@ def say_now(engine: Engine, settings: ControlSettings, now: int) -> Said:
     return Said(
         now,
         told.miss_rate,
+        declared_ceiling(engine, settings),
         told.detections,
         told.fleet_at_most,
         tuple(
@@ -62,6 +67,17 @@ def say_now(engine: Engine, settings: ControlSettings, now: int) -> Said:
             for at in worst
         ),
     )
+
+
+def declared_ceiling(engine: Engine, settings: ControlSettings) -> float | None:
+    """Return the miss rate to stay below: the settings', or else the one the champion is for."""
+    if settings.promotion.ceiling is not None:
+        return settings.promotion.ceiling
+    with transaction(engine) as connection:
+        champion = read_aliases(connection).champion
+    if champion is None:
+        return serving(settings.policy, settings.scenario).rho
+    return Registry(engine).serving(champion).rho
 
 
 class Confidences:
