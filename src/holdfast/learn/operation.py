@@ -29,7 +29,6 @@ from holdfast.model.detection import gas
 from holdfast.model.scenario import Scenario
 from holdfast.policy import dial
 from holdfast.policy.filter import BayesFilter, Belief
-from holdfast.policy.learned import Inputs
 from holdfast.policy.network import Architecture
 
 
@@ -99,17 +98,10 @@ class OperationLearner:
         self._settings, self._log = settings, log
         self._components = inferred(log, scenario)
         self._draws = np.random.default_rng(seed)
-        self.inputs = Inputs(dial=True)
-        self.architecture = Architecture(
-            inputs=self.inputs.size,
-            features=settings.features,
-            recurrent=settings.recurrent,
-            head="dueling",
-        )
+        self.inputs, self.architecture = settings.inputs, settings.architecture
         self._weights = networks.initial_weights(self.architecture, self._draws)
         self._target = self._weights
-        rate = optax.cosine_decay_schedule(settings.learning_rate, rounds * settings.updates)
-        optimiser = optax.chain(optax.clip_by_global_norm(settings.norm), optax.adam(rate))
+        optimiser = settings.optimiser(rounds)
         self._moments = optimiser.init(self._weights)
         taken = np.bincount(log.action, minlength=GRID.size)
         self._beyond = np.where(taken < min(settings.least, taken.max()), FAR, 0).astype(np.float32)

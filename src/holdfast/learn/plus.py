@@ -110,6 +110,20 @@ class PlusSettings:
     calmed: float = 0.8  # by so much of itself epsilon falls until the end
     # Costs are divided by 1 + scale * miss price, or dear dials would drown out cheap ones.
     scale: float = 0.25
+    inputs: ClassVar[Inputs] = Inputs(dial=True)
+
+    @property
+    def architecture(self) -> Architecture:
+        return Architecture(
+            inputs=self.inputs.size,
+            features=self.features,
+            recurrent=self.recurrent,
+            head="dueling",
+        )
+
+    def optimiser(self, rounds: int) -> optax.GradientTransformation:
+        rate = optax.cosine_decay_schedule(self.learning_rate, rounds * self.updates)
+        return optax.chain(optax.clip_by_global_norm(self.norm), optax.adam(rate))
 
 
 @dataclass(frozen=True)
@@ -139,17 +153,10 @@ class PlusLearner:
         self._settings = settings
         self._rounds = rounds
         self._draws = np.random.default_rng(seed)
-        self.inputs = Inputs(dial=True)
-        self.architecture = Architecture(
-            inputs=self.inputs.size,
-            features=settings.features,
-            recurrent=settings.recurrent,
-            head="dueling",
-        )
+        self.inputs, self.architecture = settings.inputs, settings.architecture
         self._weights = networks.initial_weights(self.architecture, self._draws)
         self._target = self._weights
-        rate = optax.cosine_decay_schedule(settings.learning_rate, rounds * settings.updates)
-        optimiser = optax.chain(optax.clip_by_global_norm(settings.norm), optax.adam(rate))
+        optimiser = settings.optimiser(rounds)
         self._moments = optimiser.init(self._weights)
         self._updates = _updates(self.architecture, settings, optimiser)
         self._served = networks.served(self._weights)
