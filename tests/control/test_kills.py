@@ -7,7 +7,9 @@ HOLDFAST_LONG set it is 200 kills on each database (`make test-long`).
 import os
 import random
 import signal
+import sys
 import time
+import traceback
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -63,6 +65,9 @@ class Crew:
             with opened_service(self.place.home, self.place.settings) as service:
                 service.run(lambda: False)
             code = 0
+        except BaseException:  # noqa: BLE001 - else nobody would hear why it ended
+            traceback.print_exc()
+            sys.stderr.flush()
         finally:
             os._exit(code)
 
