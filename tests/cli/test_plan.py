@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import Engine
 from tests.cli.conftest import Workplace
 from tests.inference.fleets import fitted
 
@@ -50,6 +51,16 @@ def evaluated(desk: Workplace, plan: dict[str, Any], seed: int) -> dict[str, Any
     assert finished.code == 0, finished
     data: dict[str, Any] = finished.data
     return data
+
+
+def in_operation(desk: Workplace) -> tuple[Path, Engine]:
+    """Return a home for `paper`, and the database of its control plane."""
+    home = desk.directory / "home"
+    Home.create(home, b"a passphrase", ScryptCost(n=16))
+    (home / "holdfast.toml").write_text('[control]\nscenario = "paper"\n')
+    engine = connect(read_control(home).address(home))
+    migrate(engine)
+    return home, engine
 
 
 def agree(one: dict[str, float], other: dict[str, float]) -> bool:
@@ -191,11 +202,7 @@ def test_a_policy_that_nobody_could_serve_is_not_set(desk: Workplace) -> None:
 def test_a_home_in_operation_is_planned_for_in_the_world_fitted_to_it(
     desk: Workplace, policy: Path
 ) -> None:
-    home = desk.directory / "home"
-    Home.create(home, b"a passphrase", ScryptCost(n=16))
-    (home / "holdfast.toml").write_text('[control]\nscenario = "paper"\n')
-    engine = connect(read_control(home).address(home))
-    migrate(engine)
+    home, engine = in_operation(desk)
     save_fit(engine, fitted(0.11), 1)
     champion = Registry(engine).register("fixed-high", PAPER, 1)
     promote(engine, Aliases(), champion.version, Author("a test", 1))
@@ -206,20 +213,19 @@ def test_a_home_in_operation_is_planned_for_in_the_world_fitted_to_it(
     assert "malicious_share=0.11" in told.data["scenario"]
     shown = desk.run(*wanted, "--policy", policy)
     assert "fixed-high decides at present" in shown.stdout
+    assert not (home / "policies").exists()
     assert f"holdfast policy add {told.data['policy']} --challenger" in shown.stdout
 
 
 def test_the_dial_of_who_decides_is_set_even_if_only_the_registry_knows_it(
     desk: Workplace, policy: Path
 ) -> None:
-    home = desk.directory / "home"
-    Home.create(home, b"a passphrase", ScryptCost(n=16))
-    (home / "holdfast.toml").write_text('[control]\nscenario = "paper"\n')
-    engine = connect(read_control(home).address(home))
-    migrate(engine)
+    home, engine = in_operation(desk)
     champion = Registry(engine).register(f"{policy}:dial=1", PAPER, 1, known_as="retrained-1")
     promote(engine, Aliases(), champion.version, Author("a test", 1))
     wanted = ("plan", "--ceiling", "0.5", "--no-references", "--episodes", "20")
+    assert desk.run(*wanted, "--policy", policy).code == 0
+    assert not (home / "policies").exists(), "another one was named"
     told = desk.run(*wanted, "--json")
     assert told.code == 0, told
     chosen = told.data["policy"]

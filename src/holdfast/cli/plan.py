@@ -115,7 +115,7 @@ def plan(
         check_can_draw(out)
     if write:
         check_home(folder)
-    settings, found, running = _home(folder)
+    settings, found, running = _home(folder, named=policy is not None)
     fleet = _fleet(found, holdings, sectors)
     world = _world(running.world, scenario, blocks or (None if scenario else fleet.blocks))
     currency, budget = _budget(gas_per_month, money_per_month, units, normalised=normalised)
@@ -167,7 +167,7 @@ class Running:
     policy: str | None = None  # the champion, by a name that simulations find it by
 
 
-def _home(folder: Path) -> tuple["ControlSettings", "Fleet | None", Running]:
+def _home(folder: Path, *, named: bool) -> tuple["ControlSettings", "Fleet | None", Running]:
     """Return the settings and the fleet of a home, the defaults where there is none."""
     from holdfast.control.costs import fleet_in  # noqa: PLC0415 - as above
     from holdfast.control.settings import ControlSettings, read_control  # noqa: PLC0415
@@ -178,10 +178,11 @@ def _home(folder: Path) -> tuple["ControlSettings", "Fleet | None", Running]:
         return ControlSettings(), None, Running(ControlSettings().scenario)
     settings = read_control(folder)
     with catalogue_in(folder) as catalogue:
-        return settings, fleet_in(catalogue), _running(folder, settings)
+        return settings, fleet_in(catalogue), _running(folder, settings, named=named)
 
 
-def _running(folder: Path, settings: "ControlSettings") -> Running:
+def _running(folder: Path, settings: "ControlSettings", *, named: bool) -> Running:
+    """Return what is known of the operation; its policy, unless another one is named."""
     from holdfast.control.aliases import read_aliases  # noqa: PLC0415 - as above
     from holdfast.control.database import opened, transaction  # noqa: PLC0415
     from holdfast.control.fits import world_of_fleet  # noqa: PLC0415
@@ -196,8 +197,9 @@ def _running(folder: Path, settings: "ControlSettings") -> Running:
         world, registry = world_of_fleet(engine, settings.scenario), Registry(engine)
         if champion is None:
             return Running(world)
-        policy = registry.named(champion, folder, settings.scenario)
-        return Running(world, registry.serving(champion).name, policy)
+        known = {each.version: each.name for each in registry.listing()}
+        policy = None if named else registry.named(champion, folder, settings.scenario)
+        return Running(world, known.get(champion), policy)
 
 
 def _fleet(found: "Fleet | None", holdings: int | None, sectors: int | None) -> "Fleet":

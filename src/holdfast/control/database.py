@@ -12,9 +12,8 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModu
 from holdfast.errors import InputError, StorageError
 
 MIGRATIONS = Path(__file__).parent / "migrations"
-HEAD = (
-    "0001"  # the newest of them; a database that has it needs no Alembic, which is slow to import
-)
+# The newest of them. A database that has it needs no Alembic, which is slow to import.
+HEAD = "0001"
 PATIENCE = 60  # seconds to wait for another writer
 MIGRATING = 0x486F6C6466617374  # the lock that PostgreSQL keeps for whoever makes the tables
 

@@ -1,5 +1,6 @@
 """The policy that decides at present, by a name that simulations find it by."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,22 +23,17 @@ class Deciding:
 
     def __init__(self, reader: Engine, folder: Path, settings: ControlSettings) -> None:
         self._reader, self._folder, self._settings = reader, folder, settings
-        self._known: dict[str | None, Decider] = {}
+        self._known: dict[str, Decider] = {}
 
     def now(self) -> Decider:
         with transaction(self._reader) as connection:
             version = read_aliases(connection).champion
-        if version not in self._known:
-            self._known[version] = self._found(version)
-        return self._known[version]
-
-    def _found(self, version: str | None) -> Decider:
+        if version in self._known:
+            return self._known[version]
         settings, registry = self._settings, Registry(self._reader)
-        first = Decider(settings.policy, settings.policy)
-        if version is None:
-            return first
-        try:
-            name = registry.named(version, self._folder, settings.scenario)
-            return Decider(registry.serving(version).name, name)
-        except HoldfastError:  # which stands elsewhere: it can't decide
-            return first
+        if version is not None:
+            with suppress(HoldfastError):  # which stands elsewhere: it can't decide
+                name = registry.named(version, self._folder, settings.scenario)
+                found = Decider(registry.serving(version).name, name)
+                return self._known.setdefault(version, found)
+        return Decider(settings.policy, settings.policy)
