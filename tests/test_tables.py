@@ -1,6 +1,8 @@
 """Tables in SQLite and in PostgreSQL: the same statements, and the same guarantees."""
 
-from collections.abc import Iterator
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -9,8 +11,10 @@ import psycopg
 import pytest
 
 from holdfast.bench.postgres import Server
+from holdfast.control.database import connect, migrate
 from holdfast.errors import InputError, StorageError
 from holdfast.ledger.journal import Attempt, Intent, Journal
+from holdfast.ledger.local import LocalLedger
 from holdfast.tables import Place, Room, Tables, open_tables
 
 SCRIPT = "CREATE TABLE IF NOT EXISTS things (name TEXT PRIMARY KEY, body BLOB, number INTEGER);"
@@ -44,6 +48,37 @@ def put_both(tables: Tables, *both: str) -> None:
     with tables.transaction():
         for name in both:
             tables.execute("INSERT INTO things VALUES (?, NULL, 1)", (name,))
+
+
+def open_things(path: Path) -> None:
+    open_tables(path, SCRIPT, "the things").close()
+
+
+def open_ledger(path: Path) -> None:
+    LocalLedger(path, bytes(20), time.time, sectors=1).close()
+
+
+def open_control(path: Path) -> None:
+    engine = connect(str(path))
+    migrate(engine)
+    engine.dispose()
+
+
+@pytest.mark.parametrize("open_one", [open_things, open_ledger, open_control])
+def test_a_new_file_is_opened_while_another_writes_the_first_bytes_of_it(
+    open_one: Callable[[Path], None], tmp_path: Path
+) -> None:
+    path = tmp_path / "new.db"
+    with (
+        closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as other,
+        ThreadPoolExecutor() as pool,
+    ):
+        other.execute("BEGIN IMMEDIATE")
+        opening = pool.submit(open_one, path)
+        with pytest.raises(TimeoutError):
+            opening.result(timeout=0.2)
+        other.execute("COMMIT")
+        opening.result(timeout=30)
 
 
 def test_values_come_back_as_they_were_and_texts_are_ordered_byte_by_byte(

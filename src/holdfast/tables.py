@@ -6,6 +6,7 @@ to one thread.
 
 import fcntl
 import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from typing import Any, Protocol
 from holdfast.errors import InputError, StorageError
 
 PATIENCE = 60  # seconds to wait for another writer
+BREATH = 0.005  # seconds between two attempts
 
 Value = int | str | bytes | None
 
@@ -69,13 +71,37 @@ def open_tables(place: Place, script: str, what: str) -> Tables:
     return PostgresTables(place, script, what)
 
 
+def open_file(path: Path) -> sqlite3.Connection:
+    """Open a file of SQLite in which one may write while others read, and what is said lasts."""
+    file = sqlite3.connect(path, isolation_level=None, timeout=PATIENCE)
+    make_durable(file)
+    return file
+
+
+def make_durable(file: sqlite3.Connection) -> None:
+    """Have a file's readers and its writer not wait for each other, and commits be on the disk.
+
+    Several may make it so at once, the first time: SQLite then refuses without waiting, whatever
+    timeout the connection has.
+    """
+    patient_until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            file.execute("PRAGMA journal_mode = WAL").close()
+            break
+        except sqlite3.OperationalError as error:
+            busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY  # for whatever reason
+            if not busy or time.monotonic() > patient_until:
+                raise
+            time.sleep(BREATH)
+    file.execute("PRAGMA synchronous = FULL").close()
+
+
 class SqliteTables:
     def __init__(self, path: Path, script: str, what: str) -> None:
         self._path, self._what = path, f"{what} in {path}"
         with self._told():
-            self._db = sqlite3.connect(path, isolation_level=None, timeout=PATIENCE)
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = FULL")
+            self._db = open_file(path)
             self._db.executescript(script)
 
     def close(self) -> None:

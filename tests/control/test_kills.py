@@ -53,9 +53,11 @@ class Crew:
     """Workers as processes of their own."""
 
     place: Site
+    schedule: Schedule
     alive: list[int] = field(default_factory=list)
 
     def start(self) -> None:
+        self.schedule.engine.dispose()  # a file of SQLite that is open must not be forked
         child = os.fork()
         if child:
             self.alive.append(child)
@@ -101,8 +103,8 @@ def test_kills_at_any_moment_lose_double_and_forge_nothing(address: str, tmp_pat
     with site(tmp_path, settings(address)) as place:
         for number in range(HOLDINGS):
             place.holding(f"holding-{number}", luck.randbytes(3000 + number))
-        crew = Crew(place)
         schedule = Schedule(connect(place.settings.address(place.home.folder)))
+        crew = Crew(place, schedule)
         try:
             for _ in range(WORKERS):
                 crew.start()

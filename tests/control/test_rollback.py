@@ -50,9 +50,9 @@ def test_under_load_each_change_holds_from_the_next_decision_on(
     with site(tmp_path, settings(address)) as place:
         for number in range(HOLDINGS):
             place.holding(f"holding-{number}", luck.randbytes(3000 + number))
-        crew = Crew(place)
         engine = connect(place.settings.address(place.home.folder))
         schedule = Schedule(engine)
+        crew = Crew(place, schedule)
         changes: list[tuple[str, int]] = []  # who decides, and when that had been written
         try:
             for _ in range(WORKERS):

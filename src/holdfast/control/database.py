@@ -10,11 +10,11 @@ from sqlalchemy import Connection, Engine, create_engine, event, func, inspect, 
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
 
 from holdfast.errors import InputError, StorageError
+from holdfast.tables import PATIENCE, make_durable
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 # The newest of them. A database that has it needs no Alembic, which is slow to import.
 HEAD = "0001"
-PATIENCE = 60  # seconds to wait for another writer
 MIGRATING = 0x486F6C6466617374  # the lock that PostgreSQL keeps for whoever makes the tables
 
 
@@ -153,5 +153,5 @@ def _prepare_to_read(connection: Any, _record: Any) -> None:
 
 def _prepare(connection: Any, _record: Any) -> None:
     connection.isolation_level = None  # so that BEGIN IMMEDIATE is ours to say
-    for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
-        connection.execute(f"PRAGMA {pragma}").close()
+    make_durable(connection)
+    connection.execute("PRAGMA foreign_keys = ON").close()

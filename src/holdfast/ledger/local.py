@@ -45,6 +45,7 @@ from holdfast.ledger.keccak import climb
 from holdfast.ledger.signing import signer
 from holdfast.pdp import Challenge, Proof, PublicKey
 from holdfast.pdp.field import SCALAR_BYTES
+from holdfast.tables import open_file
 
 CHAIN = 0  # no chain has this id: a signature for a local ledger is good for nothing else
 CONTEST_WINDOW = 86_400
@@ -92,9 +93,7 @@ class LocalLedger:
     ) -> None:
         self.sender, self.sectors, self._clock = sender, sectors, clock
         try:
-            self._db = sqlite3.connect(path, isolation_level=None, timeout=60)
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = FULL")
+            self._db = open_file(path)
             with self._transaction():
                 if not self._db.execute("SELECT 1 FROM sqlite_master").fetchone():
                     for statement in _SCHEMA.split(";"):
