@@ -1,10 +1,12 @@
 """Files that appear whole or not at all, whatever interrupts their writing."""
 
+import fcntl
 import glob
 import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedRandom
 from pathlib import Path
 
 from holdfast.errors import InputError, StorageError
@@ -29,15 +31,40 @@ def replacing(
         if overwrite:
             draft.replace(path)
         else:
-            try:
-                os.link(draft, path)
-            except FileExistsError as error:
-                raise InputError(f"{path} appeared meanwhile: choose another name") from error
+            _link(draft, path)
         _sync(path.parent)
     except OSError as error:
         raise StorageError(f"can't write {path}: {error.strerror}") from error
     finally:
         draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def resuming(path: Path, mark: str) -> Iterator[BufferedRandom]:
+    """Yield the draft of a new file, with what it got before something interrupted its writing.
+
+    It takes the name `path` if the block succeeds; else it stays for the next attempt. The mark
+    tells drafts of different contents apart.
+    """
+    check_output(path, overwrite=False)
+    draft = path.parent / f".{path.name}.{mark}.part"
+    try:
+        with open(draft, "r+b", opener=_opened_or_made) as file:
+            if os.fstat(file.fileno()).st_uid != os.geteuid():
+                raise InputError(f"{draft} is somebody else's: choose another name for {path}")
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise InputError(f"another process is writing {path}: wait for it") from error
+            check_output(path, overwrite=False)  # it may have been written until a moment ago
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            _link(draft, path)
+            draft.unlink()
+        _sync(path.parent)
+    except OSError as error:
+        raise StorageError(f"can't write {path}: {error.strerror}") from error
 
 
 def check_output(path: Path, *, overwrite: bool = True) -> None:
@@ -90,6 +117,17 @@ def read(path: Path, *, at_most: int) -> bytes:
     if len(content) > at_most:
         raise InputError(f"{path} is larger than the {at_most} bytes such a file may have")
     return content
+
+
+def _opened_or_made(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+
+
+def _link(draft: Path, path: Path) -> None:
+    try:
+        os.link(draft, path)
+    except FileExistsError as error:
+        raise InputError(f"{path} appeared meanwhile: choose another name") from error
 
 
 def _sync(path: Path) -> None:

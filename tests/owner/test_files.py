@@ -1,7 +1,9 @@
 """Files put on nodes, had back, changed and removed."""
 
+import fcntl
 import os
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,11 +11,14 @@ from tests.owner.small_node import SEGMENT_BYTES
 from tests.owner.world import BLOCK_BYTES, World, flip
 
 from holdfast.errors import InputError, RefusedError, StorageError
-from holdfast.owner import Holding, Original, Replica, get, put, remove
+from holdfast.owner import Holding, Original, Replica, download, get, put, remove
 from holdfast.owner.catalogue import Intent
 from holdfast.pdp import Location
+from holdfast.pdp.tagfile import PAGE_TAGS
 
 CONTENT = random.Random(1).randbytes(3 * SEGMENT_BYTES + 1000)
+RUN_BYTES = 16 * PAGE_TAGS * BLOCK_BYTES
+LONG = random.Random(2).randbytes(3 * RUN_BYTES + 1000)
 
 
 def had_back(world: World, holding: str, name: str = "file", *others: str) -> bytes | None:
@@ -118,6 +123,91 @@ def test_what_is_bad_on_both_nodes_is_lost(world: World) -> None:
     block = 2000 // BLOCK_BYTES
     assert fetched.lost == ((block * BLOCK_BYTES, BLOCK_BYTES),)
     assert not out.exists()
+
+
+def stop_at(progress: int) -> Callable[[int], None]:
+    def reached(done: int) -> None:
+        if done >= progress:
+            raise KeyboardInterrupt
+
+    return reached
+
+
+@pytest.fixture
+def begun(world: World, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return what is left of an interrupted `get`: two runs of three and a bit, on both nodes."""
+    monkeypatch.setattr(download, "RUN_BYTES", RUN_BYTES)
+    path = world.file(LONG)
+    world.put("plain", path)
+    world.put("secret", path)
+    with world.home.holding("plain") as place, pytest.raises(KeyboardInterrupt):
+        get(Replica(place, place.file("file")), [], world.folder / "out", stop_at(2 * RUN_BYTES))
+    assert not (world.folder / "out").exists()
+    (draft,) = world.folder.glob(".out.*")
+    assert len(draft.read_bytes()) == 2 * RUN_BYTES
+    return draft
+
+
+@pytest.mark.parametrize(
+    ("holding", "least"), [("plain", 2 * RUN_BYTES), ("secret", RUN_BYTES // 2)]
+)
+def test_a_get_that_was_interrupted_goes_on_whoever_has_the_rest(
+    world: World, begun: Path, holding: str, least: int
+) -> None:
+    out = world.folder / "out"
+    with world.home.holding(holding) as place:  # whose runs may end elsewhere
+        fetched = get(Replica(place, place.file("file")), [], out)
+    assert least <= fetched.kept <= 2 * RUN_BYTES
+    assert (fetched.bad, fetched.lost) == ((), ())
+    assert out.read_bytes() == LONG
+    assert not begun.exists()
+
+
+@pytest.mark.parametrize("at", [0, RUN_BYTES - 1, RUN_BYTES])
+def test_what_is_kept_is_believed_no_more_than_a_node(world: World, begun: Path, at: int) -> None:
+    flip(begun, at)
+    with world.home.holding("plain") as place:
+        fetched = get(Replica(place, place.file("file")), [], world.folder / "out")
+    assert (fetched.kept, fetched.bad) == (RUN_BYTES, ())
+    assert (world.folder / "out").read_bytes() == LONG
+
+
+def test_what_is_kept_makes_good_what_the_node_has_lost_since(world: World, begun: Path) -> None:
+    assert begun.exists()
+    with world.home.holding("plain") as place:
+        flip(world.one.stored(place, "data")[0], 5)
+    assert had_back(world, "plain") == LONG
+
+
+def test_if_a_part_is_lost_nothing_stays_of_the_rest(world: World, begun: Path) -> None:
+    with world.home.holding("plain") as place:
+        world.one.stored(place, "data")[-1].unlink()
+    assert had_back(world, "plain") is None
+    assert not begun.exists()
+
+
+def test_one_file_is_not_written_by_two_at_once(world: World, begun: Path) -> None:
+    with world.home.holding("plain") as place, begun.open("rb") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with pytest.raises(InputError, match="another process is writing"):
+            get(Replica(place, place.file("file")), [], world.folder / "out")
+    assert len(begun.read_bytes()) == 2 * RUN_BYTES
+
+
+def test_nothing_is_written_into_a_strangers_file(
+    world: World, begun: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, before = world.folder / "out", begun.read_bytes()
+    with world.home.holding("plain") as place:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "geteuid", lambda: begun.stat().st_uid + 1)
+            with pytest.raises(InputError, match="somebody else's"):
+                get(Replica(place, place.file("file")), [], out)
+        begun.rename(world.folder / "precious")
+        begun.symlink_to(world.folder / "precious")
+        with pytest.raises(StorageError, match="can't write"):
+            get(Replica(place, place.file("file")), [], out)
+    assert (world.folder / "precious").read_bytes() == before
 
 
 def test_damaged_tags_alone_lose_nothing(world: World) -> None:

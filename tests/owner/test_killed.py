@@ -13,7 +13,7 @@ from tests.owner.world import World, killed_at, lines_of
 import holdfast
 from holdfast.errors import InputError
 from holdfast.ledger.interface import Opened, Passed
-from holdfast.owner import Outcome, remove, resume, run_audit
+from holdfast.owner import Outcome, Replica, download, get, remove, resume, run_audit
 
 SOURCE = Path(holdfast.__file__).parent
 CONTENT = random.Random(1).randbytes(2 * SEGMENT_BYTES + 100)
@@ -44,6 +44,34 @@ def test_a_killed_put_goes_on_where_it_stopped(world: World) -> None:
         world.put("secret", path, name)
         versions[name] = 1
     assert_agreement(world, "secret", versions)
+
+
+def test_a_killed_get_goes_on_and_leaves_nothing_else(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(download, "RUN_BYTES", 2 * SEGMENT_BYTES)
+    content = random.Random(2).randbytes(10 * SEGMENT_BYTES)
+    world.put("secret", world.file(content))
+    folder = world.folder / "back"
+    folder.mkdir()
+
+    def get_back(name: str) -> int:
+        with world.home.holding("secret") as place:
+            return get(Replica(place, place.file("file")), [], folder / name).kept
+
+    lines = lines_of(SOURCE, lambda: get_back("measured"))
+    kept = set()
+    for moment in range(1, MOMENTS + 1):
+        name = f"file {moment}"
+        killed_at(lines * moment // MOMENTS, SOURCE, partial(get_back, name))
+        if not (folder / name).exists():
+            kept.add(get_back(name))
+        assert (folder / name).read_bytes() == content
+    assert len(kept) > 2, "more was kept of those that were killed later"
+    assert {path.name for path in folder.iterdir()} <= {
+        "measured",
+        *(f"file {moment}" for moment in range(1, MOMENTS + 1)),
+    }
 
 
 def test_a_put_killed_before_other_content_spends_a_version_at_most(world: World) -> None:

@@ -104,7 +104,7 @@ def get(
     """Get a file back, every block of it checked: exit 1 if a part is lost.
 
     What is bad on one node is taken from another that has the same file. The output appears whole
-    or not at all.
+    or not at all. After an interruption, it goes on.
 
     Example: holdfast get photos.tar --out restored.tar
     """
@@ -122,6 +122,7 @@ def get(
         "name": name,
         "holding": first.holding.name,
         "bytes": first.file.length,
+        "kept": fetched.kept,
         "bad": [list(part) for part in fetched.bad],
         "lost": [list(part) for part in fetched.lost],
         "out": None if fetched.lost else str(out),
@@ -132,10 +133,11 @@ def get(
         for offset, length in fetched.lost:
             say(f"{name}: bytes {offset} to {offset + length - 1} are lost")
         found = f", {len(fetched.bad)} bad blocks made good" if fetched.bad else ""
+        size = f"{first.file.length} bytes" + f" ({fetched.kept} from before)" * bool(fetched.kept)
         say(
             f"{name} can't be recovered: nothing was written"
             if fetched.lost
-            else f"wrote {out}: {first.file.length} bytes, from {first.holding.name}{found}"
+            else f"wrote {out}: {size}, from {first.holding.name}{found}"
         )
     return 1 if fetched.lost else 0
 

@@ -1,9 +1,11 @@
 """A file had back from a node: every block checked, bad ones taken from another replica.
 
-The SHA-256 of the owner's copy has the last word, and the output appears whole or not at all.
+The SHA-256 of the owner's copy has the last word, and the output appears whole or not at all. What
+an interruption left of it is checked anew, against the tags, and not fetched again.
 """
 
 import hashlib
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from io import BufferedRandom
@@ -17,6 +19,7 @@ from holdfast.pdp.readers import Range
 from holdfast.pdp.tagfile import PAGE_TAGS
 
 RUN_BYTES = 8 << 20
+MARK_BYTES = 4  # of the content's hash, in the name of what is unfinished
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,7 @@ class Fetched:
 
     bad: tuple[Range, ...]
     lost: tuple[Range, ...]
+    kept: int = 0  # bytes that were here from an attempt before
 
 
 class _LostError(HoldfastError):
@@ -39,10 +43,13 @@ def get(
     out: Path,
     progress: Progress = lambda _bytes: None,
 ) -> Fetched:
-    """Write the file to `out` unless a part of it is lost; `others` hold the same content."""
+    """Write the file to `out` unless a part of it is lost; `others` hold the same content.
+
+    Interrupted, it goes on when it is called again.
+    """
     try:
-        with atomic.replacing(out, overwrite=False) as draft, draft.open("r+b") as file:
-            bad = _download(replica, file, progress)
+        with atomic.resuming(out, replica.file.sha256[:MARK_BYTES].hex()) as file:
+            bad, kept = _download(replica, file, progress)
             lost = bad
             for other in others:
                 if lost:
@@ -50,25 +57,41 @@ def get(
             _check_whole(file, replica, lost)
     except _LostError as error:
         return Fetched(tuple(bad), tuple(error.ranges))
-    return Fetched(tuple(bad), ())
+    return Fetched(tuple(bad), (), kept)
 
 
 def _check_whole(file: BufferedRandom, replica: Replica, lost: Sequence[Range]) -> None:
+    file.truncate(replica.file.length)
     file.seek(0)
     if hashlib.file_digest(file, "sha256").digest() != replica.file.sha256:
+        Path(file.name).unlink()  # it would never become whole
         raise _LostError(lost or [(0, replica.file.length)])
 
 
-def _download(replica: Replica, file: BufferedRandom, progress: Progress) -> list[Range]:
-    """Write all that the node has; return the ranges that its tags don't confirm."""
+def _download(
+    replica: Replica, file: BufferedRandom, progress: Progress
+) -> tuple[list[Range], int]:
+    """Write what is not there yet; return the ranges that tags don't confirm, and what was there.
+
+    Of a run that an attempt before has written, the tags alone are fetched, if they confirm it.
+    """
     bad: list[Range] = []
+    kept, there = 0, file.seek(0, os.SEEK_END)
     for start, stop in runs_of(replica):
         offset, length = replica.span(start, stop)
+        file.seek(offset)
+        if offset + length <= there:
+            stored = replica.crypt(offset, file.read(length))
+            if not replica.run(start, stop, stored).bad:
+                kept += length
+                progress(offset + length)
+                continue
+            file.seek(offset)
         run = replica.run(start, stop)
         file.write(replica.crypt(offset, run.content))
         bad += [replica.span(index, index + 1) for index in run.bad]
         progress(offset + length)
-    return bad
+    return bad, kept
 
 
 def runs_of(replica: Replica) -> Iterator[tuple[int, int]]:

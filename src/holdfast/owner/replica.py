@@ -108,10 +108,14 @@ class Replica:
         cipher = self.holding.cipher(self.file)
         return content if cipher is None else cipher.apply(offset, content)
 
-    def run(self, start: int, stop: int) -> Run:
-        """Fetch neighbouring blocks and check each; what the node has lost comes as zeros."""
+    def run(self, start: int, stop: int, content: bytes | None = None) -> Run:
+        """Fetch neighbouring blocks and check each; what the node has lost comes as zeros.
+
+        Where their content is at hand, as it is stored, only the tags are fetched.
+        """
         offset, length = self.span(start, stop)
-        content = self._fetch(Part.DATA, offset, offset + length)
+        if content is None:
+            content = self._fetch(Part.DATA, offset, offset + length)
         tags, legible = self.tags(start, stop)
         content_tags = self.tagger.tags(start, self._rows(content, stop - start))
         return Run(start, content, content_tags, tags, legible)
