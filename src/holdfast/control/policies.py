@@ -67,7 +67,8 @@ def _rows(policy: Serving, telemetry: Telemetry, remembered: Remembered) -> tupl
     """Return the states to start from, and which holdings had theirs."""
     width, count = policy.row_bytes, len(remembered.version)
     # Nearly always all have theirs, which takes half the time to find out at once.
-    if {*remembered.version} == {policy.version} and {*map(len, remembered.memory)} == {width}:
+    ours = remembered.version.count(policy.version)
+    if ours == count and not {*map(len, remembered.memory)} - {width}:
         joined = np.frombuffer(b"".join(remembered.memory), np.uint8)
         return joined.reshape(count, width), np.ones(count, np.bool_)
     own = np.fromiter(map(policy.version.__eq__, remembered.version), np.bool_, count)

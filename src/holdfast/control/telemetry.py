@@ -53,11 +53,11 @@ class Telemetry:
         news: BoolArray,
     ) -> "Telemetry":
         """Read histories; one that is damaged counts as no news from a holding never audited."""
-        whole = np.fromiter(map(len, histories), np.int64) == HISTORY_BYTES
-        if not whole.all():
+        if {*map(len, histories)} - {HISTORY_BYTES}:
+            news = news & [len(each) == HISTORY_BYTES for each in histories]
             histories = [each if len(each) == HISTORY_BYTES else unaudited() for each in histories]
         table = np.frombuffer(b"".join(histories), np.float64).reshape(-1, FIELDS)
-        return cls(History(*table.T), constants, observed, news & whole)
+        return cls(History(*table.T), constants, observed, news)
 
     def rows(self) -> list[bytes]:
         table = np.column_stack(astuple(self.history))
