@@ -8,12 +8,14 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from itertools import pairwise
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 from eth_account import Account
 from eth_tester import EthereumTester, PyEVMBackend
 from tests.ledger.world import TERMS, account_of, request, sender_of
 from web3 import EthereumTesterProvider, Web3
+from web3.types import RPCEndpoint, RPCResponse
 
 from holdfast.errors import InputError, LedgerError, PassphraseError, StorageError
 from holdfast.ledger import artefact, evm
@@ -180,6 +182,32 @@ def test_a_nonce_that_something_else_took_is_told(storage: Path | Room) -> None:
         sender.reconcile()
     assert anchored(ledger) == [Anchored(ledger.sender, ROOT, 1)], "the rest is concluded"
     assert sender.reconcile() == []
+
+
+class Slow(Node):
+    """A node that counts transactions at once, and finds their receipts later."""
+
+    lag = 0  # questions, before a receipt is found
+
+    def make_request(self, method: RPCEndpoint, params: Any) -> RPCResponse:
+        if method == "eth_getTransactionReceipt" and self.lag:
+            self.lag -= 1
+            return {"jsonrpc": "2.0", "id": 1, "result": None}
+        return super().make_request(method, params)
+
+
+def test_a_receipt_that_comes_after_its_transaction_was_counted_is_waited_for(
+    chain: str, storage: Path | Room
+) -> None:
+    node = Slow(chain)
+    terms = Terms(patience=5, gas=TERMS.gas)
+    sender = sender_of(Web3(node), storage, terms=terms, pause=lambda _seconds: None)
+    ledger = EvmLedger(sender, deploy(sender, 1), sectors=1)
+    node.lag = terms.patience
+    assert ledger.anchor(ROOT, 1).events == (Anchored(ledger.sender, ROOT, 1),)
+    assert node.lag == 0
+    assert sender.journal.pending() == []
+    assert anchored(ledger) == [Anchored(ledger.sender, ROOT, 1)]
 
 
 def test_a_transaction_that_the_node_refuses_gives_its_nonce_back(

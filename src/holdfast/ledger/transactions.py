@@ -163,7 +163,7 @@ class Sender:
         return self._conclude(intent)
 
     def _conclude(self, intent: Intent) -> TxReceipt:
-        waited = 0
+        waited = taken = 0
         for _ in range(self.terms.give_up):
             receipt = self._receipt(intent)
             if receipt is not None:
@@ -175,7 +175,8 @@ class Sender:
             elif self.journal.seen(intent, None):
                 self._broadcast(self.journal.attempts(intent)[-1])
             elif self._overtaken(intent):
-                if self._receipt(intent) is None:  # it may have arrived between the two questions
+                taken += 1  # perhaps by this one: a node may count it before it finds its receipt
+                if taken > self.terms.patience:
                     self.journal.finish(intent)
                     raise OvertakenError(
                         f"another transaction took the nonce {intent.nonce}: "
