@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import torch
 from stable_baselines3 import DQN
+from stable_baselines3.common.logger import Logger
 
 from holdfast.bench.clock import best_rates
 from holdfast.bench.pytorch import PyTorchLearner
@@ -163,6 +164,7 @@ def _stable_baselines(steps: int) -> Work:
         device="cpu",
         seed=0,
     )
+    model.set_logger(Logger(folder=None, output_formats=[]))  # its own would leave a directory
     model.learn(2 * starts)
 
     def run() -> float:
