@@ -50,8 +50,9 @@ def resuming(path: Path, mark: str) -> Iterator[BufferedRandom]:
     draft = path.parent / f".{path.name}.{mark}.part"
     try:
         with open(draft, "r+b", opener=_opened_or_made) as file:
-            if os.fstat(file.fileno()).st_uid != os.geteuid():
-                raise InputError(f"{draft} is somebody else's: choose another name for {path}")
+            found = os.fstat(file.fileno())
+            if (found.st_uid, found.st_nlink) != (os.geteuid(), 1):
+                raise InputError(f"{draft} is not ours alone: remove it, or name another output")
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:

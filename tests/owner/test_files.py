@@ -194,20 +194,24 @@ def test_one_file_is_not_written_by_two_at_once(world: World, begun: Path) -> No
     assert len(begun.read_bytes()) == 2 * RUN_BYTES
 
 
-def test_nothing_is_written_into_a_strangers_file(
+def test_nothing_is_written_into_what_is_not_ours_alone(
     world: World, begun: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out, before = world.folder / "out", begun.read_bytes()
+    out, precious, before = world.folder / "out", world.folder / "precious", begun.read_bytes()
     with world.home.holding("plain") as place:
+        replica = Replica(place, place.file("file"))
         with monkeypatch.context() as patch:
             patch.setattr(os, "geteuid", lambda: begun.stat().st_uid + 1)
-            with pytest.raises(InputError, match="somebody else's"):
-                get(Replica(place, place.file("file")), [], out)
-        begun.rename(world.folder / "precious")
-        begun.symlink_to(world.folder / "precious")
+            with pytest.raises(InputError, match="not ours alone"):
+                get(replica, [], out)
+        precious.hardlink_to(begun)
+        with pytest.raises(InputError, match="not ours alone"):
+            get(replica, [], out)
+        begun.unlink()
+        begun.symlink_to(precious)
         with pytest.raises(StorageError, match="can't write"):
-            get(Replica(place, place.file("file")), [], out)
-    assert (world.folder / "precious").read_bytes() == before
+            get(replica, [], out)
+    assert precious.read_bytes() == before
 
 
 def test_damaged_tags_alone_lose_nothing(world: World) -> None:
