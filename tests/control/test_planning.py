@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.control.points import measured
 
@@ -104,6 +104,7 @@ FIGURES = st.lists(
 
 
 @given(FIGURES, st.floats(0.1, 12))
+@example([(1.0, math.nextafter(0.0104, 1), 1.0)], 12.0)  # its interval ends just above 0.013
 def test_the_ceiling_of_a_budget_leads_back_to_a_plan_that_costs_no_more(
     figures: list[tuple[float, float, float]], budget: float
 ) -> None:

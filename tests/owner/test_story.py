@@ -70,7 +70,10 @@ def test_damage_on_one_node_is_found_and_mended_from_the_other(
         assert (passed.code, [a["outcome"] for a in passed.data["audits"]]) == (0, ["passed"] * 2)
 
         damaged = damage_a_hundredth(folder / "one")
-        failed = shell.run("audit", "now", "one", "--samples", "460", "--json")
+        for _ in range(5):  # of a hundred audits of 460 blocks one does not meet it
+            failed = shell.run("audit", "now", "one", "--samples", "460", "--json")
+            if failed.code:
+                break
         assert (failed.code, failed.data["audits"][0]["outcome"]) == (1, "failed")
 
         repaired = shell.run("repair", "one", "--json")

@@ -197,15 +197,16 @@ def _misses(measures: Measures) -> float:
     return measures.miss_rate.high
 
 
-def _up(share: float) -> float:
-    """Return a share rounded up to hundredths of a per cent."""
-    return math.ceil(share * 1e4) / 1e4
+def _up(amount: float, parts: float = 1e4) -> float:
+    """Return an amount rounded up to so many parts of a whole: of a share, to 0.01 %."""
+    count = math.ceil(amount * parts)
+    return (count + (count / parts < amount)) / parts  # the product may have been rounded down
 
 
 def _at_least(amount: float) -> str:
     """Return an amount that is enough, in four figures."""
     decimals = 3 - math.floor(math.log10(amount))
-    return f"{math.ceil(amount * 10.0**decimals) / 10.0**decimals:,.{max(decimals, 0)}f}"
+    return f"{_up(amount, 10.0**decimals):,.{max(decimals, 0)}f}"
 
 
 def _out_of_reach(points: Sequence[Point], limits: Sequence[Limit]) -> str:
