@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterator
 from itertools import count
 
 import pytest
+from hypothesis import settings
 
 from holdfast.bench.postgres import Server, installed
 from holdfast.tables import Room
@@ -21,6 +22,11 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
     os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
     atexit.register(shutil.rmtree, os.environ["JAX_COMPILATION_CACHE_DIR"], ignore_errors=True)
+
+if os.environ.get("HOLDFAST_NO_SKIPS"):
+    # A change is judged by the same examples each time, none of them too slow; `make test` without
+    # that draws new ones.
+    settings.load_profile("ci")
 
 
 @pytest.hookimpl(wrapper=True)
