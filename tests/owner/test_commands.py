@@ -1,5 +1,6 @@
 """The owner's commands on real nodes: what they print, and with which code they leave."""
 
+import hashlib
 import random
 import signal
 import time
@@ -40,6 +41,19 @@ def test_a_file_goes_everywhere_and_comes_back(world: World, desk: Workplace) ->
         told = must(desk, "get", "photos", "--from", holding, "--out", str(out), "--json").data
         assert (told["holding"], told["bad"], told["lost"]) == (holding, [], [])
         assert out.read_bytes() == CONTENT
+
+
+def test_what_a_get_before_has_fetched_is_not_fetched_again(world: World, desk: Workplace) -> None:
+    world.file(CONTENT, "photos")
+    must(desk, "put", "photos", "--to", "plain")
+    mark = hashlib.sha256(CONTENT).hexdigest()[:8]
+    for name in ("back", "more"):
+        world.file(CONTENT, f".{name}.{mark}.part")
+    told = must(desk, "get", "photos", "--out", "back").stdout
+    assert told == "wrote back: 20000 bytes (20000 from before), from plain\n"
+    assert must(desk, "get", "photos", "--out", "more", "--json").data["kept"] == len(CONTENT)
+    assert (world.folder / "more").read_bytes() == CONTENT
+    assert not list(world.folder.glob(".*.part"))
 
 
 def test_the_list_names_what_is_where(world: World, desk: Workplace) -> None:

@@ -133,11 +133,11 @@ def get(
         for offset, length in fetched.lost:
             say(f"{name}: bytes {offset} to {offset + length - 1} are lost")
         found = f", {len(fetched.bad)} bad blocks made good" if fetched.bad else ""
-        size = f"{first.file.length} bytes" + f" ({fetched.kept} from before)" * bool(fetched.kept)
+        kept = f" ({fetched.kept} from before)" if fetched.kept else ""
         say(
             f"{name} can't be recovered: nothing was written"
             if fetched.lost
-            else f"wrote {out}: {size}, from {first.holding.name}{found}"
+            else f"wrote {out}: {first.file.length} bytes{kept}, from {first.holding.name}{found}"
         )
     return 1 if fetched.lost else 0
 
