@@ -9,9 +9,13 @@ from itertools import count
 
 import pytest
 from hypothesis import settings
+from tests.support import parts
+from tests.support.processes import restore_interrupts
 
-from holdfast.bench.postgres import Server, installed
+from holdfast.bench.postgres import Server
 from holdfast.tables import Room
+
+restore_interrupts()
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command line does, before NumPy loads
 # Compiling takes JAX longer than all else in its tests, so they and the processes they start share
@@ -43,11 +47,8 @@ def pytest_runtest_makereport(
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Server]:
-    if not installed():
-        pytest.skip("PostgreSQL's server is not installed")
-    server = Server()
-    yield server
-    server.remove()
+    with parts.postgres() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

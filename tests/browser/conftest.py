@@ -3,7 +3,6 @@
 Every page is watched: an error in its console, or a request to another host, fails its test.
 """
 
-import shutil
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
@@ -18,8 +17,8 @@ from playwright.sync_api import (
     sync_playwright,
 )
 from tests.browser.stage import Stage, staged
+from tests.support import parts
 
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 WIDE = ViewportSize(width=1280, height=800)
 PHONE = ViewportSize(width=390, height=800)
 
@@ -28,11 +27,10 @@ PHONE = ViewportSize(width=390, height=800)
 # and nobody else's could.
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    if CHROMIUM is None:
-        pytest.skip("chromium is not installed")
+    chromium = parts.chromium()
     with sync_playwright() as driver:
         # Tests may run as root, where Chromium's own sandbox does not start.
-        launched = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        launched = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         yield launched
         launched.close()
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from PIL import Image
 from playwright.sync_api import Page, expect, sync_playwright
-from tests.browser.conftest import CHROMIUM, PHONE, WIDE
+from tests.browser.conftest import PHONE, WIDE
 from tests.browser.stage import Stage, staged
+from tests.support import parts
 
 from holdfast.control.promotion import Conditions
 
@@ -41,7 +42,7 @@ def main() -> None:
 
 def draw_all(stage: Stage) -> None:
     with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        browser = driver.chromium.launch(executable_path=parts.chromium(), args=["--no-sandbox"])
         for scheme in ("light", "dark"):
             context = browser.new_context(
                 base_url=stage.url, viewport=WIDE, color_scheme=scheme, reduced_motion="reduce"

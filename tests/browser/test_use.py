@@ -1,31 +1,27 @@
 """The dashboard for everyone: by keys alone, in light and dark, without motion, by ear."""
 
-from pathlib import Path
-
 import pytest
 from playwright.sync_api import Browser, Page, expect
 from tests.browser.stage import Stage
 from tests.browser.test_views import VIEWS
+from tests.support import parts
 
 from holdfast.control.aliases import Author
 from holdfast.web import tokens
 from holdfast.web.tokens import Role
 
-ROOT = Path(__file__).parents[2]
-AXE = ROOT / ".venv" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
 SCHEMES = ("light", "dark")
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("path", VIEWS)
 def test_axe_finds_nothing_serious(page: Page, path: str, scheme: str) -> None:
-    if not AXE.exists():
-        pytest.skip("axe-core is not installed: make axe")
+    axe = parts.axe().read_text()
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
     page.goto(path)
     page.locator("details").evaluate_all("all => all.forEach((each) => (each.open = true))")
     # As a debugger would, for the page's own policy lets no other script in.
-    page.evaluate(AXE.read_text())
+    page.evaluate(axe)
     found = page.evaluate("axe.run()")
     serious = [
         (each["id"], [node["html"] for node in each["nodes"]])

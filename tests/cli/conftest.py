@@ -7,12 +7,13 @@ import random
 import shutil
 import subprocess
 import sys
-from contextlib import chdir, redirect_stdout
+from contextlib import AbstractContextManager, chdir, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.processes import running
 
 from holdfast.cli.app import run
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE
@@ -67,11 +68,13 @@ class Shell:
     directory: Path
 
     def run(self, *arguments: str | Path, stdout: int = subprocess.PIPE) -> Finished:
-        return end(self.start(*arguments, stdout=stdout))
+        with self.start(*arguments, stdout=stdout) as process:
+            return end(process)
 
     def script(self, script: str) -> Finished:
         """Run a line for /bin/sh, to which `$holdfast` is the command."""
-        return end(self._start(["/bin/sh", "-c", script]))
+        with self._start(["/bin/sh", "-c", script]) as process:
+            return end(process)
 
     def start(
         self,
@@ -80,8 +83,8 @@ class Shell:
         stdout: int = subprocess.PIPE,
         stderr: int = subprocess.PIPE,
         passphrase: str | None = PASSPHRASE,
-    ) -> subprocess.Popen[str]:
-        """Start a command as the head of a session, to which its workers will belong."""
+    ) -> AbstractContextManager[subprocess.Popen[str]]:
+        """Run a command at the head of a session, to which its workers will belong."""
         return self._start([SCRIPT, *arguments], stdin, stdout, stderr, passphrase)
 
     def _start(
@@ -91,21 +94,19 @@ class Shell:
         stdout: int = subprocess.PIPE,
         stderr: int = subprocess.PIPE,
         passphrase: str | None = PASSPHRASE,
-    ) -> subprocess.Popen[str]:
+    ) -> AbstractContextManager[subprocess.Popen[str]]:
         variables = {**os.environ, "holdfast": str(SCRIPT)}
         variables.pop(PASSPHRASE_VARIABLE, None)
         if passphrase is not None:
             variables[PASSPHRASE_VARIABLE] = passphrase
-        return subprocess.Popen(
+        return running(
             command,
             cwd=self.directory,
             env=variables,
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,
-            text=True,
             errors="surrogateescape",
-            start_new_session=True,
         )
 
 

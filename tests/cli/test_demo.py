@@ -5,26 +5,35 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.cli.conftest import Finished, end
+from tests.support.processes import running
 
 COMMAND = "from holdfast.cli import main; main()"
 # As after an installation without extras.
 WITHOUT_EXTRAS = "import sys; sys.modules |= dict.fromkeys(('web3', 'eth_tester', 'jax', 'torch'));"
 
 
-def start(folder: Path, *arguments: str, before: str = "") -> subprocess.Popen[str]:
-    """Start the demo; whatever it leaves behind would lie in the folder, or be named after it."""
-    return subprocess.Popen(
+def start(
+    folder: Path, *arguments: str, before: str = ""
+) -> AbstractContextManager[subprocess.Popen[str]]:
+    """Run the demo; whatever it leaves behind would lie in the folder, or be named after it."""
+    return running(
         [sys.executable, "-c", f"{before}{COMMAND}", "demo", *arguments],
         env={**os.environ, "TMPDIR": str(folder)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
     )
+
+
+def finished(folder: Path, *arguments: str, before: str = "") -> Finished:
+    with start(folder, *arguments, before=before) as process:
+        return end(process)
 
 
 def left_over(folder: Path) -> tuple[list[Path], list[bytes]]:
@@ -38,10 +47,10 @@ def left_over(folder: Path) -> tuple[list[Path], list[bytes]]:
     return list(folder.iterdir()), [line for line in lines if bytes(folder) in line]
 
 
-def checked(finished: Finished, ledger: str) -> Any:
+def checked(ran: Finished, ledger: str) -> Any:
     """Return what the demo told, which must be what it promises."""
-    assert finished.code == 0, finished
-    told = finished.data
+    assert ran.code == 0, ran
+    told = ran.data
     assert told["ledger"] == ledger
     assert {harm["kind"] for harm in told["harms"]} == {"slow rot", "silent dropper", "outage"}
     for harm in told["harms"]:
@@ -56,10 +65,10 @@ def checked(finished: Finished, ledger: str) -> Any:
 
 @pytest.mark.slow
 def test_all_harm_is_detected_and_the_evidence_verifies_on_a_chain(tmp_path: Path) -> None:
-    finished = end(start(tmp_path, "--seconds", "5", "--json"))
-    told = checked(finished, "evm")
+    ran = finished(tmp_path, "--seconds", "5", "--json")
+    told = checked(ran, "evm")
     assert told["evidence"]["anchors"] >= 1
-    assert "its power is cut" in finished.stderr
+    assert "its power is cut" in ran.stderr
     assert left_over(tmp_path) == ([], [])
 
 
@@ -67,29 +76,30 @@ def test_all_harm_is_detected_and_the_evidence_verifies_on_a_chain(tmp_path: Pat
 def test_without_extras_the_local_ledger_judges_and_the_demo_says_so(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     line = ("--seconds", "5", "--json", "--folder", str(kept))
-    finished = end(start(tmp_path, *line, before=WITHOUT_EXTRAS))
-    checked(finished, "local")
-    assert finished.stderr.count("the local ledger, which is no chain") == 1
+    ran = finished(tmp_path, *line, before=WITHOUT_EXTRAS)
+    checked(ran, "local")
+    assert ran.stderr.count("the local ledger, which is no chain") == 1
     assert left_over(tmp_path) == ([kept], [])
-    assert "exists already" in end(start(tmp_path, *line)).sentence()
+    assert "exists already" in finished(tmp_path, *line).sentence()
 
 
-def begun(folder: Path) -> subprocess.Popen[str]:
-    process = start(folder, "--json", before=WITHOUT_EXTRAS)
-    assert process.stderr is not None
-    for line in process.stderr:
-        if "dashboard" in line:
-            break
-    assert len(left_over(folder)[1]) == 5
-    return process
+@contextmanager
+def begun(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    with start(folder, "--json", before=WITHOUT_EXTRAS) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "dashboard" in line:
+                break
+        assert len(left_over(folder)[1]) == 5
+        yield process
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nodes outlive whoever is killed")
 def test_killed_it_takes_its_nodes_along(tmp_path: Path) -> None:
-    process = begun(tmp_path)
-    process.kill()
-    end(process)
+    with begun(tmp_path) as process:
+        process.kill()
+        end(process)
     patience = time.monotonic() + 30
     while left_over(tmp_path)[1]:
         assert time.monotonic() < patience
@@ -98,9 +108,9 @@ def test_killed_it_takes_its_nodes_along(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_interrupted_it_leaves_nothing_behind(tmp_path: Path) -> None:
-    process = begun(tmp_path)
-    process.send_signal(signal.SIGINT)
-    finished = end(process)
-    assert finished.code == 130, finished
-    assert not finished.stdout
+    with begun(tmp_path) as process:
+        process.send_signal(signal.SIGINT)
+        stopped = end(process)
+    assert stopped.code == 130, stopped
+    assert not stopped.stdout
     assert left_over(tmp_path) == ([], [])

@@ -428,7 +428,8 @@ def test_without_a_passphrase_and_a_terminal_a_command_says_what_to_do(
     holding: Workplace,
 ) -> None:
     shell = Shell(holding.directory)
-    asked = end(shell.start("pdp", *VERIFY_WITH_KEY.split(), passphrase=None))
+    with shell.start("pdp", *VERIFY_WITH_KEY.split(), passphrase=None) as process:
+        asked = end(process)
     assert asked.sentence().startswith("no passphrase: give --passphrase-file")
 
 
@@ -454,9 +455,11 @@ def wait_for(person: int, word: str) -> str:
 
 def test_at_a_terminal_the_passphrase_is_asked_for_twice_and_not_shown(shell: Shell) -> None:
     secret = "typed by hand"
-    with terminal() as (person, command):
-        keygen = ("pdp", "keygen", "--out", "owner.key", "--json")
-        process = shell.start(*keygen, stdin=command, stderr=command, passphrase=None)
+    keygen = ("pdp", "keygen", "--out", "owner.key", "--json")
+    with (
+        terminal() as (person, command),
+        shell.start(*keygen, stdin=command, stderr=command, passphrase=None) as process,
+    ):
         shown = wait_for(person, "Passphrase: ")
         os.write(person, f"{secret}\n".encode())
         shown += wait_for(person, "Once more: ")
@@ -470,9 +473,11 @@ def test_at_a_terminal_the_passphrase_is_asked_for_twice_and_not_shown(shell: Sh
 
 
 def test_two_passphrases_that_differ_make_no_key(shell: Shell) -> None:
-    with terminal() as (person, command):
-        keygen = ("pdp", "keygen", "--out", "owner.key")
-        process = shell.start(*keygen, stdin=command, stderr=command, passphrase=None)
+    keygen = ("pdp", "keygen", "--out", "owner.key")
+    with (
+        terminal() as (person, command),
+        shell.start(*keygen, stdin=command, stderr=command, passphrase=None) as process,
+    ):
         for prompt, answer in (("Passphrase: ", "typed"), ("Once more: ", "typed wrongly")):
             wait_for(person, prompt)
             os.write(person, f"{answer}\n".encode())
@@ -485,8 +490,7 @@ def test_progress_is_shown_at_a_terminal_only(holding: Workplace) -> None:
     shell = Shell(holding.directory)
     os.truncate(holding.directory / "two.bin", 10 << 20)
     tag = ("pdp", "tag", "two.bin", "--key", "owner.key", "--json", "--processes", "1")
-    with terminal() as (person, command):
-        process = shell.start(*tag, stderr=command)
+    with terminal() as (person, command), shell.start(*tag, stderr=command) as process:
         shown = wait_for(person, "10.0/10.0 MiB")
         watched = end(process)
     assert "tagging two.bin" in re.sub(r"\x1b\[[^a-zA-Z]*[a-zA-Z]", "", shown)

@@ -55,13 +55,13 @@ def work(workplace: Workplace) -> Iterator[Workplace]:
 @contextmanager
 def tagging(work: Workplace, *options: str, file: str = "large") -> Iterator[Popen[str]]:
     """Start to tag a file, and end what is left of it when the test has seen enough."""
-    process = Shell(work.directory).start("pdp", "tag", file, "--key", "owner.key", *options)
-    try:
-        yield process
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+    command = ("pdp", "tag", file, "--key", "owner.key", *options)
+    with Shell(work.directory).start(*command) as process:
+        try:
+            yield process
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def files(work: Workplace) -> dict[str, bytes]:
@@ -176,11 +176,11 @@ def test_workers_that_are_just_starting_leave_in_silence(
 
 
 def test_a_command_that_is_just_starting_leaves_without_a_traceback(shell: Shell) -> None:
-    process = shell.start("pdp", "keygen", "--out", "owner.key")
-    libraries = Path(f"/proc/{process.pid}/maps")
-    wait_until(lambda: "numpy" in libraries.read_text(), process)
-    CTRL_C(process)
-    finished = end(process)
+    with shell.start("pdp", "keygen", "--out", "owner.key") as process:
+        libraries = Path(f"/proc/{process.pid}/maps")
+        wait_until(lambda: "numpy" in libraries.read_text(), process)
+        CTRL_C(process)
+        finished = end(process)
     assert finished.code in {130, -signal.SIGINT}
     assert finished.stderr in {"", INTERRUPTED.stderr}
     assert not list(shell.directory.iterdir())
@@ -293,13 +293,16 @@ def test_a_tag_that_waits_for_another_can_be_interrupted(work: Workplace) -> Non
 
 def test_an_interrupted_prompt_makes_no_key(shell: Shell) -> None:
     person, command = pty.openpty()
-    process = shell.start("pdp", "keygen", "--out", "key", stdin=command, passphrase=None)
-    assert process.stderr is not None
-    assert process.stderr.read(len("Passphrase: ")) == "Passphrase: "
-    CTRL_C(process)
-    finished = end(process)
-    os.close(person)
-    os.close(command)
+    keygen = ("pdp", "keygen", "--out", "key")
+    try:
+        with shell.start(*keygen, stdin=command, passphrase=None) as process:
+            assert process.stderr is not None
+            assert process.stderr.read(len("Passphrase: ")) == "Passphrase: "
+            CTRL_C(process)
+            finished = end(process)
+    finally:
+        os.close(person)
+        os.close(command)
     assert finished.code == 130
     assert "Traceback" not in finished.stderr
     assert not list(shell.directory.iterdir())

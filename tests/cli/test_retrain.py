@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ import pytest
 from tests.control.operation import operation
 from tests.control.world import START
 from tests.owner.world import PASSPHRASE, QUICK
+from tests.support.processes import running
 
 from holdfast.cli.app import run
 from holdfast.control.aliases import named_aliases
@@ -64,14 +64,14 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_killed_and_run_again_it_ends_with_the_same_challenger(home: Path, tmp_path: Path) -> None:
-    killed = subprocess.Popen(command(home), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    for _ in range(2400):
-        if (home / FOLDER / "seed-0" / "state.safetensors").exists():
-            break
-        assert killed.poll() is None, killed.communicate()
-        time.sleep(0.05)
-    os.kill(killed.pid, signal.SIGKILL)
-    killed.communicate()
+    with running(command(home), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as killed:
+        for _ in range(2400):
+            if (home / FOLDER / "seed-0" / "state.safetensors").exists():
+                break
+            assert killed.poll() is None, killed.communicate()
+            time.sleep(0.05)
+        killed.kill()
+        killed.communicate()
     assert (home / FOLDER / ORDER).exists()
     # Another home has the same order, of which nothing is done yet.
     other = tmp_path / "other"

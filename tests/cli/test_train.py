@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Shell, Workplace, end
+from tests.support.processes import running
 
 from holdfast.learn import training
 
@@ -81,17 +82,14 @@ def test_a_training_tells_where_its_checkpoint_is_and_how_to_use_it(workplace: W
 
 def test_a_killed_command_goes_on_when_it_is_given_again(workplace: Workplace) -> None:
     command = [*TRAIN, "--out", "killed"]
-    process = subprocess.Popen([sys.executable, "-c", EAGER, *command], start_new_session=True)
     state = workplace.directory / "killed" / training.STATE
     deadline = time.monotonic() + 100
-    try:
+    with running([sys.executable, "-c", EAGER, *command]) as process:
         while not state.exists():
             assert process.poll() is None
             assert time.monotonic() < deadline
             time.sleep(0.002)
-    finally:
         os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
     assert not (workplace.directory / "killed" / "manifest.json").exists()
     assert workplace.run(*command).code == 0
     assert workplace.run(*TRAIN, "--out", "straight").code == 0

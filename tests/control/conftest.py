@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 from tests.owner.conftest import site, world
+from tests.support import parts
 
 from holdfast.control.database import connect, migrate
 
@@ -23,8 +24,8 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         return
     server = request.getfixturevalue("postgres")
     name = f"test{next(_numbers)}"
-    yield server.make(name)
-    server.drop(name)
+    with parts.database(server, name) as address:
+        yield address
 
 
 @pytest.fixture

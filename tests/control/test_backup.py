@@ -302,10 +302,8 @@ def test_a_backup_in_place_of_another_file_is_refused(backup: Path) -> None:
 
 @contextmanager
 def working(shell: Shell, *options: str) -> Iterator[None]:
-    process = shell.start("serve", *options)
-    try:
+    with shell.start("serve", *options) as process:
         yield
-    finally:
         process.terminate()
         process.communicate(timeout=60)
 

@@ -19,6 +19,7 @@ from tests.control.gateway import Gateway, gateway
 from tests.control.site import SECTORS, Site, site
 from tests.control.test_alerts import Receiver, listening
 from tests.ledger.world import account_of, anvil, request, sender_of
+from tests.support import parts
 from web3 import Web3
 
 from holdfast.bench.postgres import Server
@@ -180,15 +181,19 @@ def _address(receiver: Receiver) -> str:
 def test_a_database_server_that_stops_under_work_is_waited_for(
     tmp_path: Path, postgres: Server
 ) -> None:
-    settings = replace(HOURLY, database=postgres.make("stopped"))
-    with site(tmp_path, settings) as place:
+    with (
+        parts.database(postgres, "stopped") as address,
+        site(tmp_path, replace(HOURLY, database=address)) as place,
+    ):
         place.holding("one", CONTENT)
         with place.service() as service:
             place.run(service, 2 * HOUR)
             before = len(place.audits())
             interrupt(service, postgres.stop)
-            place.run(service, 3 * HOUR)
-            postgres.start()
+            try:
+                place.run(service, 3 * HOUR)
+            finally:
+                postgres.start()
             assert len(place.audits()) == before
             place.run(service, 3 * HOUR)
         assert [alert.kind for alert in place.alerts()] == [Kind.DATABASE]
@@ -196,7 +201,6 @@ def test_a_database_server_that_stops_under_work_is_waited_for(
         assert set(outcomes(place)) == {Outcome.PASSED}
         check_evidence(place)
         check_ledger(place)
-    postgres.drop("stopped")
 
 
 def check_ledger(place: Site) -> None:
@@ -260,7 +264,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     options = ["-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)]
     done = subprocess.run(["mount", *options], check=False, capture_output=True)  # noqa: S607
     if done.returncode:
-        pytest.skip("only root can mount a small disk")
+        parts.skip("small disk", "run the tests as root, who may mount one")
     try:
         yield folder
     finally:

@@ -20,6 +20,8 @@ from tests.control.test_kills import names_opened
 from tests.ledger.world import account_of, anvil, sender_of
 from tests.owner.small_node import SEGMENT_BYTES
 from tests.owner.world import PASSPHRASE, QUICK, RunningNode, new_node_key, node_process
+from tests.support import parts
+from tests.support.processes import ended_with_the_tests
 from web3 import Web3
 
 from holdfast.bench.postgres import Server
@@ -115,11 +117,12 @@ class Site:
                 code = 0
             finally:
                 os._exit(code)
-        try:
-            yield Host(child, said)
-        finally:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
+        with ended_with_the_tests(process=child):
+            try:
+                yield Host(child, said)
+            finally:
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
 
 
 @pytest.fixture
@@ -128,8 +131,11 @@ def place(tmp_path: Path, postgres: Server, monkeypatch: pytest.MonkeyPatch) -> 
     folders = tmp_path / "first", tmp_path / "second"
     owner = Home.create(folders[0], PASSPHRASE, QUICK).keyring.owner
     new_node_key(tmp_path / "node.key")
-    database = postgres.make("hosts")
-    with anvil() as chain, node_process(tmp_path / "node", tmp_path / "node.key", owner) as node:
+    with (
+        anvil() as chain,
+        parts.database(postgres, "hosts") as database,
+        node_process(tmp_path / "node", tmp_path / "node.key", owner) as node,
+    ):
         contract = deploy(sender_of(Web3(Node(chain)), tmp_path), SECTORS)
         sealed = Account.encrypt(account_of(PAYER).key, "horse", kdf="pbkdf2", iterations=1000)
         (folders[0] / "account.json").write_text(json.dumps(sealed))
@@ -140,7 +146,6 @@ def place(tmp_path: Path, postgres: Server, monkeypatch: pytest.MonkeyPatch) -> 
             shutil.copy(folders[0] / name, folders[1])
         first, second = (Home.open(folder, PASSPHRASE) for folder in folders)
         yield Site(first, second, node, database, chain, contract)
-    postgres.drop("hosts")
 
 
 def all_above(place: Site, numbers: dict[int, int]) -> bool:

@@ -11,7 +11,7 @@ import sys
 import time
 import traceback
 from collections import Counter
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -58,6 +58,7 @@ class Crew:
 
     def start(self) -> None:
         self.schedule.engine.dispose()  # a file of SQLite that is open must not be forked
+        tests = os.getpid()
         child = os.fork()
         if child:
             self.alive.append(child)
@@ -65,7 +66,7 @@ class Crew:
         code = 1
         try:
             with opened_service(self.place.home, self.place.settings) as service:
-                service.run(lambda: False)
+                service.run(lambda: os.getppid() != tests)
             code = 0
         except BaseException:  # noqa: BLE001 - else nobody would hear why it ended
             traceback.print_exc()
@@ -79,8 +80,10 @@ class Crew:
         assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL, "it had ended by itself"
 
     def kill_all(self) -> None:
-        while self.alive:
-            self.kill(self.alive[0])
+        """Kill all of them, also those after one that had ended by itself."""
+        with ExitStack() as stack:
+            for child in list(self.alive):
+                stack.callback(self.kill, child)
 
 
 def numbers(schedule: Schedule) -> dict[int, int]:

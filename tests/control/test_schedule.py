@@ -8,6 +8,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, insert, select, text
+from tests.support import parts
 
 from holdfast.bench.postgres import Server
 from holdfast.control.database import HEAD, MIGRATIONS, connect, migrate, transaction
@@ -170,14 +171,16 @@ def test_an_address_that_is_none_is_refused_without_its_password(tmp_path: Path)
 
 
 def test_a_server_that_restarts_is_found_again(postgres: Server) -> None:
-    engine = connect(postgres.make("restarted"))
-    migrate(engine)
-    schedule = Schedule(engine)
-    schedule.add([("a", 1, KEY)], NOW)
-    postgres.stop()
-    with pytest.raises(Exception, match="the database can't be used"):
-        schedule.claim(NOW, LEASE, 1)
-    postgres.start()
-    assert len(schedule.claim(NOW, LEASE, 1)[1]) == 1
-    engine.dispose()
-    postgres.drop("restarted")
+    with parts.database(postgres, "restarted") as address:
+        engine = connect(address)
+        migrate(engine)
+        schedule = Schedule(engine)
+        schedule.add([("a", 1, KEY)], NOW)
+        postgres.stop()
+        try:
+            with pytest.raises(Exception, match="the database can't be used"):
+                schedule.claim(NOW, LEASE, 1)
+        finally:
+            postgres.start()
+        assert len(schedule.claim(NOW, LEASE, 1)[1]) == 1
+        engine.dispose()

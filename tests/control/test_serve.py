@@ -79,14 +79,14 @@ def test_audits_run_by_themselves_and_go_on_when_a_worker_is_killed(shell: Shell
         for name in ("alpha", "beta", "gamma"):
             assert shell.run("holding", "add", name, url, "--sectors", "2").code == 0
         assert shell.run("put", "file").code == 0
-        process = shell.start("serve", "--workers", "2")
-        wait_for("work", home, "SELECT count(*) FROM audits WHERE outcome = 'passed'", 6)
-        os.kill(children(process.pid)[-1], signal.SIGKILL)
-        wait_for("more work", home, "SELECT count(*) FROM audits", count(home) + 6)
-        wait_for("an anchor", home, "SELECT count(*) FROM checkpoints WHERE anchored", 1)
-        process.terminate()
-        _, said = process.communicate(timeout=60)
-        assert process.returncode in {0, 130}, said
+        with shell.start("serve", "--workers", "2") as process:
+            wait_for("work", home, "SELECT count(*) FROM audits WHERE outcome = 'passed'", 6)
+            os.kill(children(process.pid)[-1], signal.SIGKILL)
+            wait_for("more work", home, "SELECT count(*) FROM audits", count(home) + 6)
+            wait_for("an anchor", home, "SELECT count(*) FROM checkpoints WHERE anchored", 1)
+            process.terminate()
+            _, said = process.communicate(timeout=60)
+            assert process.returncode in {0, 130}, said
     assert "Traceback" not in said
 
     engine = connect(str(home / "control.db"))
@@ -109,20 +109,20 @@ def test_audits_run_by_themselves_and_go_on_when_a_worker_is_killed(shell: Shell
 @pytest.mark.slow
 def test_workers_do_not_outlive_who_started_them(shell: Shell) -> None:
     assert shell.run("init").code == 0
-    process = shell.start("serve", "--workers", "2", "--json")
-    assert process.stdout is not None
-    process.stdout.readline()
-    for _ in range(300):
-        if len(workers := children(process.pid)) == 4:  # the API, and the tracker of resources
-            break
-        time.sleep(0.1)
-    wait_for("a database", shell.directory / "home", "SELECT count(*) + 1 FROM holdings", 1)
-    process.kill()
-    process.communicate()
-    for _ in range(300):
-        if not any(Path(f"/proc/{worker}").exists() for worker in workers):
-            return
-        time.sleep(0.1)
+    with shell.start("serve", "--workers", "2", "--json") as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        for _ in range(300):
+            if len(workers := children(process.pid)) == 4:  # the API, and the tracker of resources
+                break
+            time.sleep(0.1)
+        wait_for("a database", shell.directory / "home", "SELECT count(*) + 1 FROM holdings", 1)
+        process.kill()
+        process.communicate()
+        for _ in range(300):
+            if not any(Path(f"/proc/{worker}").exists() for worker in workers):
+                return
+            time.sleep(0.1)
     raise AssertionError("a worker lives on")
 
 

@@ -16,7 +16,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,8 @@ from pathlib import Path
 import pytest
 from tests.docs.blocks import blocks_of
 from tests.ledger.world import anvil
+from tests.support import parts
+from tests.support.processes import ended_with_the_tests, running
 
 from holdfast.bench import postgres
 
@@ -43,8 +45,9 @@ class Place:
     folder: Path
     chain: str
     database: postgres.Server
+    running: ExitStack
     addresses: dict[str, str] = field(default_factory=dict)
-    serving: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    serving: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def run(self, machine: str, text: str) -> str:
         """Run a block to its end; what it exports, the machine's next block has."""
@@ -65,15 +68,14 @@ class Place:
         """Start a block that goes on, and wait until it has said that it is ready."""
         said = self.folder / f"said-{len(self.serving)}"
         with said.open("wb") as out:
-            process = subprocess.Popen(
+            started = running(
                 self._shell(machine, text),
                 cwd=self.at(machine) / "home",
                 env=self._environment(machine),
-                stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
-                start_new_session=True,
             )
+            process = self.running.enter_context(started)
         self.serving.append(process)
         ready = next(line for start, line in READY.items() if text.startswith(start))
 
@@ -114,8 +116,6 @@ class Place:
         for group in [*groups, *(process.pid for process in self.serving)]:
             with suppress(ProcessLookupError):
                 os.killpg(group, signal.SIGKILL)
-        for process in self.serving:
-            process.wait()
 
     def _shell(self, machine: str, text: str) -> list[str]:
         return ["bash", "-euo", "pipefail", "-c", f". ~/exported\n{self._here(machine, text)}"]
@@ -146,16 +146,17 @@ class Place:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
-    if not postgres.installed():
-        pytest.skip("PostgreSQL is not installed")
-    with anvil() as chain:
-        database = postgres.Server()
-        here = Place(tmp_path, chain, database)
+    with (
+        anvil() as chain,
+        parts.postgres() as database,
+        ended_with_the_tests(folder=tmp_path),
+        ExitStack() as running,
+    ):
+        here = Place(tmp_path, chain, database, running)
         try:
             yield here
         finally:
             here.stop()
-            database.remove()
 
 
 @pytest.mark.slow

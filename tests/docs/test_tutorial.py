@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 from tests.docs.tutorial import program
+from tests.support import parts
 
 
 def test_the_tutorial_runs(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("stable_baselines3")
+    parts.package("stable_baselines3")
     monkeypatch.setenv("SB3_LOGDIR", str(tmp_path))
     shorter = program().replace("20_000", "1_000").replace("episodes=500", "episodes=20")
     exec(compile(shorter, "tutorial", "exec"), {"__name__": "tutorial"})  # noqa: S102

@@ -15,6 +15,7 @@ from eth_account import Account
 from tests.cli.conftest import Finished, Workplace
 from tests.ledger.world import account_of, anvil, sender_of
 from tests.owner.world import PASSPHRASE, SECTORS, World, new_node_key, node_process
+from tests.support import parts
 from web3 import Web3
 
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE
@@ -190,7 +191,7 @@ def small_disk(folder: Path) -> Iterator[None]:
         check=False,
     )
     if mounted.returncode:
-        pytest.skip("this account may not mount a small disk")
+        parts.skip("small disk", "run the tests as root, who may mount one")
     try:
         yield
     finally:

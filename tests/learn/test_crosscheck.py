@@ -5,13 +5,14 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from tests.support import parts
 
 from holdfast.learn import networks
 from holdfast.learn.recurrent import RecurrentLearner, RecurrentSettings
 from holdfast.learn.value import ValueLearner, ValueSettings
 from holdfast.model.scenario import PAPER
 
-torch = pytest.importorskip("torch")
+torch = parts.package("torch")
 
 RTOL = 1e-4
 

@@ -2,7 +2,6 @@
 
 import socket
 import subprocess
-import sys
 import time
 import weakref
 from collections.abc import Callable, Iterator
@@ -11,12 +10,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import pytest
 from coincurve import PrivateKey
 from eth_account import Account
 from eth_account.signers.local import LocalAccount
 from eth_tester import EthereumTester, PyEVMBackend
 from tests.pdp.holding import Holding
+from tests.support import parts
+from tests.support.processes import running
 from web3 import EthereumTesterProvider, Web3
 from web3.types import RPCEndpoint
 
@@ -173,23 +173,15 @@ def evm_world(folder: Path, sectors: int = 1, compiled: Artefact | None = None) 
     return _world(web3, folder, sectors, now, advance, compiled)
 
 
-def anvil_binary() -> Path:
-    """Return the binary that `make test` installs, or skip the test."""
-    for binary in Path(sys.prefix).glob("anvil/node_modules/@foundry-rs/anvil-*/bin/anvil"):
-        return binary
-    pytest.skip("anvil is not installed: `make anvil` installs it where npm is present")
-
-
 @contextmanager
 def anvil() -> Iterator[str]:
     """Run a chain of our own and yield its address."""
-    binary = anvil_binary()
+    binary = parts.anvil()
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [str(binary), "--port", str(port), "--silent"]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    try:
+    with running(command, stdout=subprocess.DEVNULL) as process:
         while not _listens(port):
             assert process.poll() is None
             time.sleep(0.1)
@@ -197,9 +189,6 @@ def anvil() -> Iterator[str]:
         for number in (1, 2):
             request(web3, "anvil_setBalance", account_of(number).address, hex(10**20))
         yield f"http://127.0.0.1:{port}"
-    finally:
-        process.kill()
-        process.wait()
 
 
 def anvil_world(url: str, folder: Path, sectors: int = 1) -> World:

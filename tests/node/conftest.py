@@ -40,7 +40,8 @@ def bucket() -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in variables.items():
             patch.setenv(name, value)
-        httpx.put(f"http://{host}:{port}/holdfast").raise_for_status()
+        # The first answer takes the server seconds, for it imports what it answers by.
+        httpx.put(f"http://{host}:{port}/holdfast", timeout=60).raise_for_status()
         yield "s3://holdfast"
     server.stop()
 

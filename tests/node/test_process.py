@@ -73,20 +73,13 @@ class Home:
         (directory / "alice.owner").write_bytes(encode_owner(home.owner.owner))
         return home
 
-    def start(self, stderr: int) -> "Process":
-        process = self.shell.start(*COMMAND.split(), stderr=stderr)
-        assert process.stdout is not None
-        said = json.loads(process.stdout.readline())
-        assert said["address"] == self.node.address.hex()
-        return Process(process, said["url"], self)
-
     @contextmanager
     def running(self, stderr: int = subprocess.DEVNULL) -> Iterator["Process"]:
-        process = self.start(stderr)
-        try:
-            yield process
-        finally:
-            process.kill()
+        with self.shell.start(*COMMAND.split(), stderr=stderr) as process:
+            assert process.stdout is not None
+            said = json.loads(process.stdout.readline())
+            assert said["address"] == self.node.address.hex()
+            yield Process(process, said["url"], self)
 
 
 @dataclass(frozen=True)
@@ -103,9 +96,6 @@ class Process:
     def kill(self) -> None:
         self.popen.kill()
         self.popen.wait()
-        for pipe in (self.popen.stdout, self.popen.stderr):
-            if pipe is not None:
-                pipe.close()
 
     @contextmanager
     def half_sent(self, own: Own, upload: str, segment: int) -> Iterator[socket.socket]:

@@ -280,18 +280,19 @@ def test_a_put_that_is_stopped_between_two_nodes_goes_on(
     world: World, desk: Workplace, stop: signal.Signals
 ) -> None:
     world.file(random.Random(2).randbytes(1 << 18), "large")
-    process = Shell(world.folder).start("put", "large", passphrase=PASSPHRASE.decode())
-    deadline = time.monotonic() + 60
-    with world.home.holding("plain") as place:
-        while len(world.one.stored(place, "data")) < 20:
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-    process.send_signal(stop)
+    with Shell(world.folder).start("put", "large", passphrase=PASSPHRASE.decode()) as process:
+        deadline = time.monotonic() + 60
+        with world.home.holding("plain") as place:
+            while len(world.one.stored(place, "data")) < 20:
+                assert process.poll() is None
+                assert time.monotonic() < deadline
+        process.send_signal(stop)
+        finished = end(process)
     stopped = {
         signal.SIGKILL: Finished(-signal.SIGKILL, "", ""),
         signal.SIGINT: Finished(130, "", "holdfast: interrupted\n"),
     }
-    assert end(process) == stopped[stop]
+    assert finished == stopped[stop]
     unfinished = must(desk, "holding", "list").stdout
     assert "large: on its way, put it again to go on" in unfinished
     sent = [file["sent"] for file in must(desk, "put", "large", "--json").data["files"]]

@@ -23,14 +23,11 @@ def served(shell: Shell, name: str, owner: str, *more: str) -> Iterator[str]:
     """Run a node as its operator does, and yield where it listens."""
     assert shell.run("node", "keygen", "--out", f"{name}.key").code == 0
     options = ["--store", name, "--key", f"{name}.key", "--owner", owner, "--port", "0"]
-    process = shell.start("node", "serve", *options, *more, "--json")
-    try:
+    with shell.start("node", "serve", *options, *more, "--json") as process:
         assert process.stdout is not None
         yield json.loads(process.stdout.readline())["url"]
-    finally:
         process.terminate()
         assert process.wait(timeout=60) == 0
-        process.communicate()
 
 
 def damage_a_hundredth(store: Path) -> int:

@@ -13,6 +13,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 from tests.owner.small_node import SEGMENT_BYTES
+from tests.support.processes import running
 
 from holdfast.node.identity import NodeKey, write_node_key
 from holdfast.owner import Holding, Home, Original, Put, add_holding, put
@@ -47,13 +48,10 @@ def node_process(folder: Path, key: Path, owner: bytes, port: int = 0) -> Iterat
     script = Path(__file__).with_name("small_node.py")
     arguments = (script, folder, key, PASSPHRASE.decode(), owner.hex(), port)
     command = [sys.executable, *map(str, arguments)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            told = json.loads(process.stdout.readline())
-            yield RunningNode(folder, told["url"], bytes.fromhex(told["address"]), process)
-        finally:
-            process.kill()
+    with running(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        told = json.loads(process.stdout.readline())
+        yield RunningNode(folder, told["url"], bytes.fromhex(told["address"]), process)
 
 
 def new_node_key(path: Path) -> NodeKey:

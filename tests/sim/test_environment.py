@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env
+from tests.support import parts
 
 import holdfast.sim  # noqa: F401 - registers the environment
 from holdfast.errors import InputError
@@ -31,7 +32,7 @@ def test_gymnasium_accepts_it(name: str) -> None:
 
 
 def test_stable_baselines3_accepts_it() -> None:
-    checker = pytest.importorskip("stable_baselines3.common.env_checker")
+    checker = parts.package("stable_baselines3.common.env_checker")
     checker.check_env(AuditEnv())
 
 

@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import Engine
 from tests.control.operation import SIGNER, Operation, operation
 from tests.control.world import Clock
+from tests.support import parts
 
 from holdfast.control.log import VERIFIER
 from holdfast.control.promotion import Conditions
@@ -88,9 +89,8 @@ def served(
         return
     server = request.getfixturevalue("postgres")
     name = f"web{next(_numbers)}"
-    with serving(folder, server.make(name)) as running:
+    with parts.database(server, name) as address, serving(folder, address) as running:
         yield running
-    server.drop(name)
 
 
 @pytest.fixture

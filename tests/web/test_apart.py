@@ -6,6 +6,7 @@ import time
 from multiprocessing.connection import Connection
 
 import pytest
+from tests.support.processes import running
 
 from holdfast.web.apart import apart
 
@@ -37,6 +38,6 @@ def test_it_ends_with_its_context() -> None:
 
 @pytest.mark.slow
 def test_it_ends_with_who_began_it_even_before_it_has_started() -> None:
-    begun = subprocess.Popen([sys.executable, "-c", KILLED], stdout=subprocess.PIPE)
-    told, _ = begun.communicate(timeout=PATIENCE)  # which whoever lives on would hold open
-    assert (told, begun.returncode) == (b"", -9)
+    with running([sys.executable, "-c", KILLED], stdout=subprocess.PIPE) as begun:
+        told, _ = begun.communicate(timeout=PATIENCE)  # which whoever lives on would hold open
+    assert (told, begun.returncode) == ("", -9)

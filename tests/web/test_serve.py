@@ -39,44 +39,44 @@ def answered(url: str) -> Any:
 @pytest.mark.slow
 def test_serve_tells_its_address_and_goes_on_when_its_api_is_killed(shell: Shell) -> None:
     place = shell.directory / "home" / PLACE
-    process = shell.start("serve", "--json")
-    assert process.stdout is not None
-    said = ""
-    while not said.endswith("}\n"):
-        said += process.stdout.readline()
-    url = json.loads(said)["web"]
-    assert json.loads(place.read_text())["url"] == url
-    assert answered(url)["holdings"] == 0
-    server = running(shell.directory / "home")
-    assert server is not None
-    found = server.read(Status, "status", limit=5)
-    assert found is not None
-    assert found.fine
-    assert shell.run("status").code == 0
-    token = shell.run("token", "create", "ada", "--role", "admin", "--json").data["token"]
-    bearer = {"authorization": f"Bearer {token}"}
-    assert httpx.get(f"{url}/api/v1/fleet", headers=bearer).status_code == 200
-    assert shell.run("token", "revoke", "ada").code == 0
-    assert httpx.get(f"{url}/api/v1/fleet", headers=bearer).status_code == 401
-    assert "ada: admin" in shell.run("token", "list").stdout
-    assert "ordered by the command line" in shell.run("evidence", "show").stdout
-    os.kill(children(process.pid)[1], signal.SIGKILL)  # after the tracker of resources
-    time.sleep(0.5)
-    assert answered(url)["holdings"] == 0
-    process.terminate()
-    _, told = process.communicate(timeout=60)
-    assert "Traceback" not in told
+    with shell.start("serve", "--json") as process:
+        assert process.stdout is not None
+        said = ""
+        while not said.endswith("}\n"):
+            said += process.stdout.readline()
+        url = json.loads(said)["web"]
+        assert json.loads(place.read_text())["url"] == url
+        assert answered(url)["holdings"] == 0
+        server = running(shell.directory / "home")
+        assert server is not None
+        found = server.read(Status, "status", limit=5)
+        assert found is not None
+        assert found.fine
+        assert shell.run("status").code == 0
+        token = shell.run("token", "create", "ada", "--role", "admin", "--json").data["token"]
+        bearer = {"authorization": f"Bearer {token}"}
+        assert httpx.get(f"{url}/api/v1/fleet", headers=bearer).status_code == 200
+        assert shell.run("token", "revoke", "ada").code == 0
+        assert httpx.get(f"{url}/api/v1/fleet", headers=bearer).status_code == 401
+        assert "ada: admin" in shell.run("token", "list").stdout
+        assert "ordered by the command line" in shell.run("evidence", "show").stdout
+        os.kill(children(process.pid)[1], signal.SIGKILL)  # after the tracker of resources
+        time.sleep(0.5)
+        assert answered(url)["holdings"] == 0
+        process.terminate()
+        _, told = process.communicate(timeout=60)
+        assert "Traceback" not in told
     assert not place.exists()
     assert shell.run("status").code == 0, "from the database"
 
 
 @pytest.mark.slow
 def test_serve_leaves_no_process_behind_if_it_is_stopped_at_once(shell: Shell) -> None:
-    process = shell.start("serve", "--json")
-    assert process.stdout is not None
-    process.stdout.readline()
-    process.terminate()
-    process.communicate(timeout=60)  # until everybody who could write has ended
+    with shell.start("serve", "--json") as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.terminate()
+        process.communicate(timeout=60)  # until everybody who could write has ended
 
 
 def test_a_server_that_is_not_ours_is_not_believed(tmp_path: Path) -> None:

@@ -1,0 +1,91 @@
+"""Processes that tests start: each ends with its context, and with the tests at the latest."""
+
+import atexit
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from subprocess import Popen
+from typing import Any
+
+GRACE_SECONDS = 5.0  # between SIGTERM and SIGKILL
+
+
+def restore_interrupts() -> None:
+    """Let Ctrl-C interrupt this process again, and so those it starts.
+
+    `nohup`, a shell without job control and many CI runners start us with SIGINT ignored. Children
+    would inherit that, and every test of Ctrl-C would fail.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@contextmanager
+def running(command: Sequence[str | Path], **options: Any) -> Iterator[Popen[str]]:
+    """Run a program at the head of its own session; end the whole session with the context.
+
+    The options are those of Popen. Without `stdin` the program reads from nowhere.
+    """
+    options = {"stdin": subprocess.DEVNULL, "text": True, **options}
+    with (
+        Popen(command, start_new_session=True, **options) as process,
+        ended_with_the_tests(process=process.pid),
+    ):
+        try:
+            yield process
+        finally:
+            _end(process)
+
+
+def _end(process: Popen[str]) -> None:
+    if process.poll() is None:
+        process.terminate()
+        process.send_signal(signal.SIGCONT)  # a stopped process would not see the first signal
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(GRACE_SECONDS)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+@contextmanager
+def ended_with_the_tests(
+    *, process: int | None = None, folder: Path | None = None
+) -> Iterator[None]:
+    """Name what must not outlive this process, even if this process is killed meanwhile.
+
+    A process is killed with its group. A folder is removed, and every process that has it in its
+    command line is killed.
+    """
+    entry = (process, str(folder) if folder else None)
+    _write(_cleaner(), "add", *entry)
+    try:
+        yield
+    finally:
+        _write(_cleaner(), "remove", *entry)
+
+
+def _write(cleaner: Popen[str], verb: str, process: int | None, folder: str | None) -> None:
+    assert cleaner.stdin is not None
+    cleaner.stdin.write(json.dumps([verb, process, folder]) + "\n")
+    cleaner.stdin.flush()
+
+
+@cache
+def _cleaner() -> Popen[str]:
+    """Start the process that cleans up after this one, once."""
+    program = Path(__file__).with_name("cleaner.py")
+    command = [sys.executable, "-I", str(program), str(os.getpid())]
+    process = Popen(command, stdin=subprocess.PIPE, text=True, start_new_session=True)
+
+    def stop() -> None:
+        with process:
+            _write(process, "end", None, None)
+
+    atexit.register(stop)
+    return process
