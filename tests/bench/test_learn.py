@@ -4,16 +4,20 @@ import json
 import math
 import os
 import sys
+from importlib.util import find_spec
 
 import pytest
+from tests.support import parts
 
 from holdfast.cli.app import run
+
+NEEDED = ("jax", "torch", "stable_baselines3")
 
 
 @pytest.mark.slow
 def test_ratios_are_those_of_the_rates_beside_them(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("torch")
-    pytest.importorskip("stable_baselines3")
+    parts.package("torch")
+    parts.package("stable_baselines3")
     cores = os.sched_getaffinity(0)
     assert run(["bench", "learn", "--json", "--rounds", "1", "--episodes", "1"]) == 0
     shown = capsys.readouterr()
@@ -30,10 +34,12 @@ def test_ratios_are_those_of_the_rates_beside_them(capsys: pytest.CaptureFixture
     assert os.sched_getaffinity(0) == cores, "the process may use all cores again"
 
 
-@pytest.mark.parametrize("name", ["torch", "stable_baselines3", "jax"])
-def test_what_it_needs_is_named(
+@pytest.mark.parametrize("name", NEEDED)
+def test_all_that_is_missing_is_named(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, name, None)
     assert run(["bench", "learn"]) == 2
-    assert f"needs {name}: install it" in capsys.readouterr().err
+    missing = [each for each in NEEDED if find_spec(each) is None]
+    assert name in missing
+    assert f"needs {', '.join(missing)}, which pip install" in capsys.readouterr().err

@@ -58,11 +58,12 @@ def learn_command(
 
     Example: holdfast bench learn --json
     """
-    for name in ("jax", "torch", "stable_baselines3"):
-        if find_spec(name) is None:
-            raise InputError(
-                f"this needs {name}: install it with pip install 'holdfast[train,crosscheck]'"
-            )
+    missing = [name for name in ("jax", "torch", "stable_baselines3") if find_spec(name) is None]
+    if missing:
+        raise InputError(
+            f"this needs {', '.join(missing)}, which pip install 'holdfast[train,crosscheck]' "
+            "installs"
+        )
     from holdfast.bench import learn  # noqa: PLC0415 - the frameworks take seconds to import
 
     report({**learn.measure(rounds=rounds, episodes=episodes, say=tell)}, as_json=as_json)
