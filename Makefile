@@ -12,15 +12,18 @@ READY  := $(VENV)/.ready-$(subst $(comma),-,$(EXTRAS))
 MEMORY  = $(shell test "$$(df --output=avail /dev/shm 2>&1 | tail -n 1)" -gt 8000000 2>&1 && echo /dev/shm)
 PYTEST  = $(if $(MEMORY),TMPDIR=$(MEMORY)) $(BIN)/python -m pytest
 WORKERS = $$(($$(getconf _NPROCESSORS_ONLN) + 1))
+# Packages that `make` by itself does not install, though some tests use them: the extra crosscheck.
+OPTIONAL = $(shell sed -n 's/^crosscheck = //p' pyproject.toml | grep -oE '"[a-z0-9-]+' | tr -d '"')
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help ready demo test cover test-long anvil axe screens reference lint format bench package clean
+.PHONY: help ready demo test cover test-plain test-long anvil axe screens reference lint format bench package clean
 
 help:
 	@echo "make demo    set up, then the whole system live: nodes, a chain, damage, repair; about a minute"
 	@echo "make test    set up, then run all tests; names what it skipped"
 	@echo "make cover   make test, and which lines it reached"
+	@echo "make test-plain  uninstall the packages of the extra crosscheck, then run the tests that name one"
 	@echo "make test-long  the tests that last: a year of 1,000 holdings, 200 kills on each database"
 	@echo "make anvil   install a chain for the tests, where npm is present; make test does it too"
 	@echo "make axe     install what looks for barriers in the dashboard, where npm is present; make test does it too"
@@ -74,6 +77,12 @@ test: $(READY) anvil axe
 cover: $(READY) anvil axe
 	@echo "==> the tests, with the lines they reach counted"
 	@$(PYTEST) --numprocesses=$(WORKERS) --cov --cov-report=term
+
+test-plain: $(READY)
+	@echo "==> the tests that name one of these, without them: $(OPTIONAL)"
+	@$(BIN)/python -m pip uninstall -qq --yes $(OPTIONAL) && rm -f $(VENV)/.ready-*crosscheck*
+	@$(PYTEST) --numprocesses=$(WORKERS) $$(grep -rlF --include='test_*.py' \
+	  $(foreach name,$(OPTIONAL),-e $(subst -,_,$(name))) tests)
 
 test-long: $(READY) anvil
 	@echo "==> the tests that have a long form, in it"
