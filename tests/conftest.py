@@ -1,16 +1,15 @@
 """Rules for all tests: nothing is skipped where the whole machine is promised."""
 
-import atexit
 import os
-import shutil
 import tempfile
 from collections.abc import Generator, Iterator
 from itertools import count
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 from tests.support import parts
-from tests.support.processes import restore_interrupts
+from tests.support.processes import end_with_tests, restore_interrupts
 
 from holdfast.bench.postgres import Server
 from holdfast.tables import Room
@@ -25,7 +24,7 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="holdfast-tests-")
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
     os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
-    atexit.register(shutil.rmtree, os.environ["JAX_COMPILATION_CACHE_DIR"], ignore_errors=True)
+    end_with_tests(folder=Path(os.environ["JAX_COMPILATION_CACHE_DIR"]))
 
 if os.environ.get("HOLDFAST_NO_SKIPS"):
     # A change is judged by the same examples each time, none of them too slow; `make test` without

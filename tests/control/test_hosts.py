@@ -21,7 +21,7 @@ from tests.ledger.world import account_of, anvil, sender_of
 from tests.owner.small_node import SEGMENT_BYTES
 from tests.owner.world import PASSPHRASE, QUICK, RunningNode, new_node_key, node_process
 from tests.support import parts
-from tests.support.processes import ended_with_the_tests
+from tests.support.processes import end_with_tests
 from web3 import Web3
 
 from holdfast.bench.postgres import Server
@@ -117,12 +117,13 @@ class Site:
                 code = 0
             finally:
                 os._exit(code)
-        with ended_with_the_tests(process=child):
-            try:
-                yield Host(child, said)
-            finally:
-                os.kill(child, signal.SIGKILL)
-                os.waitpid(child, 0)
+        release = end_with_tests(process=child)
+        try:
+            yield Host(child, said)
+        finally:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            release()
 
 
 @pytest.fixture

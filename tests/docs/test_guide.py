@@ -25,7 +25,7 @@ import pytest
 from tests.docs.blocks import blocks_of
 from tests.ledger.world import anvil
 from tests.support import parts
-from tests.support.processes import ended_with_the_tests, running
+from tests.support.processes import end_with_tests, running
 
 from holdfast.bench import postgres
 
@@ -146,17 +146,14 @@ class Place:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
-    with (
-        anvil() as chain,
-        parts.postgres() as database,
-        ended_with_the_tests(folder=tmp_path),
-        ExitStack() as running,
-    ):
+    with anvil() as chain, parts.postgres() as database, ExitStack() as running:
         here = Place(tmp_path, chain, database, running)
+        release = end_with_tests(folder=tmp_path)
         try:
             yield here
         finally:
             here.stop()
+            release()
 
 
 @pytest.mark.slow

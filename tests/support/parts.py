@@ -6,13 +6,14 @@ it. `make test` passes without any of them.
 
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
-from tests.support.processes import ended_with_the_tests
+from tests.support.processes import end_with_tests
 
 from holdfast.bench.postgres import Server, installed
 
@@ -58,12 +59,14 @@ def postgres() -> Iterator[Server]:
     """Run a server of PostgreSQL until the end of the context."""
     if not installed():
         skip("PostgreSQL", "install the package postgresql")
-    server = Server()
-    with ended_with_the_tests(folder=server.folder):
-        try:
-            yield server
-        finally:
-            server.remove()
+    folder = Path(tempfile.mkdtemp(prefix="holdfast-pg-"))
+    release = end_with_tests(folder=folder)
+    server = Server(folder)
+    try:
+        yield server
+    finally:
+        server.remove()
+        release()
 
 
 @contextmanager

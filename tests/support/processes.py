@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -33,14 +33,13 @@ def running(command: Sequence[str | Path], **options: Any) -> Iterator[Popen[str
     The options are those of Popen. Without `stdin` the program reads from nowhere.
     """
     options = {"stdin": subprocess.DEVNULL, "text": True, **options}
-    with (
-        Popen(command, start_new_session=True, **options) as process,
-        ended_with_the_tests(process=process.pid),
-    ):
+    with Popen(command, start_new_session=True, **options) as process:
+        release = end_with_tests(process=process.pid)
         try:
             yield process
         finally:
             _end(process)
+            release()
 
 
 def _end(process: Popen[str]) -> None:
@@ -53,21 +52,15 @@ def _end(process: Popen[str]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-@contextmanager
-def ended_with_the_tests(
-    *, process: int | None = None, folder: Path | None = None
-) -> Iterator[None]:
-    """Name what must not outlive this process, even if this process is killed meanwhile.
+def end_with_tests(*, process: int | None = None, folder: Path | None = None) -> Callable[[], None]:
+    """Name what must not outlive this process, even if this process is killed.
 
     A process is killed with its group. A folder is removed, and every process that has it in its
-    command line is killed.
+    command line is killed. Call what this returns once you have ended or removed it yourself.
     """
     entry = (process, str(folder) if folder else None)
     _write(_cleaner(), "add", *entry)
-    try:
-        yield
-    finally:
-        _write(_cleaner(), "remove", *entry)
+    return lambda: _write(_cleaner(), "remove", *entry)
 
 
 def _write(cleaner: Popen[str], verb: str, process: int | None, folder: str | None) -> None:

@@ -44,7 +44,8 @@ from tests.support import processes
 
 def test_that_is_killed(tmp_path):
     family = processes.running([sys.executable, "-c", {FAMILY!r}], stdout=subprocess.PIPE)
-    with family as process, processes.ended_with_the_tests(folder=tmp_path):
+    with family as process:
+        processes.end_with_tests(folder=tmp_path)
         command = [sys.executable, "-c", "import time; time.sleep(1000)", str(tmp_path)]
         other = subprocess.Popen(command)  # it ends neither by its context nor by its group
         (tmp_path / "file").touch()

@@ -18,9 +18,9 @@ def installed() -> bool:
 
 
 class Server:
-    def __init__(self) -> None:
+    def __init__(self, folder: Path | None = None) -> None:
         # A socket's path has at most 107 characters.
-        self.folder = Path(tempfile.mkdtemp(prefix="holdfast-pg-"))
+        self.folder = folder or Path(tempfile.mkdtemp(prefix="holdfast-pg-"))
         self._data = self.folder / "data"
         self._account: dict[str, Any] = {}
         if os.geteuid() == 0:  # as which PostgreSQL refuses to run
