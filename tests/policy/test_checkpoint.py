@@ -195,15 +195,21 @@ def test_a_field_of_a_wrong_type_is_refused(field: str, wrong: object, folder: P
         (("envelope", "mood"), [0, 1], "does not name the signals"),
         (("envelope", "latency"), [0, 0.5, 1], "must be a list of 2"),
         (("envelope", "latency"), [1, 0], "ends before it begins"),
+        (("envelope", "latency"), [-1e300, 1e300], "a signal lies between 0 and 1"),
+        (("envelope", "latency"), [0, 1.01], "a signal lies between 0 and 1"),
+        (("envelope", "latency"), [-0.01, 1], "a signal lies between 0 and 1"),
+        (("rho",), 1.5, "rho must lie between 0 and 1"),
+        (("dials", 0, "miss_rate"), -1e-9, "figures that can't be"),
+        (("dials", 0, "gas"), -1, "figures that can't be"),
         (("dials",), [{}], r"dials\[0\].dial' is missing"),
         (("default", "rho"), 2, "rho must lie between 0 and 1"),
         (("sha256",), "0" * 64, "its SHA-256 is not"),
     ],
 )
 def test_a_manifest_that_does_not_fit_is_refused(
-    path: tuple[str, ...], value: object, reason: str, folder: Path
+    path: tuple[str | int, ...], value: object, reason: str, folder: Path
 ) -> None:
-    def change(manifest: dict[str, Any]) -> None:
+    def change(manifest: Any) -> None:
         for key in path[:-1]:
             manifest = manifest[key]
         manifest[path[-1]] = value

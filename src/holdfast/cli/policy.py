@@ -9,7 +9,7 @@ from holdfast.cli import terminal
 from holdfast.cli.fit import fit
 from holdfast.cli.owner import DEFAULT_HOME, HomeFolder
 from holdfast.cli.promote import promote
-from holdfast.cli.registry import Version, episode_bar, opened_desk, tell_checks
+from holdfast.cli.registry import Seed, Version, episode_bar, opened_desk, tell_checks
 from holdfast.cli.retrain import retrain
 from holdfast.cli.server import MOST_ROWS, Reason, ordered, told
 from holdfast.cli.terminal import Json, say
@@ -125,24 +125,28 @@ def withdraw(reason: Reason = "", home: HomeFolder = DEFAULT_HOME, as_json: Json
 
 
 @app.command()
-def evaluate(version: Version, home: HomeFolder = DEFAULT_HOME, as_json: Json = False) -> int:
+def evaluate(
+    version: Version, seed: Seed = None, home: HomeFolder = DEFAULT_HOME, as_json: Json = False
+) -> int:
     """Simulate a version in this fleet's world and in worse ones: exit 1 if it breaks a ceiling.
 
     Example: holdfast policy evaluate challenger
     """
     from holdfast.control.fits import world_of_fleet  # noqa: PLC0415 - as above
-    from holdfast.control.promotion import ceiling_of, numbers, trials  # noqa: PLC0415
+    from holdfast.control.promotion import ceiling_of, fresh_seed, numbers, trials  # noqa: PLC0415
 
-    with opened_desk(home, read_only=True) as desk, episode_bar(desk) as progress:
+    seed = fresh_seed() if seed is None else seed
+    with opened_desk(home, read_only=True) as desk, episode_bar(desk, version) as progress:
         conditions = desk.settings.promotion
         policy = desk.registry.serving(desk.find(version))
-        ceiling = ceiling_of(conditions, desk.registry.serving(desk.champion()))
+        ceiling = ceiling_of(desk.engine, conditions, desk.registry.serving(desk.champion()))
         world = world_of_fleet(desk.engine, desk.settings.scenario)
-        found = trials(policy, world, ceiling, conditions, progress)
+        found = trials(policy, world, ceiling, conditions, seed, progress)
     kept = all(trial.kept for trial in found)
     if as_json:
         facts = [numbers(trial) for trial in found]
-        terminal.print_json({"version": policy.version, "kept": kept, "trials": facts})
+        result = {"version": policy.version, "kept": kept, "seed": seed, "trials": facts}
+        terminal.print_json(result)
     else:
         tell_checks([trial.check() for trial in found])
     return 0 if kept else 1

@@ -8,7 +8,7 @@ import typer
 
 from holdfast.cli import terminal
 from holdfast.cli.owner import DEFAULT_HOME, HomeFolder
-from holdfast.cli.registry import Version, episode_bar, opened_desk, tell_checks
+from holdfast.cli.registry import Seed, Version, episode_bar, opened_desk, tell_checks
 from holdfast.cli.server import Reason, WorkFailedError, server_of, worked_out
 from holdfast.cli.terminal import Json, say
 from holdfast.errors import InputError
@@ -26,6 +26,7 @@ def promote(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the verdict and change nothing.")
     ] = False,
+    seed: Seed = None,
     reason: Reason = "",
     home: HomeFolder = DEFAULT_HOME,
     as_json: Json = False,
@@ -33,15 +34,17 @@ def promote(
     """Let a version decide from the next decision on, if it keeps the ceiling: else exit 1.
 
     It must keep the ceiling on the miss rate in simulation, in this fleet's world and in worse
-    ones, and do no worse than the champion in shadow. The table [control.promotion] of
-    holdfast.toml says what is enough. The evidence tells what was found.
+    ones, and do no worse than the champion in shadow. What its manifest claims is measured. The
+    table [control.promotion] of holdfast.toml says what is enough. The evidence has the result.
 
     Example: holdfast policy promote challenger --dry-run
     """
     if force and not reason.strip():
         raise InputError("--force needs --reason: the evidence tells why")
-    wish = Wish(version, reason, force=force, dry_run=dry_run)
-    server = server_of(home)
+    if seed is not None and not dry_run:
+        raise InputError("--seed needs --dry-run: a promotion draws its episodes anew")
+    wish = Wish(version, reason, force=force, dry_run=dry_run, seed=seed)
+    server = server_of(home) if seed is None else None
     done = None if server is None else _by_server(server, wish)
     done = done or _here(home, wish)
     if as_json:
@@ -61,6 +64,7 @@ class Wish:
     reason: str
     force: bool
     dry_run: bool
+    seed: int | None = None
 
     def granted(self, verdict: "Verdict") -> bool:
         return not self.dry_run and (verdict.passed or self.force)
@@ -117,7 +121,10 @@ def _here(home: Path, wish: Wish) -> Done:
     from holdfast.evidence.form import plain  # noqa: PLC0415
     from holdfast.evidence.leaf import Check  # noqa: PLC0415
 
-    with opened_desk(home, read_only=wish.dry_run) as desk, episode_bar(desk) as progress:
+    with (
+        opened_desk(home, read_only=wish.dry_run) as desk,
+        episode_bar(desk, wish.version) as progress,
+    ):
         found, champion = desk.find(wish.version), desk.champion()
         if found == champion:
             raise InputError(f"{found[:12]} is the champion already")
@@ -126,7 +133,14 @@ def _here(home: Path, wish: Wish) -> Done:
         desk.registry.serving(found)  # nothing lets in what is not what was registered
         try:
             verdict = judge(
-                desk.engine, found, champion, world, conditions, unit=unit, progress=progress
+                desk.engine,
+                found,
+                champion,
+                world,
+                conditions,
+                unit=unit,
+                seed=wish.seed,
+                progress=progress,
             )
         except InputError as error:
             if not wish.force:

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from holdfast.control.settings import ControlSettings
     from holdfast.evidence.leaf import Check
 
+Seed = Annotated[
+    int | None,
+    typer.Option(min=0, help="Repeat the episodes of an earlier judgement; else fresh ones."),
+]
 Version = Annotated[
     str,
     typer.Argument(
@@ -68,12 +72,12 @@ def opened_desk(home: HomeFolder, *, read_only: bool = False) -> Iterator[Desk]:
 
 
 @contextmanager
-def episode_bar(desk: Desk) -> Iterator[Any]:
-    """Show how many episodes are done, of all worlds and of the champion."""
-    from holdfast.control.stress import stressed  # noqa: PLC0415 - as above
+def episode_bar(desk: Desk, version: str) -> Iterator[Any]:
+    """Show how many episodes are done, of all that judging a version takes."""
+    from holdfast.control.promotion import episodes_to_run  # noqa: PLC0415 - as above
 
-    worlds = len(stressed(desk.settings.scenario)) + 2
-    total, done = worlds * desk.settings.promotion.episodes, 0.0
+    policy = desk.registry.serving(desk.find(version))
+    total, done = episodes_to_run(policy, desk.settings.promotion), 0.0
     with terminal.progress_bar("simulating", total, of_bytes=False) as bar:
 
         def progress(episodes: float) -> None:

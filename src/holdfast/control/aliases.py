@@ -144,6 +144,18 @@ def history(engine: Engine, limit: int) -> list[Entry]:
     ]
 
 
+def last_report(connection: Connection, version: str) -> dict[str, Any]:
+    """Return what the version's last promotion was judged by; nothing if it was not judged."""
+    query = (
+        select(promotions.c.report)
+        .where(promotions.c.version == version, promotions.c.change == str(Change.PROMOTED))
+        .order_by(promotions.c.id.desc())
+        .limit(1)
+    )
+    report = connection.execute(query).scalar()
+    return {} if report is None else dict(json.loads(report))
+
+
 @dataclass(frozen=True)
 class Author:
     """Who changes something, when and why."""

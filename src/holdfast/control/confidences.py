@@ -13,6 +13,7 @@ from holdfast.control.canaries import read_trials
 from holdfast.control.database import transaction
 from holdfast.control.episodes import read_episodes
 from holdfast.control.fits import latest_fit
+from holdfast.control.promotion import standing_ceiling
 from holdfast.control.rails import DAY
 from holdfast.control.registry import Registry
 from holdfast.control.schema import confidences, fits, holdings
@@ -77,7 +78,7 @@ def declared_ceiling(engine: Engine, settings: ControlSettings) -> float | None:
         champion = read_aliases(connection).champion
     if champion is None:
         return serving(settings.policy, settings.scenario).rho
-    return Registry(engine).serving(champion).rho
+    return standing_ceiling(engine, Registry(engine).serving(champion))
 
 
 class Confidences:

@@ -5,9 +5,9 @@ So a promotion or a rollback takes effect with the next decision of every worker
 
 from dataclasses import dataclass
 
-from sqlalchemy import Engine, select
+from sqlalchemy import Connection, Engine, select
 
-from holdfast.control.aliases import Aliases, Author, promote, read_aliases
+from holdfast.control.aliases import Aliases, Author, last_report, promote, read_aliases
 from holdfast.control.database import transaction
 from holdfast.control.registry import Registry
 from holdfast.control.schema import versions
@@ -15,7 +15,7 @@ from holdfast.errors import HoldfastError, InputError, StorageError
 from holdfast.evidence import leaf
 from holdfast.evidence.form import plain
 from holdfast.model.scenario import Scenario
-from holdfast.policy.serving import Serving
+from holdfast.policy.serving import Envelope, Serving
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,16 @@ class Roster:
         self._engine, self._registry = engine, Registry(engine)
         self._aliases = Aliases()
         self._loaded: dict[str, Serving] = {}
+        self._envelopes: dict[str, Envelope] = {}
         self._names: dict[str, leaf.Policy] = {}
 
     def now(self) -> Duty:
         """Return who is on duty; a shadow that can't be loaded is left out, and told."""
         with transaction(self._engine) as connection:
-            aliases = self._aliases = read_aliases(connection, self._aliases)
+            aliases = read_aliases(connection, self._aliases)
+            if aliases != self._aliases:
+                self._envelopes = measured_envelopes(connection, aliases)
+            self._aliases = aliases
         if aliases.champion is None:
             raise InputError("no policy decides yet: `holdfast serve` begins with the settings'")
         champion = self._served(aliases.champion)
@@ -49,7 +53,8 @@ class Roster:
             except HoldfastError as error:
                 trouble = str(error)
         self._loaded = {each.version: each for each in (champion, *shadows)}
-        return Duty(champion, tuple(shadows), aliases.challenger, trouble)
+        narrowed = tuple(map(self._narrowed, shadows))
+        return Duty(self._narrowed(champion), narrowed, aliases.challenger, trouble)
 
     def policy(self, version: str) -> leaf.Policy:
         """Return how the evidence names a version."""
@@ -64,6 +69,21 @@ class Roster:
 
     def _served(self, version: str) -> Serving:
         return self._loaded.get(version) or self._registry.serving(version)
+
+    def _narrowed(self, policy: Serving) -> Serving:
+        envelope = self._envelopes.get(policy.version)
+        return policy if envelope is None else policy.narrowed(envelope)
+
+
+def measured_envelopes(connection: Connection, aliases: Aliases) -> dict[str, Envelope]:
+    """Return what simulation met of every version on duty when it was promoted."""
+    on_duty = {aliases.champion, *aliases.shadows} - {None}
+    reports = {version: last_report(connection, str(version)) for version in on_duty}
+    return {
+        str(version): report["envelope"]["met"]
+        for version, report in reports.items()
+        if report.get("envelope")
+    }
 
 
 def begin(engine: Engine, name: str, scenario: Scenario, now: int) -> Aliases:

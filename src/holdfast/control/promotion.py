@@ -1,13 +1,27 @@
-"""Whether a version may decide: it keeps the ceiling in simulation, and does well in shadow."""
+"""Whether a version may decide: it keeps the ceiling in simulation, and does well in shadow.
+
+The episodes are drawn anew for every judgement, so nobody can fit a policy to them beforehand.
+"""
 
 import math
+import secrets
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from sqlalchemy import Engine
 
-from holdfast.control.aliases import Verdict
+from holdfast.control.aliases import Verdict, last_report
+from holdfast.control.claims import (
+    CORNERS,
+    Watched,
+    check_claims,
+    check_envelope,
+    compare_claims,
+    join_envelopes,
+)
 from holdfast.control.comparison import Comparison, compare
+from holdfast.control.database import transaction
 from holdfast.control.rails import DAY
 from holdfast.control.registry import Registry
 from holdfast.control.stress import stressed
@@ -15,11 +29,14 @@ from holdfast.errors import InputError
 from holdfast.evidence.leaf import Check
 from holdfast.evidence.story import span
 from holdfast.model.scenario import Scenario
+from holdfast.policy.checkpoint import Manifest
+from holdfast.policy.rules import Constant
 from holdfast.policy.serving import Serving
 from holdfast.sim.evaluation import evaluate
 from holdfast.sim.measures import Estimate, measure
+from holdfast.sim.tally import Tally
 
-SEED = 0
+SEED_BITS = 53  # whole numbers of more would lose digits in a browser
 Z = 1.96
 FLEET = "miss rate"
 Progress = Callable[[float], None]
@@ -63,8 +80,13 @@ class Trial:
         return Check(self.world, self.kept, f"{figures}, and the ceiling is {self.ceiling:.4f}")
 
 
-def ceiling_of(conditions: Conditions, champion: Serving) -> float:
-    ceiling = conditions.ceiling or champion.rho
+def fresh_seed() -> int:
+    """Return a seed that nobody could know beforehand."""
+    return secrets.randbits(SEED_BITS)
+
+
+def ceiling_of(engine: Engine, conditions: Conditions, champion: Serving) -> float:
+    ceiling = conditions.ceiling or standing_ceiling(engine, champion)
     if ceiling is None:
         raise InputError(
             f"{champion.name} was made for no ceiling: set `ceiling` in [control.promotion]"
@@ -72,11 +94,29 @@ def ceiling_of(conditions: Conditions, champion: Serving) -> float:
     return ceiling
 
 
+def standing_ceiling(engine: Engine, champion: Serving) -> float | None:
+    """Return the ceiling that the champion was made for, or was judged by, if that is lower.
+
+    What it was made for is what its manifest claims, and must not loosen the ceiling for the next.
+    """
+    with transaction(engine) as connection:
+        judged = last_report(connection, champion.version).get("ceiling")
+    known = [ceiling for ceiling in (champion.rho, judged) if ceiling is not None]
+    return min(known, default=None)
+
+
+def episodes_to_run(policy: Serving, conditions: Conditions) -> int:
+    """Return how many episodes a judgement simulates, at most."""
+    measured = 0 if policy.manifest is None else 1 + len(CORNERS)
+    return (len(stressed(Scenario())) + 2 + measured) * conditions.episodes
+
+
 def trials(
     policy: Serving,
     world: Scenario,
     ceiling: float,
     conditions: Conditions,
+    seed: int,
     progress: Progress = lambda _episodes: None,
 ) -> list[Trial]:
     """Return how a policy does in the fleet's world, and in worse ones."""
@@ -85,17 +125,24 @@ def trials(
         f"{FLEET} with {name}": (each, odds / (1 + odds)) for name, each in stressed(world).items()
     }
     return [
-        Trial(name, miss_rate(policy, each, conditions.episodes, progress), limit)
+        Trial(name, miss_rate(policy, each, conditions.episodes, seed, progress), limit)
         for name, (each, limit) in worlds.items()
     ]
 
 
 def miss_rate(
-    policy: Serving, world: Scenario, episodes: int, progress: Progress = lambda _episodes: None
+    policy: Serving,
+    world: Scenario,
+    episodes: int,
+    seed: int,
+    progress: Progress = lambda _episodes: None,
 ) -> Estimate:
+    tally = evaluate(policy.policy, world, episodes=episodes, seed=seed, progress=progress)
+    return _miss_rate(tally, measure(tally).miss_rate)
+
+
+def _miss_rate(tally: Tally, found: Estimate) -> Estimate:
     """Return the miss rate with an interval that few encounters widen, too."""
-    tally = evaluate(policy.policy, world, episodes=episodes, seed=SEED, progress=progress)
-    found = measure(tally).miss_rate
     misses, encounters = float(tally.misses.sum()), float((tally.misses + tally.detections).sum())
     if not encounters:
         return Estimate(math.nan, math.nan, math.nan)
@@ -119,21 +166,33 @@ def judge(
     conditions: Conditions,
     *,
     unit: int,
+    seed: int | None = None,
     progress: Progress = lambda _episodes: None,
 ) -> Verdict:
     """Return whether a version may take the champion's place, with all that speaks for it or not.
 
-    Gas is no yardstick where the champion itself breaks the ceiling.
+    Gas isn't compared where the champion itself breaks the ceiling. A seed repeats a judgement;
+    without one the episodes are drawn anew.
     """
+    seed = fresh_seed() if seed is None else seed
     registry = Registry(engine)
-    reigning = registry.serving(champion)
-    ceiling = ceiling_of(conditions, reigning)
-    found = trials(registry.serving(version), world, ceiling, conditions, progress)
-    rate = miss_rate(reigning, world, conditions.episodes, progress)
+    reigning, policy = registry.serving(champion), registry.serving(version)
+    ceiling = ceiling_of(engine, conditions, reigning)
+    watched = Watched(policy.policy)
+    found = trials(replace(policy, policy=watched), world, ceiling, conditions, seed, progress)
+    rate = miss_rate(reigning, world, conditions.episodes, seed, progress)
     beside = compare(engine, version, champion, unit=unit)
-    checks = [trial.check() for trial in found]
+    drawn = f"{conditions.episodes} in every world, from the seed {seed}"
+    checks = [Check("episodes", passed=True, detail=drawn), *(trial.check() for trial in found)]
+    measured: dict[str, Any] = {}
+    if policy.manifest is not None:
+        more, measured = _measured(
+            policy, policy.manifest, watched, world, conditions, seed, progress
+        )
+        checks += more
     checks += _shadow_checks(beside, conditions, lax=not rate.high <= ceiling)
-    figures = {
+    figures = measured | {
+        "seed": seed,
         "ceiling": ceiling,
         "world": asdict(world),
         "conditions": asdict(conditions),
@@ -142,6 +201,48 @@ def judge(
         "shadow": None if beside is None else asdict(beside),
     }
     return Verdict(tuple(checks), figures)
+
+
+def _measured(
+    policy: Serving,
+    manifest: Manifest,
+    watched: Watched,
+    world: Scenario,
+    conditions: Conditions,
+    seed: int,
+    progress: Progress,
+) -> tuple[list[Check], dict[str, Any]]:
+    """Measure what the manifest claims: return the checks, and the figures for the report.
+
+    A policy on its own behaves well and meets little: a healthy node that it audits twice a month
+    never gets the reputation of one that is audited daily. So the corners of all behaviour are
+    simulated, too.
+    """
+    corners = [Watched(Constant(action)) for action in CORNERS]
+    for corner in corners:
+        evaluate(corner, world, episodes=conditions.episodes, seed=seed, progress=progress)
+    met = join_envelopes([watched, *corners])
+    # A manifest can't make the simulation longer than that of the fleet's own world.
+    shorter = conditions.episodes * world.horizon // manifest.scenario.horizon
+    episodes = max(1, min(conditions.episodes, shorter))
+    tally = evaluate(
+        policy.policy, manifest.scenario, episodes=episodes, seed=seed, progress=progress
+    )
+    own = measure(tally)
+    measured = {
+        "miss_rate": _miss_rate(tally, own.miss_rate),
+        "gas": own.gas,
+        "latency": own.latency,
+    }
+    claims = compare_claims(manifest, policy.policy, measured)
+    figures = {
+        "claims": [
+            asdict(claim) | {"measured": _finite(asdict(claim.measured)), "kept": claim.kept}
+            for claim in claims
+        ],
+        "envelope": {"claimed": manifest.envelope, "met": met},
+    }
+    return [check_claims(manifest, claims), check_envelope(manifest.envelope, met)], figures
 
 
 def _shadow_checks(beside: Comparison | None, conditions: Conditions, *, lax: bool) -> list[Check]:

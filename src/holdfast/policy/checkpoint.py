@@ -76,8 +76,16 @@ class Manifest:
             raise InputError("its network does not fit the observations and actions")
         if self.envelope.keys() != set(OBSERVATION):
             raise InputError("its envelope does not name the signals of an observation")
-        if any(low > high for low, high in self.envelope.values()):
-            raise InputError("a range of its envelope ends before it begins")
+        for signal, (low, high) in self.envelope.items():
+            if low > high:
+                raise InputError(f"its envelope of {signal} ends before it begins")
+            if not 0 <= low <= high <= 1:  # not so for what is no number, too
+                raise InputError(
+                    f"its envelope of {signal} reaches from {low:g} to {high:g}: "
+                    "a signal lies between 0 and 1"
+                )
+        if self.rho is not None:
+            Ceilings(self.rho)  # refuses what is no ceiling
         if not self.inputs.dial and (self.dials or self.default):
             raise InputError("its network sees no dial, so it can have no dials and no default")
 

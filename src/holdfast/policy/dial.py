@@ -66,6 +66,13 @@ class Validated:
     latency: float
     episodes: int
 
+    def __post_init__(self) -> None:
+        if not (0 <= self.miss_rate <= 1 and 0 <= self.gas < np.inf and 0 <= self.latency < np.inf):
+            raise InputError(
+                "a dial was validated with figures that can't be: a miss rate of "
+                f"{self.miss_rate:g}, {self.gas:g} gas, a latency of {self.latency:g}"
+            )
+
 
 def choose(dials: Sequence[Validated], ceilings: Ceilings) -> Dial:
     """Return the cheapest dial that kept the ceilings in validation, with a margin."""

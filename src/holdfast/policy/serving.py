@@ -1,7 +1,8 @@
 """A policy as operation needs it: with a version, an envelope, and states that can be stored."""
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from holdfast.policy.registry import PLANNED, ceiling_named, place_of, policy_na
 
 Rows = NDArray[np.uint8]
 Observations = Float32Array | FloatArray
+Envelope = Mapping[str, tuple[float, float]]  # the bounds of every signal
 
 # Signals are float32 sums of what training summed in another order.
 SLACK = 1e-6
@@ -33,11 +35,17 @@ class Serving:
     low: Float32Array  # of each signal, as met in training
     high: Float32Array
     rho: float | None = None  # the ceiling on the miss rate that it was made for
+    manifest: Manifest | None = None  # of a learned one: claims, until promotion measures them
 
     def inside(self, observations: Observations) -> BoolArray:
         """Return whether each observation lies in the envelope of the training."""
         within = (observations >= self.low - SLACK) & (observations <= self.high + SLACK)
         return np.asarray(within.all(axis=1), np.bool_)
+
+    def narrowed(self, envelope: Envelope) -> "Serving":
+        """Return the policy with an envelope that reaches no further than this one."""
+        low, high = np.array([envelope[signal] for signal in OBSERVATION], np.float32).T
+        return replace(self, low=np.maximum(self.low, low), high=np.minimum(self.high, high))
 
     def fresh_rows(self, batch: int) -> Rows:
         """Return the states of nodes about which nothing is known yet, as bytes."""
@@ -86,7 +94,7 @@ def learned(name: str, options: str, checkpoint: Checkpoint) -> Serving:
     if rho is None:
         rho = manifest.default.rho if manifest.default else manifest.rho
     policy = set_dial(name, checkpoint, options)
-    return Serving(name, _hash("", options, manifest), policy, low, high, rho)
+    return Serving(name, _hash("", options, manifest), policy, low, high, rho, manifest)
 
 
 def _hash(kind: str, options: str, what: Scenario | Manifest) -> str:

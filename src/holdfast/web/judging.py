@@ -11,9 +11,9 @@ from fastapi.responses import StreamingResponse
 from holdfast.control.aliases import Verdict
 from holdfast.control.database import opened
 from holdfast.control.fits import world_of_fleet
-from holdfast.control.promotion import judge
+from holdfast.control.promotion import episodes_to_run, judge
+from holdfast.control.registry import Registry
 from holdfast.control.settings import ControlSettings
-from holdfast.control.stress import stressed
 from holdfast.errors import HoldfastError
 from holdfast.evidence.form import plain
 from holdfast.evidence.leaf import Check
@@ -62,8 +62,7 @@ async def _stream(desk: Desk, case: Case) -> AsyncIterator[bytes]:
 
 def try_out(sender: Connection, address: str, settings: ControlSettings, case: Case) -> None:
     """Judge a version, telling how far that has come; then tell the verdict."""
-    total = (len(stressed(settings.scenario)) + 2) * settings.promotion.episodes
-    done = told = 0.0
+    done = told = total = 0.0
 
     def reach(episodes: float) -> None:
         nonlocal done, told
@@ -74,6 +73,8 @@ def try_out(sender: Connection, address: str, settings: ControlSettings, case: C
 
     try:
         with opened(address, read_only=True) as engine:
+            version = Registry(engine).serving(case.version)
+            total = episodes_to_run(version, settings.promotion)
             verdict = judge(
                 engine,
                 case.version,
