@@ -24,13 +24,15 @@ SECTIONS = {
     "The commands": "cli",
     "The rest": "",
 }
-SECTION = re.compile(r"^## (?P<title>[^\n]+), file by file\n(?P<text>.*?)(?=^## |\Z)", re.M | re.S)
+SECTION = re.compile(
+    r"^## (?P<title>[^\n]+), file by file\n(?P<text>.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL
+)
 
 
 def listed() -> Iterator[Path]:
     """Yield every path of the tables; a name without a folder is in that of the name before it."""
     for section in SECTION.finditer(DOCUMENT.read_text()):
-        for row in re.findall(r"^\| (`.*?) \|", section["text"], re.M):
+        for row in re.findall(r"^\| (`.*?) \|", section["text"], re.MULTILINE):
             room = folder = SOURCE / SECTIONS.get(section["title"], "")
             for name in re.findall(r"`([^`]+)`", row):
                 first, slash, _ = name.partition("/")
