@@ -1,15 +1,22 @@
-"""Two nodes that keep one copy between them and answer for two.
+"""Two nodes that keep one copy between them and answer for two, or a copy that lies elsewhere.
 
 Tags differ from replica to replica, but plain data do not. So what keeps the nodes from sharing is
 encryption under each replica's own key, and nothing else: without it the audits of both pass.
 """
 
+import shutil
+from pathlib import Path
+
 import pytest
-from tests.adversaries.stage import Stage, Turncoat
+from tests.adversaries.stage import PATIENCE, SEGMENT, Stage, Turncoat
+from tests.adversaries.test_keepers import drop
 
 from holdfast.node.answers import ProofAnswer, ProofRequest
 from holdfast.node.holding import Holding as Kept
+from holdfast.node.objects import open_objects
 from holdfast.node.place import Part
+from holdfast.node.store import Store
+from holdfast.node.wire import Limits
 from holdfast.owner import Holding, Outcome
 from holdfast.pdp import Challenge, Prover, StoredFile
 
@@ -50,3 +57,42 @@ def test_one_copy_serves_two_replicas_only_if_they_are_alike(
     borrower.turn(Borrower(lender, first))
     assert stage.audit(first, 30).outcome is Outcome.PASSED
     assert stage.audit(second, 30).outcome is outcome
+
+
+class Fetcher:
+    """Keeps nothing, and fetches what is asked for from a neighbour who keeps all of it."""
+
+    def __init__(self, stage: Stage, neighbour: Path, moved: Holding, seconds: int) -> None:
+        owner = stage.keyring.owner
+        objects = open_objects(str(neighbour))
+        store = Store(objects, [owner], Limits(), lambda: stage.time, segment_bytes=SEGMENT)
+        stage.open.callback(store.close)
+        self.kept = store.account(owner).holding(moved.key_id)
+        self.advance, self.seconds = stage.world.advance, seconds
+
+    def __call__(self, node: Turncoat, holding: Kept, request: ProofRequest) -> ProofAnswer:
+        self.advance(self.seconds)
+        challenge = Challenge.decode(request.challenge.encode())
+        return node.signed(holding, request, self.kept.prove(challenge))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "outcome"),
+    [(PATIENCE - 1, Outcome.PASSED), (PATIENCE + 1, Outcome.TIMEOUT)],
+    ids=["before the deadline", "after the deadline"],
+)
+def test_a_node_may_fetch_the_sample_from_a_neighbour_and_only_the_deadline_bounds_it(
+    stage: Stage, seconds: int, outcome: Outcome
+) -> None:
+    """A pass shows that the sample can be had within the deadline, not on whose disk it lies."""
+    node, url = stage.node()
+    holding = stage.holding(node, url, stage.content(60), encrypted=True)
+    neighbour = stage.folder / "neighbour"
+    (own,) = stage.folder.glob("store-*")
+    shutil.copytree(own, neighbour)
+    drop(node, holding, list(range(60)))
+    assert stage.audit(holding, 30).outcome is Outcome.FAILED, "it keeps nothing itself"
+    node.turn(Fetcher(stage, neighbour, holding, seconds))
+    finding = stage.audit(holding, 30)
+    assert finding.outcome is outcome
+    assert outcome is Outcome.PASSED or "deadline" in str(finding.reason)
