@@ -22,7 +22,6 @@ SECTIONS = {
     "The doctor": "doctor",
     "The benchmarks": "bench",
     "The commands": "cli",
-    "The rest": "",
 }
 SECTION = re.compile(
     r"^## (?P<title>[^\n]+), file by file\n(?P<text>.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL
@@ -30,7 +29,12 @@ SECTION = re.compile(
 
 
 def listed() -> Iterator[Path]:
-    """Yield every path of the tables; a name without a folder is in that of the name before it."""
+    """Yield every path of the tables; a name without a folder is in that of the name before it.
+
+    Modules beside the packages stand in the tree of packages.
+    """
+    for name in re.findall(r"^  (\w+\.py) ", DOCUMENT.read_text(), re.MULTILINE):
+        yield SOURCE / name
     for section in SECTION.finditer(DOCUMENT.read_text()):
         for row in re.findall(r"^\| (`.*?) \|", section["text"], re.MULTILINE):
             room = folder = SOURCE / SECTIONS.get(section["title"], "")

@@ -243,13 +243,26 @@ def test_a_forger_who_holds_the_target_cannot_pass_without_the_data() -> None:
         assert not verify_in_public(holding.key.public, target, challenge, forged)
 
 
-def test_a_wrong_target_does_not_make_a_wrong_proof_pass(holding: Holding) -> None:
+def test_a_right_proof_fails_against_a_wrong_target(holding: Holding) -> None:
     challenge = draw_challenge(holding.inventory, 10)
     proof = holding.prove(challenge)
     wrong = Target(holding.key.public.id, challenge.id, curve.encode(curve.times_base(12345)))
     assert not verify_in_public(holding.key.public, wrong, challenge, proof)
     infinite = Target(holding.key.public.id, challenge.id, curve.encode(None))
     assert not verify_in_public(holding.key.public, infinite, challenge, proof)
+
+
+def test_whoever_chooses_the_target_can_make_any_proof_pass(holding: Holding) -> None:
+    """So a pass is the owner's word; a failure needs the node's signature."""
+    challenge = draw_challenge(holding.inventory, 10)
+    false = Proof(challenge.id, 123, (4, 5))
+    assert not accepted(holding, challenge, false)
+    public = zip(holding.key.public.points, false.mu, strict=True)
+    products = [curve.times(point, -value) for point, value in public]
+    implied = curve.total([curve.times_base(false.sigma), *products])
+    target = Target(holding.key.public.id, challenge.id, curve.encode(implied))
+    assert verify_in_public(holding.key.public, target, challenge, false)
+    assert not verify_in_public(holding.key.public, target, challenge, holding.prove(challenge))
 
 
 def test_changed_content_is_never_tagged_under_the_same_version(tmp_path: Path) -> None:
