@@ -145,7 +145,7 @@ def test_episodes_are_drawn_anew_for_every_judgement_and_can_be_repeated(
 ) -> None:
     """Before, the seed was 0 for ever: two judgements had the same figures."""
     monkeypatch.setattr("holdfast.control.promotion.fresh_seed", fresh_seed)
-    policy(desk, "add", "fixed-high", "--challenger")
+    policy(desk, "add", "constant:14,0.05", "--challenger")
     first, second = (policy(desk, "promote", "--dry-run", code=1) for _ in range(2))
     seeds = [each["figures"]["seed"] for each in (first, second)]
     assert len(set(seeds)) == 2
@@ -172,7 +172,7 @@ def test_the_evidence_has_the_seed_and_the_claims(
 
 
 def test_a_rule_claims_nothing(desk: Workplace, running: Operation) -> None:
-    policy(desk, "add", "fixed-high", "--challenger")
+    policy(desk, "add", "constant:14,0.05", "--challenger")
     names = [each["name"] for each in policy(desk, "promote", "--dry-run", code=1)["checks"]]
     assert "claims" not in names
     assert "envelope" not in names
