@@ -102,8 +102,9 @@ def test_droppers_are_found_as_often_as_the_formula_says(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node, url = stage.node()
-    # Which blocks a challenge draws depends on the file's name on the node, which is random.
+    # Which blocks a challenge draws depends on the file's id and nonce, which are random.
     monkeypatch.setattr(upload, "secrets", SimpleNamespace(token_bytes=random.Random(1).randbytes))
+    monkeypatch.setattr(upload, "draw_nonce", lambda: bytes(32))
     holding = stage.holding(node, url, stage.content())
     audits, samples, dropped = 120, 5, 40
     honest = [stage.seeded(holding, samples, seed).outcome for seed in range(20)]

@@ -108,9 +108,7 @@ def test_a_wrong_target_is_shown_by_the_data_and_tags_that_the_owner_announced(
     kept = node.kept(holding)
     (file,) = kept.record.files
     data, tags = _parts(node, holding)
-    announced = upload_request(
-        Memory(data), Memory(tags), file_id=file.file_id, version=file.version
-    )
+    announced = upload_request(Memory(data), Memory(tags))
     assert announced.id(holding.owner, holding.key_id) == file.upload
     shown = implied_target(public, kept.prove(trap.challenge))
     assert shown == true.target
@@ -121,9 +119,7 @@ def test_a_wrong_target_is_shown_by_the_data_and_tags_that_the_owner_announced(
     whole = any_stage.question(holding, 40, b"5" * 32)
     assert implied_target(public, kept.prove(whole.challenge)) != whole.target
     damaged, _ = _parts(node, holding)
-    forged = upload_request(
-        Memory(damaged), Memory(tags), file_id=file.file_id, version=file.version
-    )
+    forged = upload_request(Memory(damaged), Memory(tags))
     assert forged.id(holding.owner, holding.key_id) != file.upload
 
 

@@ -210,7 +210,7 @@ def test_a_holding_that_its_owner_changes_meanwhile_has_not_failed(
     subject = running.world.subjects[2]
 
     def refuse(*_asked: Any) -> None:
-        entry = FileEntry(b"n" * 16, 1, 5)
+        entry = FileEntry(b"n" * 16, 1, bytes(32), 5)
         subject.inventory = Inventory(subject.key.public.id, 1).with_file(entry)
         raise NodeRefusedError(Code.INVENTORY, "it has another inventory")
 

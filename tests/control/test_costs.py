@@ -49,7 +49,9 @@ def test_a_fleet_is_read_from_the_catalogue(tmp_path: Path) -> None:
             catalogue.add_holding(HoldingRecord(name, "", b"", None, b"", sectors, encrypted=False))
             for number, count in enumerate(blocks):
                 length = count * 31 * sectors - 1  # an ending takes the rest of the last block
-                file = FileRecord(f"{number}", bytes([number]) * 16, 1, length, bytes(32))
+                file = FileRecord(
+                    f"{number}", "/file", bytes([number]) * 16, 1, bytes(32), length, bytes(32)
+                )
                 catalogue.conclude(name, Intent(file))
         fleet = fleet_in(catalogue)
     assert fleet == Fleet(Counter({1: 1, 16: 1}), blocks=45)

@@ -42,7 +42,7 @@ from holdfast.sim.streams import Streams
 from holdfast.sim.world import world_of
 
 START = 1_800_000_000_000 - 1_800_000_000_000 % DAY
-FILE_ID = bytes(16)
+FILE_ID, NONCE = bytes(16), bytes(32)
 
 
 class Clock:
@@ -95,14 +95,14 @@ class Subject:
 
     @cached_property
     def tags(self) -> TagFile:
-        header = TagHeader(self.key.public.id, FILE_ID, 1, 1, len(self.content))
+        header = TagHeader(self.key.public.id, FILE_ID, 1, NONCE, 1, len(self.content))
         pages = Desk(Memory(self.content), self.key, header).pages(Chunk(0, header.blocks))
         return TagFile(Memory(header.encode() + pages))
 
     @cached_property
     def inventory(self) -> Inventory:
         empty = Inventory(self.key.public.id, 1)
-        return empty.with_file(FileEntry(FILE_ID, 1, self._world.scenario.blocks))
+        return empty.with_file(FileEntry(FILE_ID, 1, NONCE, self._world.scenario.blocks))
 
     def prove(self, _key_id: bytes, challenge: Challenge, to: AnswerTo | None = None) -> Answer:
         if self._draws.random() < self.unreachable:

@@ -15,7 +15,7 @@ from holdfast.node.serving import Serving
 from holdfast.node.signature import Gate
 from holdfast.node.store import Store
 from holdfast.node.wire import Limits
-from holdfast.pdp import FileEntry, Inventory
+from holdfast.pdp import Inventory
 from holdfast.pdp.readers import Memory
 
 SEGMENT = 1000  # bytes: small files have several
@@ -107,7 +107,7 @@ def put(client: NodeClient, kept: Holding) -> Inventory:
 def put_file(client: NodeClient, kept: Holding, number: int, inventory: Inventory) -> Inventory:
     data, tags = Memory(bytes(kept.contents[number])), Memory(bytes(kept.tags[number]))
     entry = kept.inventory.files[number]
-    after = inventory.with_file(FileEntry(entry.file_id, entry.version, entry.blocks))
-    request = upload_request(data, tags, file_id=entry.file_id, version=entry.version)
+    after = inventory.with_file(entry)
+    request = upload_request(data, tags)
     client.upload(kept.key.public.id, request, data, tags, after.hash)
     return after

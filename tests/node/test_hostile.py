@@ -55,6 +55,7 @@ def test_what_is_no_proper_request_is_refused(wire: Wire, what: str) -> None:
 UPLOAD: dict[str, Any] = {
     "file_id": "0" * 32,
     "version": 1,
+    "nonce": "0" * 64,
     "length": 0,
     "data_sha256": "0" * 64,
     "tags_bytes": 0,

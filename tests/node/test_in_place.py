@@ -10,7 +10,7 @@ from holdfast.node.client import NodeClient, upload_request
 from holdfast.node.objects import open_objects
 from holdfast.node.place import Part
 from holdfast.node.wire import Code, Limits, NodeRefusedError
-from holdfast.pdp import FileEntry, Inventory
+from holdfast.pdp import Inventory
 from holdfast.pdp.readers import Memory
 
 NAME = "photos/März 2024.tar"
@@ -19,10 +19,7 @@ NAME = "photos/März 2024.tar"
 def bring(client: NodeClient, kept: Holding, path: str = NAME) -> Inventory:
     client.create(kept.key.public)
     data, tags = Memory(bytes(kept.contents[0])), Memory(bytes(kept.tags[0]))
-    entry: FileEntry = kept.inventory.files[0]
-    request = upload_request(
-        data, tags, file_id=entry.file_id, version=entry.version, in_place=path
-    )
+    request = upload_request(data, tags, in_place=path)
     sent: list[int] = []
     client.upload(
         kept.key.public.id, request, data, tags, kept.inventory.hash, progress=sent.append

@@ -41,12 +41,7 @@ def test_an_owners_quota_counts_what_is_stored_and_what_is_announced(site: Site)
         client.create(kept.key.public)
         inventory = put_file(client, kept, 0, client.inventory(kept.key.public.id))
         announced = [
-            upload_request(
-                Memory(bytes(kept.contents[n])),
-                Memory(bytes(kept.tags[n])),
-                file_id=kept.ids[n],
-                version=1,
-            )
+            upload_request(Memory(bytes(kept.contents[n])), Memory(bytes(kept.tags[n])))
             for n in (1, 2)
         ]
         upload = client.begin(kept.key.public.id, announced[0]).upload
@@ -77,8 +72,8 @@ def test_what_an_owner_may_have_is_counted(site: Site, limits: Limits, code: Cod
         account = node.store.account(site.owner.owner)
         account.create(kept.key.public)
         requests = [
-            upload_request(Memory(bytes(content)), Memory(bytes(tags)), file_id=file_id, version=1)
-            for content, tags, file_id in zip(kept.contents, kept.tags, kept.ids, strict=True)
+            upload_request(Memory(bytes(content)), Memory(bytes(tags)))
+            for content, tags in zip(kept.contents, kept.tags, strict=True)
         ]
         account.begin(kept.key.public.id, requests[0])
         account.begin(kept.key.public.id, requests[0])
@@ -173,7 +168,7 @@ def test_a_segment_of_another_length_is_refused(site: Site) -> None:
     data, tags = Memory(bytes(kept.contents[0])), Memory(bytes(kept.tags[0]))
     with site.client() as client:
         key_id = bytes.fromhex(client.create(kept.key.public).key_id)
-        request = upload_request(data, tags, file_id=kept.ids[0], version=1)
+        request = upload_request(data, tags)
         upload = client.begin(key_id, request).upload
         for segment, content, code in (
             (0, b"x" * 999, Code.MALFORMED),

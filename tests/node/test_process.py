@@ -32,7 +32,7 @@ from holdfast.node.objects import open_objects
 from holdfast.node.place import Part
 from holdfast.node.segments import SEGMENT_BYTES, count_segments
 from holdfast.node.signature import Head, Signer
-from holdfast.pdp import FileEntry, Inventory, SecretKey, draw_challenge, verify_with_key
+from holdfast.pdp import Inventory, SecretKey, draw_challenge, verify_with_key
 from holdfast.pdp.readers import Memory
 
 COMMAND = "node serve --store store --key node.key --owner alice.owner --port 0 --json"
@@ -47,8 +47,8 @@ class Own:
         header, tags = tag_in_memory(self.key, self.content)
         self.data, self.tags = Memory(self.content), Memory(tags)
         self.empty = Inventory(self.key.public.id, self.key.sectors)
-        self.after = self.empty.with_file(FileEntry(FILE_ID, 1, header.blocks))
-        self.request = upload_request(self.data, self.tags, file_id=FILE_ID, version=1)
+        self.after = self.empty.with_file(header.entry)
+        self.request = upload_request(self.data, self.tags)
 
     @property
     def key_id(self) -> bytes:

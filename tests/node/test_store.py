@@ -30,7 +30,8 @@ class Bench:
 
     def announce(self, number: int) -> UploadRequest:
         data, tags = (Memory(bytes(part[number])) for part in (self.own.contents, self.own.tags))
-        return upload_request(data, tags, file_id=self.own.ids[number], version=1)
+        file_id = self.own.ids[number].hex()
+        return upload_request(data, tags).model_copy(update={"file_id": file_id})
 
     def begin(self, number: int) -> tuple[bytes, Missing]:
         state = self.account.begin(self.own.key.public.id, self.announce(number))

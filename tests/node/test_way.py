@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from tests.node.site import Site, put
 from tests.node.wire import Wire
-from tests.pdp.holding import Holding
+from tests.pdp.holding import Holding, tag_in_memory
 
 from holdfast.errors import NodeError
 from holdfast.ledger.interface import Domain
@@ -155,21 +155,28 @@ def test_an_empty_holding_can_be_removed_and_opened_again(client: NodeClient) ->
 
 
 def test_a_new_version_takes_the_place_of_the_old_one(client: NodeClient) -> None:
-    old, new = Holding.of(100, 3000, 50), Holding.of(100, 3000, 50, seed=1)
-    new.key = old.key
-    new.contents[1] = bytearray(b"changed" * 500)
-    new.__post_init__()
+    old, changed = Holding.of(100, 3000, 50), b"changed" * 500
     inventory = put(client, old)
-    data, tags = Memory(bytes(new.contents[1])), Memory(bytes(new.tags[4]))
-    entry = new.inventory.files[1]
-    request = upload_request(data, tags, file_id=entry.file_id, version=1)
+    header, content = tag_in_memory(old.key, changed, old.ids[1], version=2, nonce=b"n" * 32)
+    data, tags, entry = Memory(changed), Memory(content), header.entry
+    request = upload_request(data, tags)
     after = inventory.with_file(entry)
     key_id = old.key.public.id
     client.upload(key_id, request, data, tags, after.hash)
     assert client.inventory(key_id) == after
-    assert b"".join(client.pieces(key_id, entry.file_id, Part.DATA)) == new.contents[1]
+    assert b"".join(client.pieces(key_id, entry.file_id, Part.DATA)) == changed
     challenge = draw_challenge(after, after.blocks)
     assert verify_with_key(old.key, after, challenge, client.prove(key_id, challenge).proof)
+
+
+def test_other_tags_under_a_version_that_is_held_are_refused(client: NodeClient) -> None:
+    kept = Holding.of(3000)
+    put(client, kept)
+    _, content = tag_in_memory(kept.key, b"changed" * 500, kept.ids[0], nonce=b"n" * 32)
+    request = upload_request(Memory(b"changed" * 500), Memory(content))
+    with pytest.raises(NodeRefusedError, match="a changed file needs a new version") as caught:
+        client.begin(kept.key.public.id, request)
+    assert caught.value.code is Code.CONFLICT
 
 
 def test_an_answer_that_the_pinned_node_did_not_sign_is_found_out(

@@ -29,7 +29,9 @@ def fresh(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def record(name: str, version: int = 1, length: int = 100) -> FileRecord:
-    return FileRecord(name, os.fsencode(name)[:16].ljust(16, b"\0"), version, length, b"\4" * 32)
+    file_id, nonce = os.fsencode(name)[:16].ljust(16, b"\0"), bytes([version]) * 32
+    source = f"/folder/{name}"
+    return FileRecord(name, source, file_id, version, nonce, length, b"\4" * 32, b"\5" * 32)
 
 
 @settings(max_examples=30, deadline=None)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from holdfast.owner.cipher import EncryptedSource, FileCipher
 from holdfast.pdp import Location
 
-SECRET, FILE_ID = bytes(range(32)), b"sixteen bytes id"
-CIPHER = FileCipher.of(SECRET, FILE_ID, 1)
+SECRET, FILE_ID, NONCE = bytes(range(32)), b"sixteen bytes id", bytes(range(50, 82))
+CIPHER = FileCipher.of(SECRET, FILE_ID, 1, NONCE)
 
 
 @given(st.binary(max_size=200), st.data())
@@ -27,14 +27,15 @@ def test_the_keystream_is_aes_256_in_counter_mode_from_zero() -> None:
     assert CIPHER.apply(0, bytes(100)) == reference.update(bytes(100))
 
 
-def test_files_versions_and_holdings_have_keystreams_of_their_own() -> None:
+def test_files_versions_taggings_and_holdings_have_keystreams_of_their_own() -> None:
     others = [
-        FileCipher.of(SECRET, FILE_ID, 2),
-        FileCipher.of(SECRET, FILE_ID[::-1], 1),
-        FileCipher.of(SECRET[::-1], FILE_ID, 1),
+        FileCipher.of(SECRET, FILE_ID, 2, NONCE),
+        FileCipher.of(SECRET, FILE_ID, 1, NONCE[::-1]),
+        FileCipher.of(SECRET, FILE_ID[::-1], 1, NONCE),
+        FileCipher.of(SECRET[::-1], FILE_ID, 1, NONCE),
     ]
     streams = {cipher.apply(0, bytes(32)) for cipher in [CIPHER, *others]}
-    assert len(streams) == 4
+    assert len(streams) == 5
 
 
 def test_a_source_is_read_as_ciphertext(tmp_path: Path) -> None:

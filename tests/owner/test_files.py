@@ -11,7 +11,7 @@ from tests.owner.small_node import SEGMENT_BYTES
 from tests.owner.world import BLOCK_BYTES, World, flip
 
 from holdfast.errors import InputError, RefusedError, StorageError
-from holdfast.owner import Holding, Original, Replica, download, get, put, remove
+from holdfast.owner import Original, Replica, download, get, put, remove
 from holdfast.owner.catalogue import Intent
 from holdfast.pdp import Location
 from holdfast.pdp.tagfile import PAGE_TAGS
@@ -234,15 +234,7 @@ def test_a_node_that_returns_another_version_is_not_believed(world: World) -> No
     assert had_back(world, "plain") is None
 
 
-def tagged(holding: Holding) -> set[tuple[bytes, int]]:
-    """Return which versions of which files are bound to their tags."""
-    rows = holding.catalogue._tables.execute(
-        "SELECT file_id, version FROM tagged WHERE holding = ?", (holding.name,)
-    )
-    return {(file_id, version) for file_id, version in rows}
-
-
-def test_a_file_that_changes_meanwhile_goes_out_under_no_version(world: World) -> None:
+def test_a_file_that_changes_meanwhile_goes_out_under_no_nonce(world: World) -> None:
     path = world.file(CONTENT)
     original = Original.of(Location(str(path)), SEGMENT_BYTES)
     path.write_bytes(CONTENT[::-1])
@@ -251,11 +243,11 @@ def test_a_file_that_changes_meanwhile_goes_out_under_no_version(world: World) -
         pytest.raises(StorageError, match="changed while it was being put"),
     ):
         put(place, "file", original, processes=1)
+    with world.home.changing("secret") as place:
+        assert not place.catalogue.intents("secret")
+        assert not list((place.folder / "tags").iterdir())
+        assert not world.two.stored(place, "tags")
     assert world.put("secret", path).file.version == 1
-    with world.home.holding("secret") as place:
-        bound = tagged(place)
-    assert len(bound) == 2, "the tags of what it was for a moment have a name of their own"
-    assert len({file_id for file_id, _ in bound}) == 2
     assert had_back(world, "secret") == CONTENT[::-1]
 
 
@@ -272,9 +264,8 @@ def test_tags_of_a_file_that_changed_meanwhile_are_never_taken_up_again(
         (intent,) = place.catalogue.intents("plain")
         assert not place.tags_path(intent.file).exists()
     path.write_bytes(CONTENT)
-    with pytest.raises(StorageError, match="changed while it was being put"):
-        world.put("plain", path)
-    world.put("plain", path)
+    stored = world.put("plain", path).file
+    assert stored.nonce != intent.file.nonce, "tags are made once under a nonce"
     with world.home.holding("plain") as place:
         assert Replica(place, place.file("file")).run(0, 100).bad == []
 
@@ -283,20 +274,23 @@ def interrupted(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_a_segment_that_changes_after_tagging_is_never_sent(world: World) -> None:
+@pytest.mark.parametrize("holding", ["plain", "secret"])
+def test_a_segment_that_changes_after_tagging_is_never_sent(world: World, holding: str) -> None:
+    """Before: an encrypted holding sent the changed segment under the same keystream."""
     path = world.file(CONTENT)
     status = path.stat()
     original = Original.of(Location(str(path)), SEGMENT_BYTES)
     path.write_bytes(CONTENT[:-1] + b"?")
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))  # so that nobody sees it
+    node = world.one if holding == "plain" else world.two
     with (
-        world.home.changing("plain") as place,
+        world.home.changing(holding) as place,
         pytest.raises(StorageError, match="changed while it was being put"),
     ):
         put(place, "file", original, processes=1)
-    with world.home.changing("plain") as place:
-        assert not place.catalogue.intents("plain")
-        assert not world.one.stored(place, "data")
+    with world.home.changing(holding) as place:
+        assert not place.catalogue.intents(holding)
+        assert not node.stored(place, "data")
 
 
 def test_a_home_that_disagrees_with_its_node_changes_nothing(world: World) -> None:
@@ -304,10 +298,10 @@ def test_a_home_that_disagrees_with_its_node_changes_nothing(world: World) -> No
     with world.home.catalogue() as catalogue:
         catalogue.conclude("plain", Intent(kept, removes=True))
     with world.home.holding("plain") as place:
-        before = tagged(place)
         with pytest.raises(RefusedError, match="disagree on what is stored"):
             world.put("plain", world.file(b"another", "other"))
-        assert tagged(place) == before
+        assert not place.catalogue.intents("plain")
+        assert not list((place.folder / "tags").iterdir())
 
 
 def test_an_unfinished_put_is_given_up_for_other_content(world: World) -> None:
@@ -344,3 +338,97 @@ def test_an_unfinished_put_is_given_up_by_removing_it(world: World) -> None:
         remove(place, "file")
         assert not place.catalogue.intents("plain")
         assert not world.one.stored(place, "tags")
+
+
+@pytest.mark.parametrize("holding", ["plain", "secret"])
+def test_a_put_whose_tags_are_lost_is_begun_anew_under_another_nonce(
+    world: World, holding: str
+) -> None:
+    path = world.file(CONTENT)
+    original = Original.of(Location(str(path)), SEGMENT_BYTES)
+    with world.home.changing(holding) as place, pytest.raises(KeyboardInterrupt):
+        put(place, "file", original, processes=1, progress=stop_at(2 * len(CONTENT) - 1))
+    with world.home.changing(holding) as place:
+        (intent,) = place.catalogue.intents(holding)
+        place.tags_path(intent.file).unlink()
+    stored = world.put(holding, path).file
+    assert (stored.version, stored.file_id) == (1, intent.file.file_id)
+    assert stored.nonce != intent.file.nonce
+    assert had_back(world, holding) == CONTENT
+
+
+def test_a_put_that_resumes_keeps_its_nonce_and_its_tags(world: World) -> None:
+    path = world.file(CONTENT)
+    original = Original.of(Location(str(path)), SEGMENT_BYTES)
+    with world.home.changing("secret") as place, pytest.raises(KeyboardInterrupt):
+        put(place, "file", original, processes=1, progress=stop_at(2 * len(CONTENT) - 1))
+    with world.home.changing("secret") as place:
+        (intent,) = place.catalogue.intents("secret")
+    done = world.put("secret", path)
+    assert done.file == intent.file
+    assert done.sent < len(CONTENT)
+    assert had_back(world, "secret") == CONTENT
+
+
+def two_files(world: World) -> tuple[Path, Path]:
+    for name in ("a", "b"):
+        (world.folder / name).mkdir()
+    return world.file(b"the first", "a/x"), world.file(b"the second", "b/x")
+
+
+def test_a_file_of_the_same_name_from_another_path_is_refused(world: World) -> None:
+    """Before: the second file became version 2 of the first, and the first was gone."""
+    first, second = two_files(world)
+    world.put("plain", first)
+    with pytest.raises(InputError, match="--replace") as caught:
+        world.put("plain", second)
+    assert str(first) in str(caught.value)
+    assert str(second) in str(caught.value)
+    assert had_back(world, "plain", "x") == b"the first"
+    world.put("plain", second, "b-x")
+    first.write_bytes(b"the first, changed")
+    assert world.put("plain", first).file.version == 2
+    assert had_back(world, "plain", "b-x") == b"the second"
+
+
+def test_the_same_content_from_another_path_is_another_file_all_the_same(world: World) -> None:
+    first, second = two_files(world)
+    second.write_bytes(first.read_bytes())
+    world.put("plain", first)
+    with pytest.raises(InputError, match="is another file"):
+        world.put("plain", second)
+
+
+def test_an_unfinished_put_is_not_given_up_for_a_file_from_another_path(world: World) -> None:
+    first, second = two_files(world)
+    original = Original.of(Location(str(first)), SEGMENT_BYTES)
+    with world.home.changing("plain") as place, pytest.raises(KeyboardInterrupt):
+        put(place, "x", original, processes=1, progress=stop_at(1))
+    with pytest.raises(InputError, match="is another file"):
+        world.put("plain", second)
+    world.put("plain", first)
+
+
+def test_a_file_that_was_moved_is_put_again_when_the_owner_says_so(world: World) -> None:
+    first, second = two_files(world)
+    world.put("plain", first)
+    moved = first.rename(world.folder / "moved")
+    done = world.put("plain", moved, "x", replace_other=True)
+    assert (done.file.version, done.sent, done.file.source) == (1, 0, str(moved))
+    assert world.put("plain", moved, "x").sent == 0
+    done = world.put("plain", second, replace_other=True)
+    assert (done.file.version, done.file.source) == (2, str(second))
+    assert had_back(world, "plain", "x") == b"the second"
+
+
+def test_one_file_by_two_paths_is_one_file(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, _ = two_files(world)
+    world.put("plain", first)
+    (world.folder / "link").symlink_to("a")
+    monkeypatch.chdir(world.folder / "b")
+    for path in (
+        world.folder / "link" / "x",
+        Path("../a/x"),
+        world.folder / "b" / ".." / "a" / "x",
+    ):
+        assert world.put("plain", path).sent == 0

@@ -11,7 +11,7 @@ from tests.owner.conftest import Site
 from tests.owner.small_node import SEGMENT_BYTES
 from tests.owner.world import PASSPHRASE, SECTORS, World
 
-from holdfast.errors import RefusedError
+from holdfast.errors import InputError, RefusedError
 from holdfast.owner import Home, Original, put
 from holdfast.owner.settings import Settings
 from holdfast.pdp import Location
@@ -61,18 +61,20 @@ def test_a_file_that_one_host_began_to_put_is_finished_by_another(hosts: Hosts, 
         assert place.catalogue.files(name) == [stored]
 
 
-def test_no_two_hosts_tag_different_content_under_one_version(hosts: Hosts, name: str) -> None:
-    """Tags of two contents under one version would betray the key."""
-    first = hosts.one.put(name, hosts.one.file(CONTENT)).file
-    path = hosts.one.file(CONTENT + b"changed")
+def test_no_two_hosts_tag_different_content_under_one_nonce(hosts: Hosts, name: str) -> None:
+    """Tags of two contents under one nonce would give the key away."""
+    path = hosts.one.file(CONTENT)
     original = Original.of(Location(str(path)), SEGMENT_BYTES)
-    path.write_bytes(CONTENT + b"altered")  # so that it is tagged, and then given up
-    with hosts.one.home.changing(name) as place, pytest.raises(Exception, match="changed while"):
-        put(place, "file", original, processes=1)
-    second = hosts.two.put(name, hosts.two.file(CONTENT[::-1])).file
-    assert (first.version, second.version) == (1, 3)
-    with hosts.two.home.holding(name) as place, pytest.raises(RefusedError, match="betray the key"):
-        place.journal.bind(second.file_id, 2, b"other tags")
+    with hosts.one.home.changing(name) as place, pytest.raises(KeyboardInterrupt):
+        put(place, "file", original, processes=1, progress=interrupted)
+    with hosts.one.home.changing(name) as place:
+        (begun,) = place.catalogue.intents(name)
+    other = hosts.two.file(CONTENT[::-1])
+    with pytest.raises(InputError, match="is another file"):
+        hosts.two.put(name, other)
+    second = hosts.two.put(name, other, replace_other=True).file
+    assert (begun.file.version, second.version) == (1, 2)
+    assert begun.file.nonce != second.nonce
 
 
 def test_a_holding_that_one_host_changes_is_refused_to_another(hosts: Hosts, name: str) -> None:

@@ -74,10 +74,12 @@ class World:
         path.write_bytes(content)
         return path
 
-    def put(self, holding: str, path: Path, name: str | None = None) -> Put:
+    def put(
+        self, holding: str, path: Path, name: str | None = None, *, replace_other: bool = False
+    ) -> Put:
         original = Original.of(Location(str(path)), SEGMENT_BYTES)
         with self.home.changing(holding) as place:
-            return put(place, name or path.name, original, processes=1)
+            return put(place, name or path.name, original, replace_other=replace_other, processes=1)
 
     def add(self, name: str, node: RunningNode, *, encrypted: bool, sectors: int) -> None:
         add_holding(self.home, name, node.url, sectors=sectors, encrypted=encrypted)

@@ -6,7 +6,6 @@ import numpy as np
 
 from holdfast.pdp import (
     Challenge,
-    FileEntry,
     Inventory,
     Proof,
     Prover,
@@ -22,12 +21,17 @@ from holdfast.pdp.tagfile import HEADER_BYTES, PAGE_BYTES, PAGE_TAGS, encode_pag
 from holdfast.pdp.tagging import Chunk, Desk
 
 FILE_ID = bytes(range(16))
+NONCE = bytes(range(100, 132))
 
 
 def tag_in_memory(
-    key: SecretKey, content: bytes, file_id: bytes = FILE_ID, version: int = 1
+    key: SecretKey,
+    content: bytes,
+    file_id: bytes = FILE_ID,
+    version: int = 1,
+    nonce: bytes = NONCE,
 ) -> tuple[TagHeader, bytes]:
-    header = TagHeader(key.public.id, file_id, version, key.sectors, len(content))
+    header = TagHeader(key.public.id, file_id, version, nonce, key.sectors, len(content))
     pages = Desk(Memory(content), key, header).pages(Chunk(0, header.blocks))
     return header, header.encode() + pages
 
@@ -49,7 +53,7 @@ class Holding:
             header, tags = tag_in_memory(self.key, bytes(content), file_id)
             self.ids.append(file_id)
             self.tags.append(bytearray(tags))
-            self.inventory = self.inventory.with_file(FileEntry(file_id, 1, header.blocks))
+            self.inventory = self.inventory.with_file(header.entry)
 
     @classmethod
     def of(cls, *sizes: int, sectors: int = 2, seed: int = 0) -> "Holding":
@@ -95,4 +99,12 @@ class Holding:
         self.tags[file][HEADER_BYTES:] = encode_pages(0, rows)
 
 
-__all__ = ["FILE_ID", "HEADER_BYTES", "PAGE_BYTES", "PAGE_TAGS", "Holding", "tag_in_memory"]
+__all__ = [
+    "FILE_ID",
+    "HEADER_BYTES",
+    "NONCE",
+    "PAGE_BYTES",
+    "PAGE_TAGS",
+    "Holding",
+    "tag_in_memory",
+]

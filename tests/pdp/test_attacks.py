@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.pdp.holding import FILE_ID, Holding, tag_in_memory
+from tests.pdp.holding import FILE_ID, NONCE, Holding, tag_in_memory
 
 from holdfast.errors import MalformedError, RefusedError
 from holdfast.model.detection import detection_probability
@@ -120,12 +120,14 @@ def test_the_proof_of_another_nodes_replica_is_refused(holding: Holding) -> None
 
 def test_disagreement_on_the_inventory_shows_before_any_proof(holding: Holding) -> None:
     assert holding.passes()
-    entry = FileEntry(b"n" * 16, 1, 5)
+    entry = FileEntry(b"n" * 16, 1, NONCE, 5)
+    first, second = holding.inventory.files
     for other in (
         holding.inventory.with_file(entry),
         holding.inventory.without_file(holding.ids[0]),
         replace(holding.inventory, files=holding.inventory.files[::-1]),
-        holding.inventory.with_file(replace(holding.inventory.files[0], version=2)),
+        holding.inventory.with_file(replace(first, version=2)),
+        replace(holding.inventory, files=(replace(first, nonce=bytes(32)), second)),
     ):
         with pytest.raises(RefusedError, match="disagree"):
             holding.prove(draw_challenge(other, 5))
@@ -159,8 +161,7 @@ def test_a_block_and_tag_of_an_older_version_are_found(holding: Holding) -> None
     changed[:5] = b"fresh"
     header, tags = tag_in_memory(holding.key, bytes(changed), holding.ids[0], version=2)
     holding.contents[0], holding.tags[0] = changed, bytearray(tags)
-    entry = FileEntry(holding.ids[0], 2, header.blocks)
-    holding.inventory = holding.inventory.with_file(entry)
+    holding.inventory = holding.inventory.with_file(header.entry)
     assert holding.passes()
     holding.contents[0] = bytearray(old_content)
     holding.set_tags(old_tags)
@@ -266,6 +267,7 @@ def test_whoever_chooses_the_target_can_make_any_proof_pass(holding: Holding) ->
 
 
 def test_changed_content_is_never_tagged_under_the_same_version(tmp_path: Path) -> None:
+    """A version is tagged once. What keeps the key safe is the nonce, in the next two tests."""
     key, source = SecretKey.generate(1), tmp_path / "file"
     journal, out = TagJournal(tmp_path / "journal"), tmp_path / "file.tags"
 
@@ -276,7 +278,6 @@ def test_changed_content_is_never_tagged_under_the_same_version(tmp_path: Path) 
 
     source.write_bytes(b"a" * 100)
     tag(1)
-    tag(1)  # the same content again does no harm
     published = out.read_bytes()
     source.write_bytes(b"b" * 100)
     with pytest.raises(RefusedError, match="new version"):
@@ -285,17 +286,55 @@ def test_changed_content_is_never_tagged_under_the_same_version(tmp_path: Path) 
     assert [path.name for path in tmp_path.glob(".*")] == []
     tag(2)
 
-    # What the refusal protects: the tags of two contents under one version give alpha away.
-    first, second = b"a" * 31, b"b" * 31
-    tags = [tag_of(key, FILE_ID, 1, 0, block) for block in (first, second)]
-    difference = sectors_of(first)[0] - sectors_of(second)[0]
-    assert (tags[0] - tags[1]) * pow(difference, -1, Q) % Q == key.alphas[0]
+
+def alpha_by_subtraction(key: SecretKey, nonces: tuple[bytes, bytes]) -> int:
+    """Return what the difference of two tags gives for alpha, if their PRF values are equal."""
+    blocks = b"a" * 31, b"b" * 31
+    tags = [
+        tag_of(key, FILE_ID, 1, nonce, 0, block)
+        for nonce, block in zip(nonces, blocks, strict=True)
+    ]
+    difference = sectors_of(blocks[0])[0] - sectors_of(blocks[1])[0]
+    return (tags[0] - tags[1]) * pow(difference, -1, Q) % Q
+
+
+def test_two_contents_under_one_nonce_give_alpha_away_and_under_two_nonces_do_not() -> None:
+    key = SecretKey.generate(1)
+    assert alpha_by_subtraction(key, (NONCE, NONCE)) == key.alphas[0]
+    assert alpha_by_subtraction(key, (NONCE, NONCE[::-1])) != key.alphas[0]
+
+
+def test_every_tagging_draws_a_nonce_of_its_own(tmp_path: Path) -> None:
+    """Before nonces, two taggings of one version without a journal had the same PRF values."""
+    key, source = SecretKey.generate(1), tmp_path / "file"
+    source.write_bytes(b"a" * 100)
+    headers = [
+        tag_file(Location(str(source)), key, file_id=FILE_ID, version=1, out=tmp_path / "tags")
+        for _ in range(2)
+    ]
+    assert headers[0].nonce != headers[1].nonce
+    assert all(len(header.nonce) == 32 for header in headers)
+    values = {key.prf(FILE_ID, 1, header.nonce).value(0) for header in headers}
+    assert len(values) == 2
+
+
+def test_a_key_reached_by_two_paths_has_one_journal(tmp_path: Path) -> None:
+    """Before the path was resolved, a symbolic link to the key had an empty journal."""
+    (tmp_path / "key").write_bytes(b"")
+    (tmp_path / "link").symlink_to("key")
+    (tmp_path / "folder").symlink_to(".")
+    TagJournal.beside(tmp_path / "key").add(FILE_ID, 1)
+    for path in (tmp_path / "link", tmp_path / "folder" / "link"):
+        journal = TagJournal.beside(path)
+        assert journal.latest_version(FILE_ID) == 1
+        with pytest.raises(RefusedError, match="tagged before"):
+            journal.add(FILE_ID, 1)
 
 
 def test_the_same_master_under_another_number_of_sectors_shares_nothing() -> None:
     one, two = SecretKey(b"m" * 32, 1), SecretKey(b"m" * 32, 2)
     assert one.alphas[0] not in two.alphas
-    assert one.prf(FILE_ID, 1).value(0) != two.prf(FILE_ID, 1).value(0)
+    assert one.prf(FILE_ID, 1, NONCE).value(0) != two.prf(FILE_ID, 1, NONCE).value(0)
 
 
 def test_no_two_sectors_are_congruent() -> None:

@@ -12,7 +12,8 @@ from holdfast.errors import InputError
 from holdfast.pdp import Challenge, FileEntry, Inventory, draw_challenge
 from holdfast.pdp.challenge import distinct_below, nonzero_rows
 
-INVENTORY = Inventory(b"k" * 32, 16, (FileEntry(b"a" * 16, 1, 1000), FileEntry(b"b" * 16, 2, 500)))
+FILES = FileEntry(b"a" * 16, 1, b"c" * 32, 1000), FileEntry(b"b" * 16, 2, b"d" * 32, 500)
+INVENTORY = Inventory(b"k" * 32, 16, FILES)
 
 
 def plainly_distinct(label: bytes, count: int, bound: int) -> list[int]:

@@ -158,7 +158,7 @@ def test_an_inventory_names_a_file_once_and_never_goes_back() -> None:
 
 def _version(inventory: Inventory, version: int) -> Any:
     entry = inventory.files[0]
-    return type(entry)(entry.file_id, version, entry.blocks)
+    return type(entry)(entry.file_id, version, entry.nonce, entry.blocks)
 
 
 def test_the_wrong_passphrase_and_a_damaged_file_are_told_apart() -> None:

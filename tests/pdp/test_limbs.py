@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from tests.pdp.holding import FILE_ID, Holding
+from tests.pdp.holding import FILE_ID, NONCE, Holding
 
 from holdfast.pdp.blocks import padded
 from holdfast.pdp.field import Q, sectors_of
@@ -83,9 +83,9 @@ def with_scalar(sums: WeightedSum) -> NDArray[np.uint64]:
 def test_tags_equal_the_definition(sectors: int, kind: str, alpha: str) -> None:
     key = key_with(sectors, ALPHAS[alpha])
     blocks = blocks_of(kind, 7, key.layout.block_bytes)
-    tags = Tagger(key, FILE_ID, 3).tags(2**40, blocks)
+    tags = Tagger(key, FILE_ID, 3, NONCE).tags(2**40, blocks)
     for row, (tag, block) in enumerate(zip(tags, blocks, strict=True)):
-        expected = tag_of(key, FILE_ID, 3, 2**40 + row, block.tobytes())
+        expected = tag_of(key, FILE_ID, 3, NONCE, 2**40 + row, block.tobytes())
         assert int.from_bytes(tag.tobytes(), "big") == expected
 
 
@@ -95,9 +95,9 @@ def test_runs_and_tiles_leave_no_seam(sectors: int) -> None:
     tile = key.layout.tile_rows
     count = RUN_ROWS + tile + 1 if sectors < 100 else 3 * tile + 1
     blocks = blocks_of("random", count, key.layout.block_bytes)
-    tags = Tagger(key, FILE_ID, 1).tags(5, blocks)
+    tags = Tagger(key, FILE_ID, 1, NONCE).tags(5, blocks)
     for row in {0, tile - 1, tile, min(RUN_ROWS, count) - 1, min(RUN_ROWS, count - 1), count - 1}:
-        expected = tag_of(key, FILE_ID, 1, 5 + row, blocks[row].tobytes())
+        expected = tag_of(key, FILE_ID, 1, NONCE, 5 + row, blocks[row].tobytes())
         assert int.from_bytes(tags[row].tobytes(), "big") == expected
 
 
@@ -204,7 +204,7 @@ def test_files_of_every_awkward_length_are_tagged_by_the_definition(sectors: int
         blocks = [content[k * size : (k + 1) * size] for k in range(length // size)]
         blocks.append(padded(tail, holding.key.layout))
         expected = [
-            tag_of(holding.key, holding.ids[0], 1, index, block).to_bytes(32, "big")
+            tag_of(holding.key, holding.ids[0], 1, NONCE, index, block).to_bytes(32, "big")
             for index, block in enumerate(blocks)
         ]
         assert holding.get_tags() == expected, length

@@ -25,7 +25,6 @@ from holdfast.ledger.interface import (
 from holdfast.ledger.keccak import Tree, address_of
 from holdfast.pdp import (
     Challenge,
-    FileEntry,
     Inventory,
     Proof,
     Prover,
@@ -38,6 +37,7 @@ from holdfast.pdp import (
     target_of,
 )
 from holdfast.pdp.field import Q
+from holdfast.pdp.keys import draw_nonce
 from holdfast.pdp.readers import Memory
 from holdfast.pdp.tagging import Chunk, Desk
 
@@ -102,12 +102,10 @@ class _Stand:
     def __init__(self, ledger: Ledger, sectors: int) -> None:
         self.ledger, self.key = ledger, SecretKey.generate(sectors)
         content = os.urandom((BLOCKS - 1) * self.key.layout.block_bytes)
-        header = TagHeader(self.key.public.id, FILE_ID, 1, sectors, len(content))
+        header = TagHeader(self.key.public.id, FILE_ID, 1, draw_nonce(), sectors, len(content))
         pages = Desk(Memory(content), self.key, header).pages(Chunk(0, header.blocks))
         tags = TagFile(Memory(header.encode() + pages))
-        self.inventory = Inventory(self.key.public.id, sectors).with_file(
-            FileEntry(FILE_ID, 1, header.blocks)
-        )
+        self.inventory = Inventory(self.key.public.id, sectors).with_file(header.entry)
         files = {FILE_ID: StoredFile(Memory(content), tags)}
         self.prover = Prover(self.inventory, files)
         self.registered = ledger.register(self.key.public, os.urandom(20))

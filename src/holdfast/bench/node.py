@@ -26,7 +26,6 @@ from holdfast.node.signature import Gate
 from holdfast.node.store import Store
 from holdfast.node.wire import Limits
 from holdfast.pdp import (
-    FileEntry,
     Inventory,
     Prover,
     SecretKey,
@@ -35,6 +34,7 @@ from holdfast.pdp import (
     TagHeader,
     draw_challenge,
 )
+from holdfast.pdp.keys import draw_nonce
 from holdfast.pdp.readers import LocalFile
 from holdfast.pdp.tagging import Desk, chunks_of
 
@@ -74,7 +74,7 @@ class _File:
 
     def upload(self, client: NodeClient) -> None:
         client.create(self.key.public)
-        request = upload_request(self.data, self.tags, file_id=FILE_ID, version=1)
+        request = upload_request(self.data, self.tags)
         client.upload(self.key.public.id, request, self.data, self.tags, self.inventory.hash)
 
     def delete(self, client: NodeClient) -> None:
@@ -93,8 +93,8 @@ def _file(folder: Path, sectors: int, size: int) -> Iterator[_File]:
     key = SecretKey.generate(sectors)
     path, tags_path = folder / f"S{sectors}", folder / f"S{sectors}.tags"
     path.write_bytes(os.urandom(size))
-    header = TagHeader(key.public.id, FILE_ID, 1, sectors, size)
-    inventory = Inventory(key.public.id, sectors).with_file(FileEntry(FILE_ID, 1, header.blocks))
+    header = TagHeader(key.public.id, FILE_ID, 1, draw_nonce(), sectors, size)
+    inventory = Inventory(key.public.id, sectors).with_file(header.entry)
     with LocalFile(path) as data:
         desk = Desk(data, key, header)
         tags_path.write_bytes(header.encode() + b"".join(map(desk.pages, chunks_of(header))))

@@ -16,7 +16,6 @@ from typing import Any
 from holdfast.bench.clock import best_times
 from holdfast.pdp import (
     Challenge,
-    FileEntry,
     Inventory,
     Location,
     Prover,
@@ -29,7 +28,7 @@ from holdfast.pdp import (
     tag_file,
 )
 from holdfast.pdp.field import Q
-from holdfast.pdp.journal import TagJournal
+from holdfast.pdp.keys import draw_nonce
 from holdfast.pdp.readers import LocalFile, Memory
 from holdfast.pdp.tagging import CHUNK_BYTES, Chunk, Desk, available_processes, chunks_of
 
@@ -75,7 +74,7 @@ def measure(*, rounds: int = 300, large_bytes: int = 1 << 30, say: Say) -> dict[
 def _tagging(sectors: int, rounds: int) -> float:
     key = SecretKey.generate(sectors)
     content = os.urandom(CHUNK_BYTES + BLOCK)
-    header = TagHeader(key.public.id, FILE_ID, 1, sectors, len(content))
+    header = TagHeader(key.public.id, FILE_ID, 1, draw_nonce(), sectors, len(content))
     desk = Desk(Memory(content), key, header)
     chunk = next(chunks_of(header))
     hashed = content[: chunk.blocks * key.layout.block_bytes]
@@ -89,11 +88,9 @@ def _proving(rounds: int) -> tuple[float, float]:
     """Return the ratios with everything in memory, and with both sides reading from a file."""
     key = SecretKey.generate(128)
     content = os.urandom(64 << 20)
-    header = TagHeader(key.public.id, FILE_ID, 1, key.sectors, len(content))
+    header = TagHeader(key.public.id, FILE_ID, 1, draw_nonce(), key.sectors, len(content))
     tags = header.encode() + Desk(Memory(content), key, header).pages(Chunk(0, header.blocks))
-    inventory = Inventory(key.public.id, key.sectors).with_file(
-        FileEntry(FILE_ID, 1, header.blocks)
-    )
+    inventory = Inventory(key.public.id, key.sectors).with_file(header.entry)
     challenge = draw_challenge(inventory, SAMPLES)
     # SHA-256 hashes blocks that lie as scattered as those which the proof covers.
     places = (challenge.expand().indices * ((len(content) - BLOCK) // header.blocks)).tolist()
@@ -201,6 +198,5 @@ def _tag(large: Path, processes: int) -> None:
             file_id=FILE_ID,
             version=1,
             out=Path(folder) / "tags",
-            journal=TagJournal(Path(folder) / "journal"),
             processes=processes,
         )

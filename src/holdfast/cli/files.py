@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Event, Lock
 from typing import TYPE_CHECKING, Annotated, Any
@@ -48,17 +49,23 @@ def put(
             show_default=False,
         ),
     ] = None,
+    replace: Annotated[
+        bool,
+        typer.Option("--replace", help="Replace a file of the same name from another path."),
+    ] = False,
     home: HomeFolder = DEFAULT_HOME,
     passphrase_file: PassphraseFile = None,
     as_json: Json = False,
 ) -> None:
     """Put files on nodes: tag, perhaps encrypt, upload. After an interruption, it goes on.
 
-    A changed file becomes a new version of itself, an unchanged one costs nothing.
+    A changed file becomes a new version of itself, an unchanged one costs nothing. A file of the
+    same name from another path is refused: put it with --name, or with --replace if it was moved.
 
     Example: holdfast put photos.tar --to attic --to cellar
     """
     from holdfast.owner import Original  # noqa: PLC0415
+    from holdfast.owner import put as put_file  # noqa: PLC0415
 
     if in_place is not None and len(files) > 1:
         raise InputError("--in-place is the path of one file: put them one by one")
@@ -73,7 +80,8 @@ def put(
     for file in files:
         with terminal.progress_bar(f"putting {file}", 2 * sizes[file] * len(holdings)) as bar:
             original = Original.of(Location(file))
-            stored = _everywhere(opened, holdings, names[file], original, in_place, bar.reach)
+            place_file = partial(put_file, in_place=in_place, replace_other=replace)
+            stored = _everywhere(opened, holdings, names[file], original, place_file, bar.reach)
         facts += [_facts(holding, done) for holding, done in stored.items()]
     if as_json:
         terminal.print_json({"files": facts})
@@ -243,12 +251,10 @@ def _everywhere(
     holdings: list[str],
     name: str,
     original: "Original",
-    in_place: str | None,
+    put_file: Callable[..., "Put"],
     reach: Callable[[float], None],
 ) -> dict[str, "Put"]:
     """Put one file on all these nodes at once; what fails on one does not stop the others."""
-    from holdfast.owner import put as put_file  # noqa: PLC0415
-
     together = _Together(reach)
     # Two commands' worth of processes on the same cores would only take turns.
     processes = None if len(holdings) == 1 else max(1, available_processes() // len(holdings))
@@ -256,9 +262,7 @@ def _everywhere(
     def put_on(holding: str) -> "Put":
         with home.changing(holding) as place:
             progress = together.progress_of(holding)
-            return put_file(
-                place, name, original, in_place=in_place, processes=processes, progress=progress
-            )
+            return put_file(place, name, original, processes=processes, progress=progress)
 
     with ThreadPoolExecutor(len(holdings)) as pool:
         futures = {holding: pool.submit(put_on, holding) for holding in holdings}

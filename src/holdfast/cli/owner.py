@@ -182,6 +182,7 @@ def _content(catalogue: "Catalogue", record: "HoldingRecord", *, named: bool) ->
         facts["files"] = [
             {
                 "name": file.name,
+                "source": file.source,
                 "file_id": file.file_id.hex(),
                 "version": file.version,
                 "bytes": file.length,

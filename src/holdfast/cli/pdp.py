@@ -29,7 +29,6 @@ from holdfast.cli.terminal import Json, PassphraseFile, say
 from holdfast.errors import InputError
 from holdfast.model.detection import detection_probability
 from holdfast.pdp import (
-    FileEntry,
     Inventory,
     Location,
     Proof,
@@ -119,8 +118,7 @@ def tag(
 ) -> None:
     """Tag files and enter them into the holding's inventory.
 
-    A file that has been tagged before gets a new version: changed content must never be tagged
-    under an old one.
+    A file that has been tagged before gets a new version. Every tagging draws a nonce of its own.
 
     Example: holdfast pdp tag --key owner.key photos.tar
     """
@@ -141,7 +139,7 @@ def tag(
         for name, out in outputs.items():
             file_id, seen = last_tagged(out, secret)
             entry = holding.entry(file_id)
-            # Whichever of the three was lost, no version is used twice.
+            # If one of the three is lost, the others keep the version number from being used twice.
             seen = max(seen, journal.latest_version(file_id), entry.version if entry else 0)
             version = seen + 1
             atomic.sweep(out)
@@ -156,7 +154,7 @@ def tag(
                     processes=processes,
                     progress=bar.reach,
                 )
-            holding = holding.with_file(FileEntry(file_id, version, header.blocks))
+            holding = holding.with_file(header.entry)
             atomic.write(inventory, holding.encode())
             facts.append(_facts_of(name, out, header))
     if as_json:

@@ -1,7 +1,8 @@
 """A home made from a backup, in which nothing can happen twice.
 
-What the old home did after the backup is lost. So versions leap over those that it may have tagged,
-and the evidence goes on under a key of its own, unless the operator knows that nothing came after.
+What the old home did after the backup is lost. So the evidence goes on under a key of its own,
+unless the operator knows that nothing came after. Tags need no such care: every tagging draws a
+nonce of its own.
 """
 
 import hashlib
@@ -10,7 +11,7 @@ import secrets
 import shutil
 import tarfile
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,9 +35,6 @@ from holdfast.tables import Room
 
 MAX_MANIFEST_BYTES = 1 << 20
 STRIDE = 1 << 20
-# Of the 2^63 versions of a file. Two homes from one backup that each tag a million versions of it
-# meet with a chance of 1 in 10^8.
-LEAP = 1 << 48
 
 
 @dataclass(frozen=True)
@@ -159,9 +157,6 @@ def _check_ledger(before: Settings, after: Settings) -> None:
 
 def _prepared(draft: Path, keyring: Keyring, now: int, *, moved: bool) -> Verifier | None:
     """Fence what the old home may have done after the backup; return who signs from now on."""
-    if (draft / CATALOGUE).exists():
-        with closing(catalogue.Catalogue(draft / CATALOGUE)) as tables:
-            tables.spend_versions(lambda: secrets.randbelow(LEAP))
     if not (draft / CONTROL).exists():
         return None
     engine = connect(str(draft / CONTROL))

@@ -26,7 +26,7 @@ from holdfast.ledger.interface import Answer
 from holdfast.node.answers import AnswerTo, ProofAnswer, ProofRequest, signed_part
 from holdfast.node.identity import RequestKey
 from holdfast.node.place import Part
-from holdfast.node.segments import segment_range
+from holdfast.node.segments import MAX_SEGMENTS, count_segments, segment_range
 from holdfast.node.signature import Head, Signer
 from holdfast.node.wire import (
     Code,
@@ -42,7 +42,7 @@ from holdfast.node.wire import (
     UploadRequest,
     UploadState,
 )
-from holdfast.pdp import Challenge, Inventory, Proof, PublicKey
+from holdfast.pdp import Challenge, Inventory, Proof, PublicKey, TagFile
 from holdfast.pdp.readers import Reader
 from holdfast.pdp.tags import TAG_BYTES
 
@@ -141,6 +141,16 @@ class NodeClient:
     def remove(self, key_id: bytes) -> None:
         self._ask("DELETE", _holding(key_id))
 
+    def segment_bytes(self, length: int) -> int:
+        """Return in which segments the node wants that many bytes; raise if they are too many."""
+        size = self.facts().segment_bytes
+        if count_segments(length, size) > MAX_SEGMENTS:
+            raise NodeError(
+                f"{self.url} wants segments of {size} bytes, too small for a file of {length}: at "
+                f"most {MAX_SEGMENTS} segments are sent"
+            )
+        return size
+
     def begin(self, key_id: bytes, request: UploadRequest) -> UploadState:
         return _parsed(UploadState, self._ask("POST", f"{_holding(key_id)}/uploads", json=request))
 
@@ -166,19 +176,24 @@ class NodeClient:
         tags: Reader,
         inventory_hash: bytes,
         *,
+        segment_bytes: int | None = None,
         progress: Progress = lambda _bytes: None,
     ) -> bytes:
         """Send what is missing of a file and commit it; `progress` is told the bytes sent.
 
-        It may be called again whatever interrupted it, and goes on where it was.
+        It may be called again whatever interrupted it, and goes on where it was. No answer of the
+        node makes it send a segment twice.
         """
-        size = self.facts().segment_bytes
+        size = segment_bytes or self.segment_bytes(max(data.size(), tags.size()))
         state = self.begin(key_id, request)
+        if state.upload != request.id(self._signer.key.owner, key_id).hex():
+            raise NodeError(f"{self.url} names another upload than the one that was announced")
         sent = 0
         for part, reader, missing in (
             (Part.TAGS, tags, state.missing.tags),
             (Part.DATA, data, state.missing.data),
         ):
+            self._check_missing(missing, count_segments(reader.size(), size))
             for number in missing:
                 (content,) = reader.read_many([segment_range(number, reader.size(), size)])
                 self.send(key_id, state.upload, part, number, bytes(content))
@@ -249,6 +264,14 @@ class NodeClient:
         query = {"inventory_hash": inventory_hash.hex()}
         self._ask("DELETE", _file(key_id, file_id), query=query)
 
+    def _check_missing(self, numbers: Sequence[int], segments: int) -> None:
+        once = list(numbers) == sorted(set(numbers))
+        if not once or (numbers and not 0 <= numbers[0] <= numbers[-1] < segments):
+            raise NodeError(
+                f"{self.url} asks for segments twice, out of order or beyond the {segments} that "
+                "there are"
+            )
+
     def _exactly(self, content: bytes, length: int) -> bytes:
         if len(content) != length:
             raise NodeError(f"{self.url} sent {len(content)} bytes where {length} were asked for")
@@ -316,13 +339,13 @@ class NodeClient:
         raise AssertionError  # counting has no end
 
 
-def upload_request(
-    data: Reader, tags: Reader, *, file_id: bytes, version: int, in_place: str | None = None
-) -> UploadRequest:
-    """Return the announcement of a file, hashing it and its tags."""
+def upload_request(data: Reader, tags: Reader, *, in_place: str | None = None) -> UploadRequest:
+    """Return the announcement of a file, hashing it and its tags, whose header names it."""
+    header = TagFile(tags).header
     return UploadRequest(
-        file_id=file_id.hex(),
-        version=version,
+        file_id=header.file_id.hex(),
+        version=header.version,
+        nonce=header.nonce.hex(),
         length=data.size(),
         data_sha256=_sha256(data),
         tags_bytes=tags.size(),
@@ -379,7 +402,9 @@ def _sensible(url: str) -> Iterator[None]:
     except InputError as error:
         raise NodeError(f"the answer from {url} makes no sense: {error}") from error
     except ValidationError as error:
-        what = error.errors(include_url=False)[0]["msg"]
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        what = f"{where}: {first['msg']}" if where else first["msg"]
         raise NodeError(f"the answer from {url} makes no sense: {what}") from error
 
 

@@ -6,13 +6,22 @@ from typing import Self
 
 from holdfast.node.identity import OWNER_BYTES
 from holdfast.node.wire import MAX_LENGTH, MAX_PATH
-from holdfast.pdp import FileEntry, Inventory, PublicKey, TagHeader, encoding
+from holdfast.pdp import Inventory, PublicKey, TagHeader, encoding
 from holdfast.pdp.field import MAX_SECTORS, SCALAR_BYTES
 from holdfast.pdp.inventory import HASH_BYTES, MAX_FILES
-from holdfast.pdp.keys import FILE_ID_BYTES, MAX_VERSION
+from holdfast.pdp.keys import FILE_ID_BYTES, MAX_VERSION, NONCE_BYTES
 
 _KIND = "node-holding"
-_COLUMNS = ("file_id", "version", "length", "data_sha256", "tags_sha256", "upload", "in_place")
+_COLUMNS = (
+    "file_id",
+    "version",
+    "nonce",
+    "length",
+    "data_sha256",
+    "tags_sha256",
+    "upload",
+    "in_place",
+)
 
 
 @dataclass(frozen=True)
@@ -21,6 +30,7 @@ class FileRecord:
 
     file_id: bytes
     version: int
+    nonce: bytes
     length: int
     data_sha256: bytes
     tags_sha256: bytes
@@ -28,7 +38,9 @@ class FileRecord:
     in_place: str | None
 
     def header(self, public: PublicKey) -> TagHeader:
-        return TagHeader(public.id, self.file_id, self.version, public.sectors, self.length)
+        return TagHeader(
+            public.id, self.file_id, self.version, self.nonce, public.sectors, self.length
+        )
 
     def stored_bytes(self, public: PublicKey) -> int:
         return self.header(public).file_bytes + (0 if self.in_place else self.length)
@@ -42,10 +54,7 @@ class HoldingRecord:
 
     @cached_property
     def inventory(self) -> Inventory:
-        entries = (
-            FileEntry(file.file_id, file.version, file.header(self.public).blocks)
-            for file in self.files
-        )
+        entries = (file.header(self.public).entry for file in self.files)
         return Inventory(self.public.id, self.public.sectors, tuple(entries))
 
     @cached_property
@@ -76,6 +85,7 @@ class HoldingRecord:
             [
                 file.file_id.hex(),
                 file.version,
+                file.nonce.hex(),
                 file.length,
                 file.data_sha256.hex(),
                 file.tags_sha256.hex(),
@@ -105,6 +115,7 @@ def _file(value: object, name: str) -> FileRecord:
     return FileRecord(
         row.hex("file_id", FILE_ID_BYTES),
         row.integer("version", 1, MAX_VERSION),
+        row.hex("nonce", NONCE_BYTES),
         row.integer("length", 0, MAX_LENGTH),
         row.hex("data_sha256", HASH_BYTES),
         row.hex("tags_sha256", HASH_BYTES),

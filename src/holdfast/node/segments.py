@@ -7,6 +7,8 @@ from holdfast.node.objects import Objects, Spans
 from holdfast.pdp.readers import Range
 
 SEGMENT_BYTES = 8 << 20
+MIN_SEGMENT_BYTES, MAX_SEGMENT_BYTES = 1000, 64 << 20
+MAX_SEGMENTS = 1 << 20  # of one file: twice as many as the longest one has at 8 MiB
 
 
 def count_segments(length: int, segment_bytes: int = SEGMENT_BYTES) -> int:

@@ -14,7 +14,7 @@ from holdfast.node.place import Part, Place
 from holdfast.node.record import FileRecord, HoldingRecord
 from holdfast.node.segments import count_segments, segment_range
 from holdfast.node.wire import Code, Missing, NodeRefusedError, UploadRequest
-from holdfast.pdp import FileEntry, TagHeader
+from holdfast.pdp import TagHeader
 from holdfast.pdp.readers import Reader
 from holdfast.pdp.tagfile import HEADER_BYTES
 
@@ -123,6 +123,7 @@ def _record(upload: Upload) -> FileRecord:
     return FileRecord(
         bytes.fromhex(request.file_id),
         request.version,
+        bytes.fromhex(request.nonce),
         request.length,
         bytes.fromhex(request.data_sha256),
         bytes.fromhex(request.tags_sha256),
@@ -133,8 +134,8 @@ def _record(upload: Upload) -> FileRecord:
 
 def _header(holding: Holding, request: UploadRequest) -> TagHeader:
     public = holding.record.public
-    file_id = bytes.fromhex(request.file_id)
-    return TagHeader(public.id, file_id, request.version, public.sectors, request.length)
+    file_id, nonce = bytes.fromhex(request.file_id), bytes.fromhex(request.nonce)
+    return TagHeader(public.id, file_id, request.version, nonce, public.sectors, request.length)
 
 
 def _check(holding: Holding, request: UploadRequest) -> None:
@@ -146,9 +147,8 @@ def _check(holding: Holding, request: UploadRequest) -> None:
             f"the tags of {request.length} bytes under this key have {header.file_bytes} bytes, "
             f"not {request.tags_bytes}",
         )
-    entry = FileEntry(header.file_id, header.version, header.blocks)
     try:
-        holding.record.inventory.with_file(entry)
+        holding.record.inventory.with_file(header.entry)
     except InputError as error:
         raise NodeRefusedError(Code.CONFLICT, str(error)) from error
     if request.in_place is not None:
@@ -179,9 +179,9 @@ def check_in_place(holding: Holding, request: UploadRequest) -> None:
 def _resulting(holding: Holding, file: FileRecord, inventory_hash: bytes) -> HoldingRecord:
     """Return the record with the file in it, if that is what the owner expects."""
     known = holding.record.by_id.get(file.file_id)
-    if known is not None and known.version > file.version:
+    if known is not None and known.version >= file.version:
         raise NodeRefusedError(
-            Code.CONFLICT, f"the holding has version {known.version} of the file, which is newer"
+            Code.CONFLICT, f"the holding has version {known.version} of the file already"
         )
     after = holding.record.with_file(file)
     check_inventory(after, inventory_hash)

@@ -7,12 +7,14 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from holdfast.errors import RefusedError
+from holdfast.node.segments import MAX_SEGMENT_BYTES, MIN_SEGMENT_BYTES
 from holdfast.pdp.keys import MAX_VERSION
 
 MAX_LENGTH = 2**42  # bytes of a file: half a million segments
 MAX_PATH = 1024
 NODE_HEADER = "holdfast-node"  # which node a request is meant for, so that no other takes it
 
+Positive = Annotated[int, Field(ge=1, le=2**63 - 1)]
 Hex16 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
 Hex20 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
 Hex32 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
@@ -100,21 +102,23 @@ class Health(Message):
 class Limits(Message):
     """What one node takes from its owners."""
 
-    quota_bytes: int | None = None  # for each owner; data in place don't count
-    samples: int = 1_000_000  # of one proof: 1.5 s at 496 bytes a block
-    files: int = 100_000  # of one holding, whose document is rewritten with each commit
-    holdings: int = 1_000  # of one owner
-    uploads: int = 64  # that one owner has begun and not ended
-    segments_at_once: int = 8  # received at the same time, each in memory
-    proofs_at_once: int = 2
-    upload_seconds: int = 7 * 24 * 3600  # until an upload that nobody continues is swept
-    body_seconds: int = 300  # until the whole body of a request must be there
+    quota_bytes: Annotated[int, Field(ge=0)] | None = (
+        None  # for each owner; data in place don't count
+    )
+    samples: Positive = 1_000_000  # of one proof: 1.5 s at 496 bytes a block
+    files: Positive = 100_000  # of one holding, whose document is rewritten with each commit
+    holdings: Positive = 1_000  # of one owner
+    uploads: Positive = 64  # that one owner has begun and not ended
+    segments_at_once: Positive = 8  # received at the same time, each in memory
+    proofs_at_once: Positive = 2
+    upload_seconds: Positive = 7 * 24 * 3600  # until an upload that nobody continues is swept
+    body_seconds: Positive = 300  # until the whole body of a request must be there
 
 
 class NodeFacts(Message):
     version: str
     address: Hex20
-    segment_bytes: int
+    segment_bytes: Annotated[int, Field(ge=MIN_SEGMENT_BYTES, le=MAX_SEGMENT_BYTES)]
     in_place: bool
     limits: Limits
 
@@ -134,6 +138,7 @@ class Holdings(Message):
 class UploadRequest(Message):
     file_id: Hex16
     version: Annotated[int, Field(ge=1, le=MAX_VERSION)]
+    nonce: Hex32
     length: Annotated[int, Field(ge=0, le=MAX_LENGTH)]
     data_sha256: Hex32
     tags_bytes: Annotated[int, Field(ge=0, le=2 * MAX_LENGTH)]

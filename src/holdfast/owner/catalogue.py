@@ -1,39 +1,37 @@
-"""What the owner keeps where: holdings, the files in them, their tags, and what is under way.
+"""What the owner keeps where: holdings, the files in them, and what is under way.
 
 Every change is one transaction. An intent is written down before anyone else hears of it, so that
 after a crash it is known what may have happened.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Any
 
 from holdfast.errors import InputError
 from holdfast.pdp import FileEntry, Inventory
 from holdfast.pdp.blocks import count_blocks
 from holdfast.pdp.limbs import Layout
-from holdfast.tables import Place, open_tables
+from holdfast.tables import Place, Value, open_tables
 
-NO_TAGS = bytes(32)  # which no tags have as their SHA-256
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS holdings (
   name TEXT PRIMARY KEY, url TEXT NOT NULL, node BLOB NOT NULL, ca TEXT, salt BLOB NOT NULL,
   sectors INTEGER NOT NULL, encrypted INTEGER NOT NULL, number INTEGER, block INTEGER NOT NULL
 );
 CREATE TABLE IF NOT EXISTS files (
-  place INTEGER PRIMARY KEY, holding TEXT NOT NULL, name BLOB NOT NULL,
-  file_id BLOB NOT NULL, version INTEGER NOT NULL, length INTEGER NOT NULL, sha256 BLOB NOT NULL,
+  place INTEGER PRIMARY KEY, holding TEXT NOT NULL, name BLOB NOT NULL, source BLOB NOT NULL,
+  file_id BLOB NOT NULL, version INTEGER NOT NULL, nonce BLOB NOT NULL, length INTEGER NOT NULL,
+  sha256 BLOB NOT NULL, tags_sha256 BLOB NOT NULL,
   UNIQUE (holding, name)
 );
 CREATE TABLE IF NOT EXISTS intents (
-  holding TEXT NOT NULL, name BLOB NOT NULL, file_id BLOB NOT NULL, version INTEGER NOT NULL,
-  length INTEGER NOT NULL, sha256 BLOB NOT NULL, removes INTEGER NOT NULL, upload BLOB,
+  holding TEXT NOT NULL, name BLOB NOT NULL, source BLOB NOT NULL, file_id BLOB NOT NULL,
+  version INTEGER NOT NULL, nonce BLOB NOT NULL, length INTEGER NOT NULL, sha256 BLOB NOT NULL,
+  tags_sha256 BLOB NOT NULL, removes INTEGER NOT NULL, upload BLOB,
   PRIMARY KEY (holding, name)
-);
-CREATE TABLE IF NOT EXISTS tagged (
-  holding TEXT NOT NULL, file_id BLOB NOT NULL, version INTEGER NOT NULL, sha256 BLOB NOT NULL,
-  PRIMARY KEY (holding, file_id, version)
 );
 CREATE TABLE IF NOT EXISTS audits (
   holding TEXT NOT NULL, challenge BLOB NOT NULL, target BLOB NOT NULL, deadline INTEGER NOT NULL,
@@ -59,16 +57,24 @@ class HoldingRecord:
 
 @dataclass(frozen=True)
 class FileRecord:
-    """One version of a file; length and SHA-256 are those of the owner's own copy."""
+    """One version of a file; length and SHA-256 are those of the owner's own copy.
+
+    The source is where that copy lay: an absolute path, or an address. The SHA-256 of the tag file
+    is empty until there is one.
+    """
 
     name: str
+    source: str
     file_id: bytes
     version: int
+    nonce: bytes
     length: int
     sha256: bytes
+    tags_sha256: bytes = b""
 
     def entry(self, sectors: int) -> FileEntry:
-        return FileEntry(self.file_id, self.version, count_blocks(self.length, Layout(sectors)))
+        blocks = count_blocks(self.length, Layout(sectors))
+        return FileEntry(self.file_id, self.version, self.nonce, blocks)
 
 
 @dataclass(frozen=True)
@@ -132,19 +138,16 @@ class Catalogue:
 
     def files(self, holding: str) -> list[FileRecord]:
         rows = self._tables.execute(
-            "SELECT name, file_id, version, length, sha256 FROM files WHERE holding = ? "
-            "ORDER BY place",
-            (holding,),
+            "SELECT * FROM files WHERE holding = ? ORDER BY place", (holding,)
         )
-        return [_file(row) for row in rows]
+        return [_file(row[2:]) for row in rows]
 
     def file(self, holding: str, name: str) -> FileRecord | None:
         row = self._tables.execute(
-            "SELECT name, file_id, version, length, sha256 FROM files "
-            "WHERE holding = ? AND name = ?",
+            "SELECT * FROM files WHERE holding = ? AND name = ?",
             (holding, os.fsencode(name)),
         ).fetchone()
-        return _file(row) if row else None
+        return _file(row[2:]) if row else None
 
     def inventory(self, holding: str, key_id: bytes, sectors: int) -> Inventory:
         entries = (file.entry(sectors) for file in self.files(holding))
@@ -152,11 +155,10 @@ class Catalogue:
 
     def intents(self, holding: str) -> list[Intent]:
         rows = self._tables.execute(
-            "SELECT name, file_id, version, length, sha256, removes, upload FROM intents "
-            "WHERE holding = ? ORDER BY name",
+            "SELECT * FROM intents WHERE holding = ? ORDER BY name",
             (holding,),
         )
-        return [Intent(_file(row[:5]), bool(row[5]), row[6]) for row in rows]
+        return [Intent(_file(row[1:-2]), bool(row[-2]), row[-1]) for row in rows]
 
     def intent(self, holding: str, name: str) -> Intent | None:
         return next((i for i in self.intents(holding) if i.file.name == name), None)
@@ -165,9 +167,11 @@ class Catalogue:
         """Write down what is about to be done, in place of what was before."""
         with self._tables.transaction():
             self._tables.execute(
-                "INSERT INTO intents VALUES (?, ?, ?, ?, ?, ?, ?, ?) "
-                "ON CONFLICT (holding, name) DO UPDATE SET file_id = excluded.file_id, "
-                "version = excluded.version, length = excluded.length, sha256 = excluded.sha256, "
+                "INSERT INTO intents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+                "ON CONFLICT (holding, name) DO UPDATE SET source = excluded.source, "
+                "file_id = excluded.file_id, version = excluded.version, nonce = excluded.nonce, "
+                "length = excluded.length, sha256 = excluded.sha256, "
+                "tags_sha256 = excluded.tags_sha256, "
                 "removes = excluded.removes, upload = excluded.upload",
                 (holding, *_row(intent.file), intent.removes, intent.upload),
             )
@@ -183,10 +187,11 @@ class Catalogue:
             else:
                 self._tables.execute(
                     "INSERT INTO files VALUES "
-                    "((SELECT coalesce(max(place), 0) + 1 FROM files), ?, ?, ?, ?, ?, ?) "
-                    "ON CONFLICT (holding, name) DO UPDATE SET "
-                    "version = excluded.version, length = excluded.length, "
-                    "sha256 = excluded.sha256 WHERE excluded.version > files.version",
+                    "((SELECT coalesce(max(place), 0) + 1 FROM files), ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+                    "ON CONFLICT (holding, name) DO UPDATE SET source = excluded.source, "
+                    "version = excluded.version, nonce = excluded.nonce, "
+                    "length = excluded.length, sha256 = excluded.sha256, "
+                    "tags_sha256 = excluded.tags_sha256 WHERE excluded.version > files.version",
                     (holding, *_row(file)),
                 )
             self._drop(holding, intent)
@@ -195,37 +200,13 @@ class Catalogue:
         with self._tables.transaction():
             self._drop(holding, intent)
 
-    def tagged(self, holding: str, file_id: bytes) -> dict[int, bytes]:
-        """Return the SHA-256 of the tags to which each version of a file is bound."""
-        rows = self._tables.execute(
-            "SELECT version, sha256 FROM tagged WHERE holding = ? AND file_id = ?",
-            (holding, file_id),
-        )
-        return dict(iter(rows))
-
-    def bind_tags(self, holding: str, file_id: bytes, version: int, sha256: bytes) -> bytes:
-        """Bind the version to these tags, unless it is bound; return to which it is bound then."""
+    def move_source(self, holding: str, name: str, source: str) -> None:
+        """Write down that the owner's copy of a file lies elsewhere now."""
         with self._tables.transaction():
             self._tables.execute(
-                "INSERT INTO tagged VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
-                (holding, file_id, version, sha256),
+                "UPDATE files SET source = ? WHERE holding = ? AND name = ?",
+                (os.fsencode(source), holding, os.fsencode(name)),
             )
-            return self.tagged(holding, file_id)[version]
-
-    def spend_versions(self, leap: Callable[[], int]) -> None:
-        """Leap over versions that may have been tagged, though nothing here tells of it."""
-        with self._tables.transaction():
-            rows = self._tables.execute(
-                "SELECT holding, file_id, max(version) FROM ("
-                "SELECT holding, file_id, version FROM files UNION ALL "
-                "SELECT holding, file_id, version FROM intents UNION ALL "
-                "SELECT holding, file_id, version FROM tagged) AS known GROUP BY holding, file_id"
-            )
-            for holding, file_id, version in list(rows):
-                self._tables.execute(
-                    "INSERT INTO tagged VALUES (?, ?, ?, ?)",
-                    (holding, file_id, version + 1 + leap(), NO_TAGS),
-                )
 
     def audits(self, holding: str) -> list[OpenAudit]:
         rows = self._tables.execute(
@@ -255,8 +236,8 @@ class Catalogue:
 
     def _drop(self, holding: str, intent: Intent) -> None:
         self._tables.execute(
-            "DELETE FROM intents WHERE holding = ? AND file_id = ? AND version = ? AND removes = ?",
-            (holding, intent.file.file_id, intent.file.version, intent.removes),
+            "DELETE FROM intents WHERE holding = ? AND file_id = ? AND nonce = ? AND removes = ?",
+            (holding, intent.file.file_id, intent.file.nonce, intent.removes),
         )
 
 
@@ -274,9 +255,11 @@ def _holding(
     return HoldingRecord(name, url, node, ca, salt, sectors, bool(encrypted), number, block)
 
 
-def _row(file: FileRecord) -> tuple[bytes, bytes, int, int, bytes]:
-    return os.fsencode(file.name), file.file_id, file.version, file.length, file.sha256
+def _row(file: FileRecord) -> tuple[Value, ...]:
+    name, source, *rest = vars(file).values()
+    return os.fsencode(name), os.fsencode(source), *rest
 
 
-def _file(row: tuple[bytes, bytes, int, int, bytes]) -> FileRecord:
-    return FileRecord(os.fsdecode(row[0]), *row[1:])
+def _file(row: Sequence[Any]) -> FileRecord:
+    name, source, *rest = row
+    return FileRecord(os.fsdecode(name), os.fsdecode(source), *rest)

@@ -1,4 +1,4 @@
-"""Encryption of what a holding stores: AES-256 in counter mode, one key for each file version.
+"""Encryption of what a holding stores: AES-256 in counter mode, one key for each tagging.
 
 Any range is encrypted by itself, so that tagging and upload read ciphertext as they go and no copy
 of it lies on the owner's disk. Integrity is the tags' business: docs/adr/0035 says why that is
@@ -26,8 +26,8 @@ class FileCipher:
     key: bytes = field(repr=False)
 
     @classmethod
-    def of(cls, secret: bytes, file_id: bytes, version: int) -> Self:
-        info = b"holdfast/v1/file cipher\0" + file_id + version.to_bytes(8, "big")
+    def of(cls, secret: bytes, file_id: bytes, version: int, nonce: bytes) -> Self:
+        info = b"holdfast/v1/file cipher\0" + file_id + version.to_bytes(8, "big") + nonce
         return cls(HKDFExpand(SHA256(), KEY_BYTES, info).derive(secret))
 
     def apply(self, offset: int, content: Part) -> bytes:

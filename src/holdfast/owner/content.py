@@ -9,7 +9,7 @@ from typing import Self
 from holdfast.errors import StorageError
 from holdfast.node.segments import SEGMENT_BYTES, count_segments, segment_range
 from holdfast.pdp import Location
-from holdfast.pdp.readers import Part, Range, Reader, Source
+from holdfast.pdp.readers import OpenReader, Part, Range, Source
 
 Progress = Callable[[int], None]
 
@@ -32,25 +32,37 @@ class Content:
 
 
 @dataclass(frozen=True)
-class Measured:
-    """A reader that gives the measured content segment by segment, and no other."""
+class MeasuredSource:
+    """A source that gives the measured content segment by segment, and no other."""
 
-    reader: Reader
+    source: Source
     content: Content
 
     @property
-    def name(self) -> str:
-        return self.reader.name
+    def address(self) -> str:
+        return self.source.address
 
-    @property
-    def batch_bytes(self) -> int:
-        return self.content.segment_bytes
+    def open(self) -> OpenReader:
+        return MeasuredReader(self.source.open(), self.content)
+
+
+class MeasuredReader:
+    def __init__(self, reader: OpenReader, content: Content) -> None:
+        self._reader, self.content = reader, content
+        self.name, self.batch_bytes = reader.name, content.segment_bytes
+
+    def __enter__(self) -> Self:
+        self._reader.__enter__()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._reader.__exit__(None, None, None)
 
     def size(self) -> int:
         return self.content.length
 
     def read_many(self, ranges: Sequence[Range]) -> Sequence[Part]:
-        parts = self.reader.read_many(ranges)
+        parts = self._reader.read_many(ranges)
         for (offset, _), part in zip(ranges, parts, strict=True):
             number = offset // self.content.segment_bytes
             if hashlib.sha256(part).digest() != self.content.segments[number]:
@@ -88,6 +100,22 @@ class Original:
         with source.open():  # or it can't be read, which is said better than by its state
             state = _state(source)
         return cls(source, measure(source, segment_bytes), state)
+
+    @property
+    def absolute_source(self) -> str:
+        """Where it lies: an absolute path, or an address such as s3://bucket/key."""
+        address = self.source.address
+        # Path.absolute() keeps "..", so that one file would have several paths.
+        return address if self.source.is_remote else os.path.abspath(address)  # noqa: PTH100
+
+    def in_segments(self, segment_bytes: int) -> Content:
+        """Return the same content measured in other segments, or raise if it is not the same."""
+        if self.content.segment_bytes == segment_bytes:
+            return self.content
+        content = measure(self.source, segment_bytes)
+        if content.sha256 != self.content.sha256:
+            raise ChangedError(self.source.address)
+        return content
 
     def check(self) -> None:
         """Raise if the file was written to since: what was read of it may be of two contents."""

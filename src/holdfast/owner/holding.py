@@ -7,7 +7,6 @@ from holdfast.errors import InputError, RefusedError
 from holdfast.node.client import NodeClient
 from holdfast.owner.catalogue import Catalogue, FileRecord, HoldingRecord
 from holdfast.owner.cipher import EncryptedSource, FileCipher
-from holdfast.owner.tagged import Tagged
 from holdfast.pdp import Inventory, SecretKey
 from holdfast.pdp.readers import Source
 
@@ -36,10 +35,6 @@ class Holding:
         return self.key.public.id
 
     @property
-    def journal(self) -> Tagged:
-        return Tagged(self.catalogue, self.name)
-
-    @property
     def inventory(self) -> Inventory:
         return self.catalogue.inventory(self.name, self.key_id, self.key.sectors)
 
@@ -52,7 +47,7 @@ class Holding:
     def cipher(self, file: FileRecord) -> FileCipher | None:
         if self.cipher_secret is None:
             return None
-        return FileCipher.of(self.cipher_secret, file.file_id, file.version)
+        return FileCipher.of(self.cipher_secret, file.file_id, file.version, file.nonce)
 
     def stored_form(self, file: FileRecord, plain: Source) -> Source:
         """Return the file as the node gets it."""
@@ -67,8 +62,8 @@ class Holding:
         return self.record.number
 
     def tags_path(self, file: FileRecord) -> Path:
-        """Return where the tags of a file on its way to the node lie."""
-        return self.folder / "tags" / f"{file.file_id.hex()}-{file.version}"
+        """Return where the tags of a file on its way to the node lie, by the nonce they have."""
+        return self.folder / "tags" / file.nonce.hex()
 
     def sweep(self) -> None:
         """Remove the tags of files that are not on their way any more."""

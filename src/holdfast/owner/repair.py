@@ -1,7 +1,7 @@
 """Damaged blocks of a holding found, and put back from another replica or from the owner's copy.
 
 Content that was tagged before has the same tag again. Nothing is ever sent for any other: before a
-replaced tag leaves the owner, all tags of the file together must be those in the journal.
+replaced tag leaves the owner, all tags of the file together must have the SHA-256 in the catalogue.
 """
 
 import hashlib
@@ -100,7 +100,7 @@ def mend(damaged: Damaged, copies: Sequence[Copy]) -> list[int]:
     replica, kept = damaged.replica, damaged.kept
     lost, corrections = put_back(damaged, copies)
     if corrections:
-        _check_journal(replica, corrections)
+        _check_tags(replica, corrections)
         gone = [i for i, tag in corrections.items() if kept[i].content_tag != tag]
         for offer in _offers(replica, gone, copies):
             _replace_blocks(
@@ -180,16 +180,16 @@ def _replace_tags(replica: Replica, tags: Mapping[int, bytes]) -> None:
         holding.node.replace_tags(holding.key_id, file_id, part, content)
 
 
-def _check_journal(replica: Replica, corrections: Mapping[int, bytes]) -> None:
+def _check_tags(replica: Replica, corrections: Mapping[int, bytes]) -> None:
     """Raise unless with these tags the file has those that it was given at first."""
-    file, digest = replica.file, hashlib.sha256()
+    file, digest = replica.file, hashlib.sha256(replica.header.encode())
     for start, stop in runs_of(replica):
         tags = replica.tags(start, stop)[0].copy()
         for index in range(start, stop):
             if index in corrections:
                 tags[index - start] = np.frombuffer(corrections[index], np.uint8)
         digest.update(encode_pages(start // PAGE_TAGS, tags))
-    if digest.digest() != replica.holding.journal.digest(file.file_id, file.version):
+    if digest.digest() != file.tags_sha256:
         raise RefusedError(
             f"the tags of {file.name!r} can't be replaced, for some would be of other content than "
             "was tagged: put the file again"

@@ -88,7 +88,8 @@ class Replica:
     @cached_property
     def header(self) -> TagHeader:
         file, key = self.file, self.holding.key
-        return TagHeader(key.public.id, file.file_id, file.version, key.sectors, file.length)
+        names = (key.public.id, file.file_id, file.version, file.nonce)
+        return TagHeader(*names, key.sectors, file.length)
 
     @property
     def block_bytes(self) -> int:
@@ -96,7 +97,8 @@ class Replica:
 
     @cached_property
     def tagger(self) -> Tagger:
-        return Tagger(self.holding.key, self.file.file_id, self.file.version)
+        file = self.file
+        return Tagger(self.holding.key, file.file_id, file.version, file.nonce)
 
     def span(self, start: int, stop: int) -> Range:
         """Return which bytes these blocks hold: offset and length."""
@@ -187,6 +189,11 @@ class Replica:
             middle = len(indices) // 2
             return self._sound(indices[:middle]) | self._sound(indices[middle:])
         content, tags = fetched
+        spans = [self.span(index, index + 1) for index in indices]
+        if len(content) != sum(length for _, length in spans):
+            raise NodeError(
+                f"{node.url} sent {len(content)} bytes where {len(indices)} blocks were asked for"
+            )
         found = {}
         for row, (index, right) in enumerate(self.tags_for(indices, content).items()):
             if right == tags[row * TAG_BYTES : (row + 1) * TAG_BYTES]:

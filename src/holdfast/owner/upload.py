@@ -1,22 +1,21 @@
 """A file put on a node: intent, tags, upload, commit, and only then the catalogue.
 
-Whatever interrupts it, the same command goes on where it stopped. A version is bound to one content
-before anything made from it leaves the owner: by the intent to the file's SHA-256, by the journal
-to its tags.
+Whatever interrupts it, the same command resumes. The intent binds a nonce to the SHA-256 of one
+content. Tags are made once under a nonce, and nothing but that content is encrypted and sent under
+it: where tags are missing, or the content is another one, a fresh nonce is drawn.
 """
 
 import secrets
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from holdfast.errors import InputError, RefusedError
+from holdfast.errors import InputError
 from holdfast.node.wire import UploadRequest
 from holdfast.owner.catalogue import FileRecord, Intent
-from holdfast.owner.content import ChangedError, Content, Measured, Original, Progress, measure
+from holdfast.owner.content import ChangedError, MeasuredSource, Original, Progress, measure
 from holdfast.owner.holding import Holding
 from holdfast.pdp import Location, tag_file
-from holdfast.pdp.keys import FILE_ID_BYTES
-from holdfast.pdp.readers import Source
+from holdfast.pdp.keys import FILE_ID_BYTES, draw_nonce
 
 
 @dataclass(frozen=True)
@@ -33,60 +32,96 @@ def put(
     original: Original,
     *,
     in_place: str | None = None,
+    replace_other: bool = False,
     processes: int | None = None,
     progress: Progress = lambda _bytes: None,
 ) -> Put:
     """Put a file on the node; `progress` counts its length twice, for tagging and for sending.
 
     A file `in_place` lies by that path in the storage beside the node, and only its tags are sent.
-    Nobody else may change the holding meanwhile.
+    A file of the same name from another path is replaced only with `replace_other`. Nobody else may
+    change the holding meanwhile.
     """
     if in_place is not None and holding.cipher_secret is not None:
         raise InputError(
             f"holding {holding.name!r} is encrypted, and a file in place is not: name another one"
         )
     length = original.content.length
-    intent = _intent(holding, name, original.content)
+    if not replace_other:
+        _check_source(holding, name, original)
+    intent = _intent(holding, name, original)
     if intent is None:
+        if holding.file(name).source != original.absolute_source:
+            holding.catalogue.move_source(holding.name, name, original.absolute_source)
         progress(2 * length)
         return Put(holding.file(name), 0)
     tags = holding.tags_path(intent.file)
     try:
         if not tags.exists():
             _tag(holding, intent.file, original, tags, processes, progress)
-        sent = _send(holding, intent, original, tags, in_place, lambda n: progress(length + n))
+        done = _send(holding, intent, original, tags, in_place, lambda n: progress(length + n))
     except ChangedError:
         abandon(holding, holding.catalogue.intent(holding.name, name) or intent)
         raise
-    holding.catalogue.conclude(holding.name, intent)
+    holding.catalogue.conclude(holding.name, replace(intent, file=done.file))
     holding.sweep()
-    return Put(intent.file, sent)
+    return done
 
 
 def abandon(holding: Holding, intent: Intent) -> None:
-    """Give up a file that is on its way. If anything of it has left, its version is spent."""
+    """Give up a file that is on its way."""
     if intent.upload is not None:
         holding.node.abort(holding.key_id, intent.upload.hex())
     holding.catalogue.abandon(holding.name, intent)
     holding.sweep()
 
 
-def _intent(holding: Holding, name: str, content: Content) -> Intent | None:
-    """Return what is to be done, written down; None if the node has just this file."""
+def _check_source(holding: Holding, name: str, original: Original) -> None:
+    """Raise if the holding has another file of that name, or if one is on its way.
+
+    An upload of the same content resumes from any path: nothing is replaced.
+    """
+    source, pending = original.absolute_source, holding.catalogue.intent(holding.name, name)
+    known = [holding.catalogue.file(holding.name, name)]
+    if pending and pending.file.sha256 != original.content.sha256:
+        known.append(pending.file)
+    for file in known:
+        if file and not _is_same_file(file.source, source):
+            raise InputError(
+                f"holding {holding.name!r} has {name!r} from {file.source}, and {source} is "
+                "another file: give it another name with --name, or replace the first one with "
+                "--replace"
+            )
+
+
+def _is_same_file(one: str, other: str) -> bool:
+    try:
+        return one == other or Path(one).samefile(other)
+    except (OSError, ValueError):  # an address, or a path with nothing at it any more
+        return False
+
+
+def _intent(holding: Holding, name: str, original: Original) -> Intent | None:
+    """Return what is to be done, written down; None if the node has just this file.
+
+    An intent without its tags is begun anew, for tags are made once under a nonce.
+    """
     catalogue = holding.catalogue
     held, pending = catalogue.file(holding.name, name), catalogue.intent(holding.name, name)
-    wanted = (content.length, content.sha256)
-    if pending and not pending.removes and (pending.file.length, pending.file.sha256) == wanted:
-        return pending
+    wanted = (original.content.length, original.content.sha256)
+    unchanged = False
     if pending:
+        unchanged = (pending.file.length, pending.file.sha256) == wanted and not pending.removes
+        if unchanged and holding.tags_path(pending.file).exists():
+            return pending
         abandon(holding, pending)
     if held and (held.length, held.sha256) == wanted:
         return None
     known = [file for file in (held, pending and pending.file) if file]
     file_id = known[0].file_id if known else secrets.token_bytes(FILE_ID_BYTES)
-    used = (holding.journal.latest_version(file_id), *(file.version for file in known))
-    version = 1 + max(used)
-    intent = Intent(FileRecord(name, file_id, version, *wanted))
+    version = max((file.version for file in known), default=0) + (0 if unchanged else 1)
+    source, nonce = original.absolute_source, draw_nonce()
+    intent = Intent(FileRecord(name, source, file_id, version, nonce, *wanted))
     catalogue.intend(holding.name, intent)
     return intent
 
@@ -101,19 +136,16 @@ def _tag(
 ) -> None:
     """Write the tags, under their name only once it is sure that they are of this content."""
     doubtful = tags.with_suffix(".doubtful")
-    try:
-        tag_file(
-            holding.stored_form(file, original.source),
-            holding.key,
-            file_id=file.file_id,
-            version=file.version,
-            out=doubtful,
-            journal=holding.journal,
-            processes=processes,
-            progress=progress,
-        )
-    except RefusedError as error:  # before a crash, the file changed while it was being tagged
-        raise ChangedError(original.source.address) from error
+    tag_file(
+        holding.stored_form(file, original.source),
+        holding.key,
+        file_id=file.file_id,
+        version=file.version,
+        nonce=file.nonce,
+        out=doubtful,
+        processes=processes,
+        progress=progress,
+    )
     original.check()
     doubtful.replace(tags)
 
@@ -125,17 +157,21 @@ def _send(
     tags: Path,
     in_place: str | None,
     progress: Progress,
-) -> int:
-    """Upload what the node is missing and have it committed; return how many bytes went out."""
-    file, node, key_id = intent.file, holding.node, holding.key_id
-    source, tag_source = holding.stored_form(file, original.source), Location(str(tags))
-    segment_bytes = node.facts().segment_bytes
-    data = _measured(original, source, segment_bytes)
-    tagged = measure(tag_source, segment_bytes)
+) -> Put:
+    """Upload what the node is missing and have it committed."""
+    node, key_id = holding.node, holding.key_id
+    segment_bytes = node.segment_bytes(max(intent.file.length, tags.stat().st_size))
+    plain = original.in_segments(segment_bytes)
+    source = holding.stored_form(intent.file, MeasuredSource(original.source, plain))
+    data = plain if holding.cipher_secret is None else measure(source, segment_bytes)
+    tagged = measure(Location(str(tags)), segment_bytes)
+    tag_source = MeasuredSource(Location(str(tags)), tagged)
     original.check()
+    file = replace(intent.file, tags_sha256=tagged.sha256)
     request = UploadRequest(
         file_id=file.file_id.hex(),
         version=file.version,
+        nonce=file.nonce.hex(),
         length=data.length,
         data_sha256=data.sha256.hex(),
         tags_bytes=tagged.length,
@@ -143,7 +179,7 @@ def _send(
         in_place=in_place,
     )
     upload = request.id(holding.owner, key_id)
-    holding.catalogue.intend(holding.name, replace(intent, upload=upload))
+    holding.catalogue.intend(holding.name, Intent(file, upload=upload))
     sent = 0
 
     def reach(done: int) -> None:
@@ -152,13 +188,14 @@ def _send(
         progress(min(done, file.length))
 
     with source.open() as data_reader, tag_source.open() as tag_reader:
-        readers = Measured(data_reader, data), Measured(tag_reader, tagged)
         after = intent.after(holding.inventory).hash
-        node.upload(key_id, request, *readers, after, progress=reach)
-    return sent
-
-
-def _measured(original: Original, source: Source, segment_bytes: int) -> Content:
-    if source is original.source and original.content.segment_bytes == segment_bytes:
-        return original.content
-    return measure(source, segment_bytes)
+        node.upload(
+            key_id,
+            request,
+            data_reader,
+            tag_reader,
+            after,
+            segment_bytes=segment_bytes,
+            progress=reach,
+        )
+    return Put(file, sent)

@@ -17,20 +17,21 @@ from numpy.typing import NDArray
 from holdfast.errors import InputError, MalformedError
 from holdfast.pdp import encoding
 from holdfast.pdp.field import MAX_SECTORS
-from holdfast.pdp.keys import FILE_ID_BYTES, MAX_VERSION
+from holdfast.pdp.keys import FILE_ID_BYTES, MAX_VERSION, NONCE_BYTES
 
 KEY_ID_BYTES = 32
 HASH_BYTES = 32
 MAX_BLOCKS = 2**48
 MAX_FILES = 10**6
-MAX_INVENTORY_BYTES = 128 * MAX_FILES
-_ENTRY = struct.Struct(">16sQQ")
+MAX_INVENTORY_BYTES = 192 * MAX_FILES
+_ENTRY = struct.Struct(">16sQ32sQ")
 
 
 @dataclass(frozen=True)
 class FileEntry:
     file_id: bytes
     version: int
+    nonce: bytes
     blocks: int
 
 
@@ -56,7 +57,7 @@ class Inventory:
         digest = hashlib.sha256(b"holdfast/v1/inventory\0" + self.key_id)
         digest.update(struct.pack(">IQ", self.sectors, len(self.files)))
         for entry in self.files:
-            digest.update(_ENTRY.pack(entry.file_id, entry.version, entry.blocks))
+            digest.update(_ENTRY.pack(entry.file_id, entry.version, entry.nonce, entry.blocks))
         return digest.digest()
 
     def entry(self, file_id: bytes) -> FileEntry | None:
@@ -69,6 +70,11 @@ class Inventory:
             raise InputError(
                 f"file {entry.file_id.hex()} is held in version {known.version} already, "
                 f"which is newer than version {entry.version}"
+            )
+        if known is not None and known.version == entry.version and known != entry:
+            raise InputError(
+                f"file {entry.file_id.hex()} is held in version {known.version} with other tags: "
+                "a changed file needs a new version"
             )
         if known is None:
             return self._of((*self.files, entry))
@@ -89,7 +95,8 @@ class Inventory:
 
     def encode(self) -> bytes:
         files: list[list[str | int]] = [
-            [entry.file_id.hex(), entry.version, entry.blocks] for entry in self.files
+            [entry.file_id.hex(), entry.version, entry.nonce.hex(), entry.blocks]
+            for entry in self.files
         ]
         fields: dict[str, encoding.Value] = {
             "key_id": self.key_id.hex(),
@@ -105,11 +112,12 @@ class Inventory:
         sectors = fields.integer("sectors", 1, MAX_SECTORS)
         entries = []
         for row in fields.items("files", 0, MAX_FILES):
-            entry = encoding.row(row, f"{name}: a file", "file_id", "version", "blocks")
+            entry = encoding.row(row, f"{name}: a file", "file_id", "version", "nonce", "blocks")
             entries.append(
                 FileEntry(
                     entry.hex("file_id", FILE_ID_BYTES),
                     entry.integer("version", 1, MAX_VERSION),
+                    entry.hex("nonce", NONCE_BYTES),
                     entry.integer("blocks", 1, MAX_BLOCKS),
                 )
             )

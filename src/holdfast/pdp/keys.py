@@ -2,6 +2,9 @@
 
 Derived are the PRF key of each file version and the scalars alpha_1..alpha_S; public are the points
 A_j = alpha_j G. Every A_j has an even y (alpha_j is negated where it has not), so that x suffices.
+
+A version's nonce enters its PRF key. It is drawn afresh each time that a file is tagged, so no two
+contents share their pseudorandom numbers, whatever the owner has forgotten.
 """
 
 import hashlib
@@ -22,7 +25,13 @@ from holdfast.pdp.prf import BlockPrf
 
 MASTER_BYTES = 32
 FILE_ID_BYTES = 16
+NONCE_BYTES = 32
 MAX_VERSION = 2**63 - 1
+
+
+def draw_nonce() -> bytes:
+    """Return fresh randomness for one tagging of one file."""
+    return secrets.token_bytes(NONCE_BYTES)
 
 
 def check_sectors(sectors: int) -> int:
@@ -106,8 +115,8 @@ class SecretKey:
     def public(self) -> PublicKey:
         return PublicKey(tuple(x for _, x in self._scalars))
 
-    def prf(self, file_id: bytes, version: int) -> BlockPrf:
-        return BlockPrf(self._expand(b"prf", file_id + version.to_bytes(8, "big"), 32))
+    def prf(self, file_id: bytes, version: int, nonce: bytes) -> BlockPrf:
+        return BlockPrf(self._expand(b"prf", file_id + version.to_bytes(8, "big") + nonce, 32))
 
     def _expand(self, purpose: bytes, detail: bytes, length: int) -> bytes:
         # S enters, for the same pseudorandom numbers under two S would betray the alphas.

@@ -1,4 +1,4 @@
-"""PRF_K(file id, version, index): AES-256 in counter mode, two blocks an index.
+"""PRF_K(file id, version, nonce, index): AES-256 in counter mode, two blocks an index.
 
 Used as 256-bit numbers modulo q: q is so close to 2^256 that the bias is 2^-127.
 """

@@ -69,6 +69,11 @@ class StoredFile:
                 f"{name} is version {header.version} of file {header.file_id.hex()}, where the "
                 f"inventory has version {entry.version} of file {entry.file_id.hex()}"
             )
+        if header.nonce != entry.nonce:
+            raise InputError(
+                f"{name} was made by another tagging of version {entry.version} than the "
+                "inventory's: take the right one, or tag the file again"
+            )
         if header.blocks != entry.blocks:
             raise InputError(f"{name} has {header.blocks} blocks, the inventory {entry.blocks}")
         if self.data.size() != header.length:

@@ -1,6 +1,6 @@
 """The tags of one file at rest: a header, then pages of eight tags with a checksum each.
 
-    magic 16 | key id 32 | file id 16 | version 8 | sectors 4 | length 8 | crc32 4
+    magic 16 | key id 32 | file id 16 | version 8 | nonce 32 | sectors 4 | length 8 | crc32 4
     page:  8 tags of 32 bytes (the last page may have fewer) | checksum 4
 
 All numbers are big-endian. A reader fetches only the pages it needs, and tells a damaged tag, which
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from holdfast.errors import MalformedError
 from holdfast.pdp.blocks import count_blocks
 from holdfast.pdp.field import MAX_SECTORS
+from holdfast.pdp.inventory import FileEntry
 from holdfast.pdp.limbs import Bytes, Layout
 from holdfast.pdp.readers import Reader
 from holdfast.pdp.tags import TAG_BYTES
@@ -32,7 +33,7 @@ PAGE_BYTES = BODY_BYTES + CHECKSUM_BYTES
 _WEIGHTS = np.frombuffer(
     hashlib.shake_256(b"holdfast/v1/tag page").digest(8 * (2 + BODY_BYTES // 4)), "<u8"
 )
-_HEADER = struct.Struct(">16s32s16sQIQ")
+_HEADER = struct.Struct(">16s32s16sQ32sIQ")
 HEADER_BYTES = _HEADER.size + 4
 
 
@@ -43,6 +44,7 @@ class TagHeader:
     key_id: bytes
     file_id: bytes
     version: int
+    nonce: bytes
     sectors: int
     length: int
 
@@ -55,6 +57,11 @@ class TagHeader:
         return count_blocks(self.length, self.layout)
 
     @property
+    def entry(self) -> FileEntry:
+        """What an inventory says of the file."""
+        return FileEntry(self.file_id, self.version, self.nonce, self.blocks)
+
+    @property
     def file_bytes(self) -> int:
         """Size of the whole tag file."""
         return (
@@ -62,8 +69,8 @@ class TagHeader:
         )
 
     def encode(self) -> bytes:
-        fields = (self.key_id, self.file_id, self.version, self.sectors, self.length)
-        head = _HEADER.pack(MAGIC, *fields)
+        names = (self.key_id, self.file_id, self.version, self.nonce)
+        head = _HEADER.pack(MAGIC, *names, self.sectors, self.length)
         return head + zlib.crc32(head).to_bytes(4, "big")
 
     @classmethod

@@ -1,9 +1,9 @@
 """Tags a whole file: streamed, in bounded memory, over several processes.
 
-The tag file appears whole or not at all, and only after the journal has bound the version to it.
+The tag file appears whole or not at all, and only after the journal, if there is one, has an entry
+of its version.
 """
 
-import hashlib
 import multiprocessing
 import os
 import signal
@@ -20,8 +20,8 @@ from pathlib import Path
 from holdfast import atomic
 from holdfast.errors import HoldfastError, InputError, StorageError
 from holdfast.pdp.blocks import run_of_blocks
-from holdfast.pdp.journal import Versions
-from holdfast.pdp.keys import MAX_VERSION, SecretKey
+from holdfast.pdp.journal import TagJournal
+from holdfast.pdp.keys import MAX_VERSION, SecretKey, draw_nonce
 from holdfast.pdp.limbs import RUN_ROWS
 from holdfast.pdp.readers import Reader, Source
 from holdfast.pdp.tagfile import HEADER_BYTES, PAGE_BYTES, PAGE_TAGS, TagHeader, encode_pages
@@ -59,18 +59,24 @@ def tag_file(
     file_id: bytes,
     version: int,
     out: Path,
-    journal: Versions,
+    nonce: bytes | None = None,
+    journal: TagJournal | None = None,
     processes: int | None = None,
     progress: Progress = lambda _bytes: None,
 ) -> TagHeader:
-    """Write the tags of `source` to `out`; `progress` is told how many bytes are done so far."""
+    """Write the tags of `source` to `out`; `progress` gets the number of bytes done so far.
+
+    Without a `nonce` one is drawn. Whoever gives one, to encrypt the source under it, draws it for
+    this call alone: two contents that are tagged under one nonce give the key away.
+    """
     if processes is not None and processes < 1:
         raise InputError(f"processes must be at least 1, not {processes}")
     if not 1 <= version <= MAX_VERSION:
         raise InputError(f"a version must be between 1 and {MAX_VERSION}, not {version}")
     with source.open() as reader:
         length = reader.size()
-    header = TagHeader(key.public.id, file_id, version, key.sectors, length)
+    nonce = nonce or draw_nonce()
+    header = TagHeader(key.public.id, file_id, version, nonce, key.sectors, length)
     if processes is None:
         processes = available_processes() if length >= WORTH_PROCESSES else 1
     with atomic.replacing(out) as draft:
@@ -80,11 +86,11 @@ def tag_file(
         for chunk in task.finished(processes - 1):
             done += chunk.blocks * key.layout.block_bytes
             progress(min(done, length))
-        with source.open() as reader, draft.open("rb") as tags:
+        with source.open() as reader:
             if reader.size() != length:
                 raise StorageError(f"{source.address} changed while it was being tagged: try again")
-            tags.seek(HEADER_BYTES)
-            journal.bind(file_id, version, hashlib.file_digest(tags, "sha256").digest())
+        if journal is not None:
+            journal.add(file_id, version)
     return header
 
 
@@ -94,7 +100,7 @@ class Desk:
     def __init__(self, reader: Reader, key: SecretKey, header: TagHeader) -> None:
         self._reader = reader
         self._header = header
-        self._tagger = Tagger(key, header.file_id, header.version)
+        self._tagger = Tagger(key, header.file_id, header.version, header.nonce)
 
     def pages(self, chunk: Chunk) -> bytes:
         header = self._header

@@ -10,18 +10,20 @@ from holdfast.pdp.limbs import RUN_ROWS, Bytes, Reducer
 TAG_BYTES = SCALAR_BYTES
 
 
-def tag_of(key: SecretKey, file_id: bytes, version: int, index: int, block: bytes) -> int:
+def tag_of(
+    key: SecretKey, file_id: bytes, version: int, nonce: bytes, index: int, block: bytes
+) -> int:
     """Return one tag, by the definition."""
     products = sum(a * m for a, m in zip(key.alphas, sectors_of(block), strict=True))
-    return (key.prf(file_id, version).value(index) + products) % Q
+    return (key.prf(file_id, version, nonce).value(index) + products) % Q
 
 
 class Tagger:
     """Tags runs of blocks of one version of one file."""
 
-    def __init__(self, key: SecretKey, file_id: bytes, version: int) -> None:
+    def __init__(self, key: SecretKey, file_id: bytes, version: int, nonce: bytes) -> None:
         self._layout = key.layout
-        self._prf = key.prf(file_id, version)
+        self._prf = key.prf(file_id, version, nonce)
         self._constants = key.layout.constants(key.alphas)
         self._reducer = Reducer(key.layout)
         self._columns = np.empty((len(self._constants), RUN_ROWS))

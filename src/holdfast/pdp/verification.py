@@ -98,6 +98,6 @@ def _tau(key: SecretKey, inventory: Inventory, challenge: Challenge) -> int:
         part = slice(int(borders[k]), int(borders[k + 1]))
         if part.start < part.stop:
             indices = sample.indices[part] - inventory.starts[k]
-            pseudorandom = key.prf(entry.file_id, entry.version).scattered(indices)
-            tau += weighted_scalars(sample.coefficients[part], pseudorandom)
+            prf = key.prf(entry.file_id, entry.version, entry.nonce)
+            tau += weighted_scalars(sample.coefficients[part], prf.scattered(indices))
     return tau % Q
