@@ -1,5 +1,6 @@
 """Tables in SQLite and in PostgreSQL: the same statements, and the same guarantees."""
 
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -172,3 +173,17 @@ def test_no_message_has_the_password() -> None:
         with pytest.raises((InputError, StorageError)) as caught:
             open_tables(room, SCRIPT, "the things")
         assert "hush" not in f"{caught.value} {caught.value.__cause__} {room}"
+
+
+def test_a_new_file_is_its_owners_alone_with_all_that_sqlite_makes_beside_it(
+    tmp_path: Path,
+) -> None:
+    before = os.umask(0)
+    try:
+        tables = open_tables(tmp_path / "file.db", "CREATE TABLE one (a INTEGER)", "tables")
+        with closing(tables), tables.locked("name", wait=False):
+            modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    finally:
+        os.umask(before)
+    names = ("file.db", "file.db-wal", "file.db-shm", "name.lock")
+    assert modes == dict.fromkeys(names, 0o600)

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from holdfast.errors import InputError, StorageError
 
+PRIVATE, PRIVATE_FOLDER = 0o600, 0o700  # modes of what only its owner may read
+
 
 @contextmanager
 def replacing(
@@ -96,16 +98,30 @@ def write(
         draft.write_bytes(content)
 
 
-def make_directory(path: Path) -> None:
+def make_directory(path: Path, *, mode: int = 0o777) -> None:
     """Make a directory and those above it, so that they outlast a loss of power."""
     if path.is_dir():
         return
-    make_directory(path.parent)
+    make_directory(path.parent, mode=mode)
     try:
-        path.mkdir(exist_ok=True)
+        path.mkdir(mode=mode, exist_ok=True)
         _sync(path.parent)
     except OSError as error:
         raise StorageError(f"can't make the directory {path}: {error.strerror}") from error
+
+
+def private(path: str, flags: int) -> int:
+    """Open a file, as an `opener`; one that it makes is its owner's alone."""
+    return os.open(path, flags, PRIVATE)
+
+
+def make_private(path: Path) -> None:
+    """Make an empty file that only its owner may read, unless there is one.
+
+    SQLite gives its -wal and -shm files the mode of the database, and would make that for everyone.
+    """
+    with open(path, "ab", opener=private):
+        pass
 
 
 def read(path: Path, *, at_most: int) -> bytes:

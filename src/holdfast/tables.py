@@ -8,11 +8,12 @@ import fcntl
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from holdfast import atomic
 from holdfast.errors import InputError, StorageError
 
 PATIENCE = 60  # seconds to wait for another writer
@@ -72,7 +73,13 @@ def open_tables(place: Place, script: str, what: str) -> Tables:
 
 
 def open_file(path: Path) -> sqlite3.Connection:
-    """Open a file of SQLite in which one may write while others read, and what is said lasts."""
+    """Open a file of SQLite in which one may write while others read, and what is said lasts.
+
+    A new one is its owner's alone.
+    """
+    if str(path) != ":memory:":
+        with suppress(OSError):  # of which SQLite complains
+            atomic.make_private(path)
     file = sqlite3.connect(path, isolation_level=None, timeout=PATIENCE)
     make_durable(file)
     return file
@@ -123,7 +130,8 @@ class SqliteTables:
 
     @contextmanager
     def locked(self, name: str, *, wait: bool) -> Iterator[None]:
-        with self._path.with_name(f"{name}.lock").open("wb") as lock:
+        path = self._path.with_name(f"{name}.lock")
+        with open(path, "wb", opener=atomic.private) as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             yield
 

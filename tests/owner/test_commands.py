@@ -76,6 +76,35 @@ def test_several_files_are_put_by_one_command(world: World, desk: Workplace) -> 
     assert plain["file_count"] == 3
 
 
+def test_a_second_file_of_the_same_name_is_refused_until_it_is_named_or_meant(
+    world: World, desk: Workplace
+) -> None:
+    """Before: exit 0, and the second file had silently replaced the first."""
+    for folder in ("a", "b"):
+        (world.folder / folder).mkdir()
+        world.file(folder.encode(), f"{folder}/x")
+    must(desk, "put", "a/x", "--to", "plain")
+    sentence = desk.run("put", "b/x", "--to", "plain").sentence()  # which asks for exit code 2
+    first, second = world.folder / "a" / "x", world.folder / "b" / "x"
+    assert sentence == (
+        f"holding 'plain' has 'x' from {first}, and {second} is another file: give it another "
+        "name with --name, or replace the first one with --replace"
+    )
+    assert desk.run("put", "b/x").sentence() == sentence
+    must(desk, "put", "a/x", "--to", "plain")
+    must(desk, "put", "b/x", "--to", "plain", "--name", "b-x")
+    (plain, secret) = must(desk, "holding", "list", "--files", "--json").data["holdings"]
+    assert [(file["name"], file["source"]) for file in plain["files"]] == [
+        ("x", str(first)),
+        ("b-x", str(second)),
+    ]
+    assert secret["files"] == [], "refused by one holding, it went to none"
+    put = must(desk, "put", "b/x", "--to", "plain", "--replace", "--json").data["files"]
+    assert [file["version"] for file in put] == [2]
+    must(desk, "get", "x", "--from", "plain", "--out", "back")
+    assert (world.folder / "back").read_bytes() == b"b"
+
+
 def test_a_removed_file_is_gone_from_everywhere(world: World, desk: Workplace) -> None:
     world.file(CONTENT, "photos")
     must(desk, "put", "photos")

@@ -1,12 +1,15 @@
 """The owner's home: one sealed secret, from which all others come, and its settings."""
 
+import os
+import shutil
 import stat
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.owner.world import PASSPHRASE, QUICK
+from tests.owner.world import PASSPHRASE, QUICK, World
 
+from holdfast.control.database import connect, migrate
 from holdfast.control.settings import read_control
 from holdfast.errors import InputError, PassphraseError
 from holdfast.node.identity import named_owner
@@ -147,3 +150,44 @@ def test_a_holding_is_not_made_where_nobody_listens(tmp_path: Path) -> None:
         add_holding(home, "attic", "http://127.0.0.1:1", sectors=2, encrypted=False)
     with home.catalogue() as catalogue:
         assert catalogue.holdings() == []
+
+
+def readable_by_others(folder: Path) -> set[str]:
+    """Return what group or others may read in a folder that they may enter."""
+    found = set()
+    for path in folder.iterdir():
+        if path.stat().st_mode & 0o077:
+            found.add(str(path.relative_to(folder)))
+            if path.is_dir():
+                found |= {f"{path.name}/{inner}" for inner in readable_by_others(path)}
+    return found
+
+
+def test_a_home_in_a_folder_that_others_may_enter_shows_them_nothing(
+    tmp_path: Path, world: World
+) -> None:
+    """Before: catalogue, ledger, schedule and their -wal and -shm files had mode 0644."""
+    before = os.umask(0o000)
+    try:
+        folder = tmp_path / "shared"
+        folder.mkdir(mode=0o755)
+        home = Home.create(folder, PASSPHRASE, QUICK)
+        shutil.copy(world.home.folder / "owner.key", folder / "owner.key")
+        world = replace(world, home=Home.open(folder, PASSPHRASE))
+        world.add("attic", world.one, encrypted=True, sectors=2)
+        world.put("attic", world.file(b"something"))
+        engine = connect(read_control(folder).address(folder))
+        migrate(engine)
+        with (
+            engine.connect(),
+            home.catalogue() as catalogue,
+            catalogue.locked("attic", wait=True),
+            home.ledger(2),
+        ):
+            names = {path.name for path in folder.iterdir()}
+            assert {"catalogue.db-wal", "ledger-2.db-shm", "control.db", "attic.lock"} <= names
+            assert readable_by_others(folder) == set()
+        engine.dispose()
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o755, "the folder itself is the user's"
+    finally:
+        os.umask(before)

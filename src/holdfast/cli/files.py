@@ -64,7 +64,7 @@ def put(
 
     Example: holdfast put photos.tar --to attic --to cellar
     """
-    from holdfast.owner import Original  # noqa: PLC0415
+    from holdfast.owner import Original, check_source  # noqa: PLC0415
     from holdfast.owner import put as put_file  # noqa: PLC0415
 
     if in_place is not None and len(files) > 1:
@@ -80,6 +80,10 @@ def put(
     for file in files:
         with terminal.progress_bar(f"putting {file}", 2 * sizes[file] * len(holdings)) as bar:
             original = Original.of(Location(file))
+            if not replace:  # refused by one, it goes to none
+                with opened.catalogue() as catalogue:
+                    for holding in holdings:
+                        check_source(catalogue, holding, names[file], original)
             place_file = partial(put_file, in_place=in_place, replace_other=replace)
             stored = _everywhere(opened, holdings, names[file], original, place_file, bar.reach)
         facts += [_facts(holding, done) for holding, done in stored.items()]

@@ -24,7 +24,7 @@ def set_policy(home: Path, policy: str) -> None:
     amended = _amended(text, json.dumps(policy, ensure_ascii=False))
     if _parsed(amended) != wanted:
         raise InputError(f"{path} has its policy in a form of its own: set it there by hand")
-    atomic.write(path, amended.encode())
+    atomic.write(path, amended.encode(), mode=atomic.PRIVATE)
 
 
 def _amended(text: str, policy: str) -> str:

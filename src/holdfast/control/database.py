@@ -1,7 +1,7 @@
 """The database: SQLite in a file or PostgreSQL by its address, brought to our schema."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, create_engine, event, func, inspect, make_url, select
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
 
+from holdfast import atomic
 from holdfast.errors import InputError, StorageError
 from holdfast.tables import PATIENCE, make_durable
 
@@ -38,6 +39,9 @@ def connect(address: str, *, read_only: bool = False) -> Engine:
         return _engine(f"postgresql+psycopg:{rest}", paramstyle="format", **options)
     if "://" in address:
         raise InputError(f"{_shown(address)} is no database: name a file or postgresql://host/name")
+    if not read_only:
+        with suppress(OSError):  # of which SQLite complains
+            atomic.make_private(Path(address))
     engine = _engine(f"sqlite:///{address}", connect_args={"timeout": PATIENCE})
     event.listen(engine, "connect", _prepare_to_read if read_only else _prepare)
     begin = "BEGIN" if read_only else "BEGIN IMMEDIATE"

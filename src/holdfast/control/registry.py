@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy import Engine, insert, select
 from sqlalchemy.exc import IntegrityError
 
+from holdfast import atomic
 from holdfast.control.aliases import ALIASES, Aliases
 from holdfast.control.database import transaction
 from holdfast.control.schema import versions
@@ -81,6 +82,7 @@ class Registry:
         folder = home.absolute() / POLICIES / version[:12]
         name = f"{folder}:{row.options}" if row.options else str(folder)
         if not _means(name, scenario, version):
+            atomic.make_directory(folder, mode=atomic.PRIVATE_FOLDER)
             checkpoint.write(folder, bytes(row.manifest), bytes(row.weights))
         return name
 

@@ -64,7 +64,7 @@ def restore(
         _extract(tar, manifest, draft, str(backup))
         before = read_settings(draft)
         if replaced is not None:
-            atomic.write(draft / SETTINGS, replaced)
+            atomic.write(draft / SETTINGS, replaced, mode=atomic.PRIVATE)
         after = read_settings(draft)
         _check_ledger(before, after)
         keyring = read_keyring(draft / KEY, passphrase)
@@ -170,7 +170,7 @@ def _prepared(draft: Path, keyring: Keyring, now: int, *, moved: bool) -> Verifi
             signer = begin_anew(engine, keyring, content, draft, now)
     finally:
         engine.dispose()
-    atomic.write(draft / VERIFIER, f"{signer.verifier}\n".encode())
+    atomic.write(draft / VERIFIER, f"{signer.verifier}\n".encode(), mode=atomic.PRIVATE)
     return signer.verifier
 
 

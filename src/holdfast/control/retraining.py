@@ -96,7 +96,7 @@ class Retraining:
 
     def _begin(self, now: int) -> None:
         place = self._home / FOLDER
-        place.mkdir(exist_ok=True)
+        place.mkdir(mode=atomic.PRIVATE_FOLDER, exist_ok=True)
         with (place / SAID).open("wb") as said:
             self._child = subprocess.Popen(  # noqa: S603 - our own command
                 [*self._command, "--home", str(self._home), "--json"],
@@ -128,7 +128,7 @@ def last_taught(engine: Engine) -> int | None:
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
     """Hold the lock of a home's retraining, or refuse."""
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(mode=atomic.PRIVATE_FOLDER, exist_ok=True)
     with (folder / "lock").open("wb") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

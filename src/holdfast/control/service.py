@@ -185,7 +185,8 @@ def opened_service(
         roster = _roster(engine, settings, watch, clock())
         metrics = Metrics(Schedule(reader), clock)
         signer = current_signer(home.keyring, engine)
-        atomic.write(home.folder / VERIFIER, f"{signer.verifier}\n".encode())
+        verifier = f"{signer.verifier}\n".encode()
+        atomic.write(home.folder / VERIFIER, verifier, mode=atomic.PRIVATE)
         with ExitStack() as stack:
             if settings.metrics.listen is not None:
                 host_name, port = settings.metrics.listen

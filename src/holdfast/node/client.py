@@ -188,12 +188,14 @@ class NodeClient:
         state = self.begin(key_id, request)
         if state.upload != request.id(self._signer.key.owner, key_id).hex():
             raise NodeError(f"{self.url} names another upload than the one that was announced")
-        sent = 0
-        for part, reader, missing in (
+        wanted = (
             (Part.TAGS, tags, state.missing.tags),
             (Part.DATA, data, state.missing.data),
-        ):
+        )
+        for _, reader, missing in wanted:
             self._check_missing(missing, count_segments(reader.size(), size))
+        sent = 0
+        for part, reader, missing in wanted:
             for number in missing:
                 (content,) = reader.read_many([segment_range(number, reader.size(), size)])
                 self.send(key_id, state.upload, part, number, bytes(content))

@@ -20,7 +20,7 @@ from holdfast.owner.repair import (
     still_damaged,
 )
 from holdfast.owner.replica import Replica
-from holdfast.owner.upload import Put, put
+from holdfast.owner.upload import Put, check_source, put
 
 __all__ = [
     "Catalogue",
@@ -43,6 +43,7 @@ __all__ = [
     "catalogue_in",
     "check_home",
     "check_new",
+    "check_source",
     "find_damage",
     "get",
     "mend",

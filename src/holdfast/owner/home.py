@@ -11,6 +11,8 @@ catalogue.db     holdings, files, which tags they have, what is under way
 transactions.db  transactions on a chain, written down before they are broadcast
 ledger-16.db     the local ledger for holdings of 16 sectors a block
 NAME.lock        which whoever changes the holding has
+
+Only its owner may read what is made here, whatever the mode of the folder and the umask.
 """
 
 import time
@@ -49,7 +51,7 @@ class Home:
         check_new(folder)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         keyring = Keyring.generate()
-        atomic.write(folder / PUBLIC, encode_owner(keyring.owner))
+        atomic.write(folder / PUBLIC, encode_owner(keyring.owner), mode=atomic.PRIVATE)
         write_keyring(folder / KEY, keyring, passphrase, cost)
         return cls(folder, keyring, read_settings(folder))
 
@@ -103,7 +105,7 @@ class Home:
 
     def _folder_of(self, holding: str) -> Path:
         folder = self.folder / "holdings" / holding
-        (folder / "tags").mkdir(parents=True, exist_ok=True)
+        atomic.make_directory(folder / "tags", mode=atomic.PRIVATE_FOLDER)
         return folder
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from holdfast.errors import InputError
 from holdfast.node.wire import UploadRequest
-from holdfast.owner.catalogue import FileRecord, Intent
+from holdfast.owner.catalogue import Catalogue, FileRecord, Intent
 from holdfast.owner.content import ChangedError, MeasuredSource, Original, Progress, measure
 from holdfast.owner.holding import Holding
 from holdfast.pdp import Location, tag_file
@@ -48,7 +48,7 @@ def put(
         )
     length = original.content.length
     if not replace_other:
-        _check_source(holding, name, original)
+        check_source(holding.catalogue, holding.name, name, original)
     intent = _intent(holding, name, original)
     if intent is None:
         if holding.file(name).source != original.absolute_source:
@@ -76,19 +76,19 @@ def abandon(holding: Holding, intent: Intent) -> None:
     holding.sweep()
 
 
-def _check_source(holding: Holding, name: str, original: Original) -> None:
+def check_source(catalogue: Catalogue, holding: str, name: str, original: Original) -> None:
     """Raise if the holding has another file of that name, or if one is on its way.
 
     An upload of the same content resumes from any path: nothing is replaced.
     """
-    source, pending = original.absolute_source, holding.catalogue.intent(holding.name, name)
-    known = [holding.catalogue.file(holding.name, name)]
+    source, pending = original.absolute_source, catalogue.intent(holding, name)
+    known = [catalogue.file(holding, name)]
     if pending and pending.file.sha256 != original.content.sha256:
         known.append(pending.file)
     for file in known:
         if file and not _is_same_file(file.source, source):
             raise InputError(
-                f"holding {holding.name!r} has {name!r} from {file.source}, and {source} is "
+                f"holding {holding!r} has {name!r} from {file.source}, and {source} is "
                 "another file: give it another name with --name, or replace the first one with "
                 "--replace"
             )
