@@ -39,10 +39,9 @@ def connect(address: str, *, read_only: bool = False) -> Engine:
         return _engine(f"postgresql+psycopg:{rest}", paramstyle="format", **options)
     if "://" in address:
         raise InputError(f"{_shown(address)} is no database: name a file or postgresql://host/name")
-    if not read_only:
-        with suppress(OSError):  # of which SQLite complains
-            atomic.make_private(Path(address))
     engine = _engine(f"sqlite:///{address}", connect_args={"timeout": PATIENCE})
+    if not read_only:
+        event.listen(engine, "do_connect", lambda *_: _make_private(Path(address)))
     event.listen(engine, "connect", _prepare_to_read if read_only else _prepare)
     begin = "BEGIN" if read_only else "BEGIN IMMEDIATE"
     event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
@@ -148,6 +147,11 @@ def _shown(address: str) -> str:
     """Return the address without what may be a password."""
     scheme, _, rest = address.partition("://")
     return f"{scheme}://{rest.rpartition('@')[2]}"
+
+
+def _make_private(path: Path) -> None:
+    with suppress(OSError):  # of which SQLite complains
+        atomic.make_private(path)
 
 
 def _prepare_to_read(connection: Any, _record: Any) -> None:
