@@ -60,7 +60,7 @@ class Loot:
     tags: bytes
 
     def equations(self, sectors: int) -> tuple[list[list[int]], list[int]]:
-        """Return the sectors of each whole block, and its tag."""
+        """Return the sectors of the whole blocks, and their tags."""
         size = 31 * sectors
         tags = TagFile(Memory(self.tags)).tags(np.arange(len(self.data) // size))
         blocks = [self.data[at : at + size] for at in range(0, len(tags) * size, size)]
@@ -234,7 +234,7 @@ def test_what_a_rolled_back_home_tags_again_gives_nothing_away(
 
 
 def assert_usable(victim: Victim, node: Thief, content: bytes) -> None:
-    """Check that audits pass, damage is found and repaired, and the file comes back."""
+    """Check that audits pass, damage is repaired, and the file comes back."""
     out, copy = victim.folder / "out", LocalCopy(Location(str(victim.folder / "file")))
     with victim.home.changing(NAME) as holding, victim.home.ledger(holding.key.sectors) as ledger:
         finding = run_audit(ledger, holding, holding.inventory.blocks, patience=60)

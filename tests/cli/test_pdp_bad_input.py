@@ -323,7 +323,7 @@ def lose_a_line(number: int) -> Spoil:
 def test_no_loss_of_the_journal_lets_a_version_be_used_twice(
     holding: Workplace, file: str, spoil: Spoil
 ) -> None:
-    """A version is one content. The key is safe without that, by the nonce of each tagging."""
+    """A version is one content. The key is safe without that, by the nonce of every tagging."""
     spoil(journal_of(holding))
     (holding.directory / file).write_bytes(b"changed")
     before = snapshot(holding.directory)

@@ -154,13 +154,13 @@ def test_a_holding_is_not_made_where_nobody_listens(tmp_path: Path) -> None:
 
 def readable_by_others(folder: Path) -> set[str]:
     """Return what group or others may read in a folder that they may enter."""
-    found = set()
+    names = set()
     for path in folder.iterdir():
         if path.stat().st_mode & 0o077:
-            found.add(str(path.relative_to(folder)))
+            names.add(str(path.relative_to(folder)))
             if path.is_dir():
-                found |= {f"{path.name}/{inner}" for inner in readable_by_others(path)}
-    return found
+                names |= {f"{path.name}/{inner}" for inner in readable_by_others(path)}
+    return names
 
 
 def test_a_home_in_a_folder_that_others_may_enter_shows_them_nothing(

@@ -88,7 +88,7 @@ class Scene:
 
     def damaged(self) -> int:
         with self.home.changing("attic") as holding:
-            return sum(len(found.blocks) for found in find_damage(holding))
+            return sum(len(damaged.blocks) for damaged in find_damage(holding))
 
     def get(self) -> bytes | None:
         out = self.folder / "out"
@@ -212,7 +212,7 @@ def test_an_upload_goes_to_the_place_that_was_announced(scene: Scene) -> None:
 def test_an_absurd_limit_on_samples_neither_hides_damage_nor_breaks_an_audit(
     scene: Scene, samples: int
 ) -> None:
-    """Before: 0 was a ValueError, and with -1 a repair looked at nothing and found no damage."""
+    """Before: 0 was a ValueError, and with -1 a repair looked at nothing and reported no damage."""
     scene.put()
     scene.liar.lie = in_facts(samples=samples)
     with pytest.raises(NodeError, match=f"{scene.liar.url}.*limits.samples"):

@@ -181,8 +181,8 @@ class NodeClient:
     ) -> bytes:
         """Send what is missing of a file and commit it; `progress` is told the bytes sent.
 
-        It may be called again whatever interrupted it, and goes on where it was. No answer of the
-        node makes it send a segment twice.
+        An interrupted call resumes when it is made again. No answer of the node makes it send a
+        segment twice.
         """
         size = segment_bytes or self.segment_bytes(max(data.size(), tags.size()))
         state = self.begin(key_id, request)

@@ -15,6 +15,7 @@ MAX_PATH = 1024
 NODE_HEADER = "holdfast-node"  # which node a request is meant for, so that no other takes it
 
 Positive = Annotated[int, Field(ge=1, le=2**63 - 1)]
+NotNegative = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Hex16 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
 Hex20 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
 Hex32 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
@@ -102,9 +103,7 @@ class Health(Message):
 class Limits(Message):
     """What one node takes from its owners."""
 
-    quota_bytes: Annotated[int, Field(ge=0)] | None = (
-        None  # for each owner; data in place don't count
-    )
+    quota_bytes: NotNegative | None = None  # per owner; data in place don't count
     samples: Positive = 1_000_000  # of one proof: 1.5 s at 496 bytes a block
     files: Positive = 100_000  # of one holding, whose document is rewritten with each commit
     holdings: Positive = 1_000  # of one owner

@@ -1,4 +1,4 @@
-"""Encryption of what a holding stores: AES-256 in counter mode, one key for each tagging.
+"""Encryption of what a holding stores: AES-256 in counter mode, one key per tagging.
 
 Any range is encrypted by itself, so that tagging and upload read ciphertext as they go and no copy
 of it lies on the owner's disk. Integrity is the tags' business: docs/adr/0035 says why that is

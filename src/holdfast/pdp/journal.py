@@ -20,7 +20,7 @@ MAX_LINE_BYTES = 32 + 1 + 19 + 1 + 16
 
 
 class TagJournal:
-    """An append-only text file with a line for each tagged version.
+    """An append-only text file with one line per tagged version.
 
     A line is the file id, the version, and a checksum of these two.
     """

@@ -3,8 +3,8 @@
 Derived are the PRF key of each file version and the scalars alpha_1..alpha_S; public are the points
 A_j = alpha_j G. Every A_j has an even y (alpha_j is negated where it has not), so that x suffices.
 
-A version's nonce enters its PRF key. It is drawn afresh each time that a file is tagged, so no two
-contents share their pseudorandom numbers, whatever the owner has forgotten.
+A version's nonce enters its PRF key. It is drawn whenever a file is tagged, so that no two contents
+share their pseudorandom numbers, whatever the owner has forgotten.
 """
 
 import hashlib

@@ -66,8 +66,8 @@ def tag_file(
 ) -> TagHeader:
     """Write the tags of `source` to `out`; `progress` gets the number of bytes done so far.
 
-    Without a `nonce` one is drawn. Whoever gives one, to encrypt the source under it, draws it for
-    this call alone: two contents that are tagged under one nonce give the key away.
+    Without a `nonce` one is drawn. A caller that encrypts the source under the nonce draws it, and
+    for this call alone: two contents that are tagged under one nonce give the key away.
     """
     if processes is not None and processes < 1:
         raise InputError(f"processes must be at least 1, not {processes}")
