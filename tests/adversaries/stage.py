@@ -128,12 +128,14 @@ class Stage:
         put(holding, "file", Original.of(Location(str(path)), SEGMENT), processes=1)
         return holding
 
-    def client(self, url: str, address: bytes, proof_seconds: float = 60) -> NodeClient:
+    def client(
+        self, url: str, address: bytes, proof_seconds: float = 60, behind: float = 0
+    ) -> NodeClient:
         client = NodeClient(
             url,
             self.keyring.request_key,
             address,
-            clock=lambda: self.time,
+            clock=lambda: self.time - behind,
             sleep=lambda _seconds: None,
             proof_seconds=proof_seconds,
         )

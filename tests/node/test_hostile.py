@@ -125,7 +125,7 @@ def test_a_path_in_place_never_leads_out(
         account = node.store.account(site.owner.owner)
         account.create(kept.key.public)
         honest = UploadRequest.model_validate({**announced, "in_place": "honest"})
-        assert account.begin(kept.key.public.id, honest).missing.data == []
+        assert account.begin(kept.key.public.id, honest, 0).missing.data == []
     with wire_to(site) as wire:
         body = json.dumps({**announced, "in_place": path}).encode()
         where = f"/v1/holdings/{kept.key.public.id.hex()}/uploads"

@@ -9,7 +9,7 @@ from tests.pdp.holding import Holding
 from holdfast.node.client import NodeClient, upload_request
 from holdfast.node.objects import open_objects
 from holdfast.node.place import Part
-from holdfast.node.wire import Code, Limits, NodeRefusedError
+from holdfast.node.wire import Code, Limits, NodeRefusedError, RepairTarget
 from holdfast.pdp import Inventory
 from holdfast.pdp.readers import Memory
 
@@ -65,11 +65,12 @@ def test_a_node_never_writes_where_files_are_kept_in_place(site: Site, share: Pa
     site.data = open_objects(str(share))
     with site.client() as client:
         bring(client, kept)
+        target = RepairTarget(kept.ids[0], 1, kept.inventory.hash)
         with pytest.raises(NodeRefusedError) as refused:
-            client.replace_block(kept.key.public.id, kept.ids[0], 0, bytes(kept.block_bytes))
+            client.replace_blocks(kept.key.public.id, target, [0], bytes(kept.block_bytes))
         assert refused.value.code == Code.CONFLICT
-        after = kept.inventory.without_file(kept.ids[0]).hash
-        client.delete_file(kept.key.public.id, kept.ids[0], after)
+        before, after = kept.inventory, kept.inventory.without_file(kept.ids[0])
+        client.delete_file(kept.key.public.id, kept.ids[0], before.hash, after.hash)
     assert (share / NAME).read_bytes() == kept.contents[0]
 
 

@@ -7,7 +7,7 @@ from tests.node.site import Site, put
 from tests.pdp.holding import Holding
 
 from holdfast.node.client import NodeClient
-from holdfast.node.wire import Code, NodeRefusedError
+from holdfast.node.wire import Code, NodeRefusedError, RepairTarget
 from holdfast.pdp.tags import TAG_BYTES
 
 
@@ -25,17 +25,18 @@ def client(site: Site) -> Iterator[NodeClient]:
 def test_blocks_and_tags_are_put_back_by_the_dozen(client: NodeClient, kept: Holding) -> None:
     put(client, kept)
     where, challenge = (kept.key.public.id, kept.ids[1]), kept.challenge_all()
+    target = (kept.key.public.id, RepairTarget(kept.ids[1], 1, kept.inventory.hash))
     count = kept.inventory.files[1].blocks
     indices = [*range(0, count - 1, 3), count - 1]
     blocks, tags = client.blocks(*where, indices), b"".join(client.tags(*where, indices))
-    client.replace_blocks(*where, indices, bytes(len(blocks)))
+    client.replace_blocks(*target, indices, bytes(len(blocks)))
     assert client.blocks(*where, indices) == bytes(len(blocks))
     assert not kept.verify(challenge, client.prove(where[0], challenge).proof)
-    client.replace_blocks(*where, indices, blocks)
+    client.replace_blocks(*target, indices, blocks)
     assert kept.verify(challenge, client.prove(where[0], challenge).proof)
-    client.replace_tags(*where, indices, bytes(len(tags)))
+    client.replace_tags(*target, indices, bytes(len(tags)))
     assert not kept.verify(challenge, client.prove(where[0], challenge).proof)
-    client.replace_tags(*where, indices, tags)
+    client.replace_tags(*target, indices, tags)
     assert kept.verify(challenge, client.prove(where[0], challenge).proof)
 
 
@@ -47,13 +48,34 @@ def test_what_does_not_fit_changes_nothing(
     client: NodeClient, kept: Holding, indices: list[int], blocks: int, code: Code
 ) -> None:
     put(client, kept)
-    where = (kept.key.public.id, kept.ids[1])
+    key_id, target = kept.key.public.id, RepairTarget(kept.ids[1], 1, kept.inventory.hash)
     for replace, size in (
         (client.replace_blocks, kept.block_bytes),
         (client.replace_tags, TAG_BYTES),
     ):
         with pytest.raises(NodeRefusedError) as refused:
-            replace(*where, indices, bytes(blocks * size))
+            replace(key_id, target, indices, bytes(blocks * size))
         assert refused.value.code is code
     challenge = kept.challenge_all()
-    assert kept.verify(challenge, client.prove(where[0], challenge).proof)
+    assert kept.verify(challenge, client.prove(key_id, challenge).proof)
+
+
+@pytest.mark.parametrize(
+    ("version", "another_inventory", "code"),
+    [(2, False, Code.CONFLICT), (1, True, Code.INVENTORY)],
+)
+def test_a_repair_of_another_version_or_inventory_changes_nothing(
+    client: NodeClient, kept: Holding, version: int, another_inventory: bool, code: Code
+) -> None:
+    put(client, kept)
+    inventory = kept.inventory.without_file(kept.ids[0]) if another_inventory else kept.inventory
+    key_id, target = kept.key.public.id, RepairTarget(kept.ids[1], version, inventory.hash)
+    for replace, size in (
+        (client.replace_blocks, kept.block_bytes),
+        (client.replace_tags, TAG_BYTES),
+    ):
+        with pytest.raises(NodeRefusedError) as refused:
+            replace(key_id, target, [0], bytes(size))
+        assert refused.value.code is code
+    challenge = kept.challenge_all()
+    assert kept.verify(challenge, client.prove(key_id, challenge).proof)

@@ -32,6 +32,7 @@ from holdfast.node.objects import open_objects
 from holdfast.node.place import Part
 from holdfast.node.segments import SEGMENT_BYTES, count_segments
 from holdfast.node.signature import Head, Signer
+from holdfast.node.wire import RepairTarget
 from holdfast.pdp import Inventory, SecretKey, draw_challenge, verify_with_key
 from holdfast.pdp.readers import Memory
 
@@ -166,12 +167,13 @@ def test_a_kill_while_blocks_are_replaced_leaves_whole_segments(home: Home, own:
     with home.running() as process, process.client() as client:
         client.create(own.key.public)
         client.upload(own.key_id, own.request, own.data, own.tags, own.after.hash)
+        target = RepairTarget(FILE_ID, 1, own.after.hash)
         killer = threading.Timer(0.05, process.kill)
         killer.start()
         index = 0
         with suppress(NodeError):
             for index in itertools.count():
-                client.replace_block(own.key_id, FILE_ID, index, bytes(size))
+                client.replace_blocks(own.key_id, target, [index], bytes(size))
         killer.join()
     with home.running() as process, process.client() as client:
         content = b"".join(client.pieces(own.key_id, FILE_ID, Part.DATA))

@@ -16,7 +16,7 @@ from tests.node.wire import PUBLIC, Wire, wire_to
 from tests.pdp.holding import Holding
 
 from holdfast.node.identity import NodeKey, RequestKey
-from holdfast.node.signature import COVERED, TAG, WINDOW, Gate, Head, Nonces
+from holdfast.node.signature import COVERED, TAG, WINDOW, Checked, Gate, Head, Nonces
 from holdfast.node.wire import NODE_HEADER, Code, NodeRefusedError
 
 
@@ -150,13 +150,27 @@ def test_a_request_repeated_after_a_restart_is_refused(site: Site) -> None:
         assert wire.send(wire.signed()) == 200
 
 
-@pytest.mark.parametrize("off_by", [-3600.0, -1.0, 1.0, 3600.0])
+@pytest.mark.parametrize("off_by", [-60.0, -1.0, 1.0, 60.0])
 def test_a_client_whose_clock_is_wrong_signs_again_by_the_nodes(site: Site, off_by: float) -> None:
     with (
         site.running() as running,
         running.client(site.owner, lambda: site.clock() + off_by) as client,
     ):
         assert client.holdings() == []
+
+
+@pytest.mark.parametrize(("off_by", "side"), [(-3600.0, "ahead of"), (61.0, "behind")])
+def test_a_clock_that_is_off_by_more_than_a_minute_is_named_and_not_followed(
+    site: Site, off_by: float, side: str
+) -> None:
+    with (
+        site.running() as running,
+        running.client(site.owner, lambda: site.clock() + off_by) as client,
+    ):
+        with pytest.raises(NodeRefusedError) as refused:
+            client.holdings()
+        assert refused.value.code == Code.CLOCK
+        assert f"is {abs(off_by):,.0f} s {side} this machine's" in str(refused.value)
 
 
 def test_each_owner_has_its_own_holdings(site: Site) -> None:
@@ -196,7 +210,7 @@ def test_a_gate_takes_what_was_created_since_it_opened_and_has_not_expired(
     )
     fresh = started < created <= now < created + life and life <= WINDOW
     try:
-        assert gate.check(head, has_body=False) == (key.owner, None)
+        assert gate.check(head, has_body=False) == Checked(key.owner, None, created)
         taken = True
     except NodeRefusedError:
         taken = False

@@ -12,7 +12,7 @@ from holdfast.ledger.interface import Domain
 from holdfast.node.client import NodeClient, node_facts, upload_request
 from holdfast.node.identity import NodeKey
 from holdfast.node.place import Part
-from holdfast.node.wire import Code, NodeRefusedError
+from holdfast.node.wire import Code, NodeRefusedError, RepairTarget
 from holdfast.pdp import draw_challenge, verify_with_key
 from holdfast.pdp.readers import Memory
 
@@ -60,17 +60,18 @@ def test_damage_fails_the_audit_until_it_is_repaired(client: NodeClient, kept: H
     good = client.blocks(key_id, file_id, [3])
     assert good == kept.contents[0][3 * size : 4 * size]
     challenge = kept.challenge_all()
-    client.replace_block(key_id, file_id, 3, bytes(size))
+    target = RepairTarget(file_id, 1, kept.inventory.hash)
+    client.replace_blocks(key_id, target, [3], bytes(size))
     assert not kept.verify(challenge, client.prove(key_id, challenge).proof)
-    client.replace_block(key_id, file_id, 3, good)
+    client.replace_blocks(key_id, target, [3], good)
     assert kept.verify(challenge, client.prove(key_id, challenge).proof)
     (tag,) = client.tags(key_id, file_id, [3])
-    client.replace_block(key_id, file_id, 3, good, bytes(32))
+    client.replace_tags(key_id, target, [3], bytes(32))
     assert not kept.verify(challenge, client.prove(key_id, challenge).proof)
-    client.replace_block(key_id, file_id, 3, good, tag)
+    client.replace_tags(key_id, target, [3], tag)
     assert kept.verify(challenge, client.prove(key_id, challenge).proof)
     with pytest.raises(NodeRefusedError) as refused:
-        client.replace_block(key_id, file_id, 3, good[1:])
+        client.replace_blocks(key_id, target, [3], good[1:])
     assert refusal(refused) == Code.MALFORMED
 
 
@@ -129,12 +130,12 @@ def test_a_deleted_file_is_gone_and_the_rest_is_still_proved(
 ) -> None:
     put(client, kept)
     key_id = kept.key.public.id
-    after = kept.inventory.without_file(kept.ids[1])
+    before, after = kept.inventory.hash, kept.inventory.without_file(kept.ids[1])
     with pytest.raises(NodeRefusedError) as refused:
-        client.delete_file(key_id, kept.ids[1], kept.inventory.hash)
+        client.delete_file(key_id, kept.ids[1], before, before)
     assert refusal(refused) == Code.INVENTORY
-    client.delete_file(key_id, kept.ids[1], after.hash)
-    client.delete_file(key_id, kept.ids[1], after.hash)
+    client.delete_file(key_id, kept.ids[1], before, after.hash)
+    client.delete_file(key_id, kept.ids[1], before, after.hash)
     assert client.inventory(key_id) == after
     challenge = draw_challenge(after, after.blocks)
     proof = client.prove(key_id, challenge).proof

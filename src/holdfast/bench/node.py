@@ -78,8 +78,8 @@ class _File:
         client.upload(self.key.public.id, request, self.data, self.tags, self.inventory.hash)
 
     def delete(self, client: NodeClient) -> None:
-        after = self.inventory.without_file(FILE_ID).hash
-        client.delete_file(self.key.public.id, FILE_ID, after)
+        before, after = self.inventory, self.inventory.without_file(FILE_ID)
+        client.delete_file(self.key.public.id, FILE_ID, before.hash, after.hash)
 
     def copy(self) -> None:
         copied = self.path.with_suffix(".copy")
@@ -131,6 +131,7 @@ def _uploads(client: NodeClient, file: _File, rounds: int) -> dict[str, float]:
             work()
             best[name] = min(best[name], time.perf_counter() - start)
         file.delete(client)
+        time.sleep(1)  # a node takes no announcement that was signed in the second of a deletion
     size = file.data.size() / 1e6
     return {
         "upload_mb_per_second": size / best["upload"],

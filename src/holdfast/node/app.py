@@ -14,6 +14,7 @@ from starlette.requests import ClientDisconnect
 import holdfast
 from holdfast.errors import InputError, StorageError
 from holdfast.node.answers import ProofRequest
+from holdfast.node.clock import sign_clock
 from holdfast.node.door import Desk, desk_of, sentence_of
 from holdfast.node.metrics import Measured
 from holdfast.node.node import Node
@@ -101,7 +102,11 @@ async def _left(request: Request, _error: Exception) -> Response:
 
 
 def _answer(request: Request, code: Code, message: str) -> Response:
-    time = desk_of(request).node.store.clock() if code is Code.CLOCK else None
-    refusal = Refusal(error=Reason(code=code, message=message, time=time))
+    time = signature = None
+    if code is Code.CLOCK:  # so the owner's signature holds, and only the time is wrong
+        node = desk_of(request).node
+        time = node.store.clock()
+        signature = sign_clock(node.key.private, request.headers["signature"], time)
+    refusal = Refusal(error=Reason(code=code, message=message, time=time, signature=signature))
     headers = {"retry-after": RETRY_AFTER} if code is Code.BUSY else None
     return JSONResponse(refusal.model_dump(exclude_none=True), STATUS[code], headers)

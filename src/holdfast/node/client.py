@@ -24,6 +24,7 @@ from holdfast.errors import InputError, NodeError, UnreachableError
 from holdfast.ledger import signing
 from holdfast.ledger.interface import Answer
 from holdfast.node.answers import AnswerTo, ProofAnswer, ProofRequest, signed_part
+from holdfast.node.clock import clock_signer
 from holdfast.node.identity import RequestKey
 from holdfast.node.place import Part
 from holdfast.node.segments import MAX_SEGMENTS, count_segments, segment_range
@@ -39,6 +40,7 @@ from holdfast.node.wire import (
     NodeRefusedError,
     Reason,
     Refusal,
+    RepairTarget,
     UploadRequest,
     UploadState,
 )
@@ -53,7 +55,7 @@ ATTEMPTS = 4  # while the node is busy
 PROOF_SECONDS = 300.0  # for a whole answer, however alive the connection is kept meanwhile
 MAX_ANSWER_BYTES = 64 << 20  # a thousand blocks of the widest kind have half of that
 MAX_WORDS = 500  # letters of a node's reason that are passed on
-MAX_AHEAD = 86_400  # seconds that a node's clock may differ from ours
+MAX_CLOCK_SECONDS = 60.0  # by which a node's clock may differ from ours
 
 M = TypeVar("M", bound=Message)
 Progress = Callable[[int], None]
@@ -241,29 +243,22 @@ class NodeClient:
         self._exactly(content, TAG_BYTES * len(indices))
         return [content[at : at + TAG_BYTES] for at in range(0, len(content), TAG_BYTES)]
 
-    def replace_block(
-        self, key_id: bytes, file_id: bytes, index: int, content: bytes, tag: bytes | None = None
-    ) -> None:
-        query = {} if tag is None else {"tag": tag.hex()}
-        path = f"{_file(key_id, file_id)}/blocks/{index}"
-        self._ask("PUT", path, query=query, body=content)
-
     def replace_blocks(
-        self, key_id: bytes, file_id: bytes, indices: Sequence[int], content: bytes
+        self, key_id: bytes, target: RepairTarget, indices: Sequence[int], content: bytes
     ) -> None:
         """Put these blocks, one after another in `content`, back into their places."""
-        path, query = f"{_file(key_id, file_id)}/blocks", {"index": list(indices)}
-        self._ask("PUT", path, query=query, body=content)
+        path = f"{_file(key_id, target.file_id)}/blocks"
+        self._ask("PUT", path, query=target.query | {"index": list(indices)}, body=content)
 
     def replace_tags(
-        self, key_id: bytes, file_id: bytes, indices: Sequence[int], content: bytes
+        self, key_id: bytes, target: RepairTarget, indices: Sequence[int], content: bytes
     ) -> None:
-        path, query = f"{_file(key_id, file_id)}/block-tags", {"index": list(indices)}
-        self._ask("PUT", path, query=query, body=content)
+        path = f"{_file(key_id, target.file_id)}/block-tags"
+        self._ask("PUT", path, query=target.query | {"index": list(indices)}, body=content)
 
-    def delete_file(self, key_id: bytes, file_id: bytes, inventory_hash: bytes) -> None:
-        """Take a file out of the holding; the hash is the inventory's after that."""
-        query = {"inventory_hash": inventory_hash.hex()}
+    def delete_file(self, key_id: bytes, file_id: bytes, before: bytes, after: bytes) -> None:
+        """Take a file out of the holding, given the inventory's hash before and after that."""
+        query = {"before": before.hex(), "after": after.hex()}
         self._ask("DELETE", _file(key_id, file_id), query=query)
 
     def _check_missing(self, numbers: Sequence[int], segments: int) -> None:
@@ -330,15 +325,32 @@ class NodeClient:
                     continue
                 raise
             reason = _reason(answer)
-            ahead = (reason.time or 0.0) - self._clock()
-            if reason.code == Code.CLOCK and abs(ahead) < MAX_AHEAD and not clock_set:
-                self._ahead = ahead
+            if reason.code == Code.CLOCK and not clock_set:
+                self._set_clock(reason, request.headers["signature"])
                 clock_set = True
             elif reason.code == Code.BUSY and attempt < ATTEMPTS:
                 self._sleep(attempt)
             else:
                 raise NodeRefusedError(_code(reason, self.url), reason.message)
         raise AssertionError  # counting has no end
+
+    def _set_clock(self, reason: Reason, request_signature: str) -> None:
+        """Sign by the node's clock from now on, if the node itself says so and it is near ours."""
+        seconds, signature = reason.time or 0.0, reason.signature or ""
+        if clock_signer(signature, request_signature, seconds) != self.node:
+            raise NodeError(
+                f"{self.url} refused a request for its time, and the node you know did not sign "
+                "the refusal: somebody may stand between you and the node"
+            )
+        ahead = seconds - self._clock()
+        if abs(ahead) > MAX_CLOCK_SECONDS:
+            side = "ahead of" if ahead > 0 else "behind"
+            raise NodeRefusedError(
+                Code.CLOCK,
+                f"the clock of the node at {self.url} is {abs(ahead):,.0f} s {side} this "
+                "machine's: set the wrong one by NTP (`holdfast doctor` compares them)",
+            )
+        self._ahead = ahead
 
 
 def upload_request(data: Reader, tags: Reader, *, in_place: str | None = None) -> UploadRequest:

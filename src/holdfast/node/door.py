@@ -59,6 +59,7 @@ class Caller:
     account: Account
     request: Request
     digest: str | None
+    created: int  # when it was signed, in seconds
 
     def holding(self, key_id: str) -> Holding:
         return self.account.holding(bytes.fromhex(key_id))
@@ -106,9 +107,9 @@ def desk_of(request: Request) -> Desk:
 async def signed(request: Request) -> Caller:
     desk, headers = desk_of(request), request.headers
     has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
-    owner, digest = desk.node.gate.check(_head(request), has_body=has_body)
-    account = desk.node.store.account(owner)
-    return Caller(desk, account, request, digest if has_body else None)
+    known = desk.node.gate.check(_head(request), has_body=has_body)
+    account = desk.node.store.account(known.owner)
+    return Caller(desk, account, request, known.digest if has_body else None, known.created)
 
 
 async def signed_or_near(request: Request) -> None:

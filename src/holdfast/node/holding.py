@@ -16,7 +16,7 @@ from holdfast.node.objects import LostError, Objects
 from holdfast.node.place import Part, Place
 from holdfast.node.record import FileRecord, HoldingRecord
 from holdfast.node.segments import SegmentedReader, whole
-from holdfast.node.wire import Code, HoldingFacts, NodeRefusedError, UploadRequest
+from holdfast.node.wire import Code, HoldingFacts, NodeRefusedError, RepairTarget, UploadRequest
 from holdfast.pdp import Challenge, Proof, Prover, StoredFile, TagFile
 from holdfast.pdp.limbs import Bytes
 from holdfast.pdp.tagfile import HEADER_BYTES, PAGE_BYTES, PAGE_TAGS, encode_pages
@@ -78,14 +78,21 @@ class Holding:
             self._stored.pop(upload, None)
             self.place.objects.remove(self.place.upload(upload))
 
-    def delete_file(self, file_id: bytes, inventory_hash: bytes) -> None:
+    def delete_file(self, file_id: bytes, before: bytes, after: bytes) -> None:
+        """Take a file out of the inventory `before`, which makes it `after`.
+
+        The same request again finds it gone. One that comes when the file has another version, or
+        the holding other files, is refused.
+        """
         with self.lock:
-            after = self.record.without_file(file_id)
-            if file_id not in self.record.by_id and after.inventory.hash != inventory_hash:
-                raise _no_file(file_id)
-            check_inventory(after, inventory_hash)
-            if after.files != self.record.files:
-                self.accept(after)
+            record = self.record.without_file(file_id)
+            if file_id not in self.record.by_id:
+                if record.inventory.hash != after:
+                    raise _no_file(file_id)
+                return
+            self.check_current(before)
+            check_inventory(record, after)
+            self.accept(record)
 
     def file(self, file_id: bytes) -> FileRecord:
         file = self.record.by_id.get(file_id)
@@ -131,6 +138,29 @@ class Holding:
         with self._as_found(record):
             rows = self.stored(file).tags.tags(ascending)[where]
         return [row.tobytes() for row in rows]
+
+    def check_current(self, inventory_hash: bytes) -> None:
+        """Raise unless the holding is in the state that a request names. Hold the lock."""
+        if self.record.inventory.hash != inventory_hash:
+            raise NodeRefusedError(
+                Code.INVENTORY,
+                "the request is for another inventory than the node's: the holding has changed "
+                "since it was signed, or owner and node disagree on what is stored",
+            )
+
+    @contextmanager
+    def repairing(self, target: RepairTarget) -> Iterator[None]:
+        """Hold the lock for a repair, if what it is for is what the node has now."""
+        with self.lock:
+            version = self.file(target.file_id).version
+            if version != target.version:
+                raise NodeRefusedError(
+                    Code.CONFLICT,
+                    f"the repair is for version {target.version} of the file, and the node has "
+                    f"version {version}",
+                )
+            self.check_current(target.inventory_hash)
+            yield
 
     def replace_block(
         self, file_id: bytes, index: int, content: bytes, tag: bytes | None = None

@@ -25,10 +25,12 @@ from holdfast.node.wire import (
     NodeFacts,
     NodeRefusedError,
     Refusal,
+    RepairTarget,
     UploadRequest,
     UploadState,
 )
 from holdfast.pdp import PublicKey
+from holdfast.pdp.keys import MAX_VERSION
 from holdfast.pdp.tags import TAG_BYTES
 
 MAX_BLOCKS_AT_ONCE = 1024
@@ -37,8 +39,8 @@ HOLDING = "/v1/holdings/{key_id}"
 UPLOAD = HOLDING + "/uploads/{upload}"
 FILE = HOLDING + "/files/{file_id}"
 
-HexTag = Annotated[str, Query(pattern=rf"^[0-9a-f]{{{2 * TAG_BYTES}}}$")]
 Number = Annotated[int, Path(ge=0, lt=2**48)]
+Version = Annotated[int, Query(ge=1, le=MAX_VERSION)]
 Numbers = Annotated[
     list[Annotated[int, Query(ge=0, lt=2**48)]],
     Query(min_length=1, max_length=MAX_BLOCKS_AT_ONCE),
@@ -121,7 +123,9 @@ async def remove(caller: Signed, key_id: Hex32) -> None:
 @router.post(HOLDING + "/uploads", openapi_extra=_json(UploadRequest))
 async def begin(caller: Signed, key_id: Hex32) -> UploadState:
     asked = await caller.message(UploadRequest)
-    return await run_in_threadpool(caller.account.begin, bytes.fromhex(key_id), asked)
+    return await run_in_threadpool(
+        caller.account.begin, bytes.fromhex(key_id), asked, caller.created
+    )
 
 
 @router.put(UPLOAD + "/{part}/{segment}", status_code=204, openapi_extra=_raw())
@@ -151,7 +155,7 @@ async def commit(caller: Signed, key_id: Hex32, upload: Hex32) -> Committed:
 
 @router.delete(UPLOAD, status_code=204)
 async def abort(caller: Signed, key_id: Hex32, upload: Hex32) -> None:
-    await run_in_threadpool(uploads.abort, caller.holding(key_id), bytes.fromhex(upload))
+    await run_in_threadpool(caller.account.abort, bytes.fromhex(key_id), bytes.fromhex(upload))
 
 
 @router.post(HOLDING + "/proofs", openapi_extra=_json(ProofRequest))
@@ -162,9 +166,11 @@ async def prove(caller: Signed, key_id: Hex32) -> ProofAnswer:
 
 
 @router.delete(FILE, status_code=204)
-async def delete_file(caller: Signed, key_id: Hex32, file_id: Hex16, inventory_hash: Hex32) -> None:
-    holding, expected = caller.holding(key_id), bytes.fromhex(inventory_hash)
-    await run_in_threadpool(holding.delete_file, bytes.fromhex(file_id), expected)
+async def delete_file(
+    caller: Signed, key_id: Hex32, file_id: Hex16, before: Hex32, after: Hex32
+) -> None:
+    names = (bytes.fromhex(name) for name in (key_id, file_id, before, after))
+    await run_in_threadpool(caller.account.delete_file, *names)
 
 
 @router.get(FILE + "/blocks", response_class=Response, responses={200: _BYTES})
@@ -181,29 +187,35 @@ async def block_tags(caller: Signed, key_id: Hex32, file_id: Hex16, index: Numbe
     return Response(b"".join(parts), media_type=OCTETS)
 
 
-@router.put(FILE + "/blocks/{index}", status_code=204, openapi_extra=_raw())
-async def replace_block(
-    caller: Signed, key_id: Hex32, file_id: Hex16, index: Number, tag: HexTag | None = None
-) -> None:
-    holding = caller.holding(key_id)
-    content = await caller.body(holding.record.public.layout.block_bytes)
-    new_tag = None if tag is None else bytes.fromhex(tag)
-    await run_in_threadpool(holding.replace_block, bytes.fromhex(file_id), index, content, new_tag)
+def _repair_target(file_id: Hex16, version: Version, inventory_hash: Hex32) -> RepairTarget:
+    return RepairTarget(bytes.fromhex(file_id), version, bytes.fromhex(inventory_hash))
+
+
+Target = Annotated[RepairTarget, Depends(_repair_target)]
 
 
 @router.put(FILE + "/blocks", status_code=204, openapi_extra=_raw())
-async def replace_blocks(caller: Signed, key_id: Hex32, file_id: Hex16, index: Numbers) -> None:
+async def replace_blocks(caller: Signed, key_id: Hex32, target: Target, index: Numbers) -> None:
     holding = caller.holding(key_id)
+
+    def replace(content: bytes) -> None:
+        with holding.repairing(target):
+            holding.replace_blocks(target.file_id, index, content)
+
     with caller.desk.receiving.taken():
         content = await caller.body(len(index) * holding.record.public.layout.block_bytes)
-        await run_in_threadpool(holding.replace_blocks, bytes.fromhex(file_id), index, content)
+        await run_in_threadpool(replace, content)
 
 
 @router.put(FILE + "/block-tags", status_code=204, openapi_extra=_raw())
-async def replace_tags(caller: Signed, key_id: Hex32, file_id: Hex16, index: Numbers) -> None:
+async def replace_tags(caller: Signed, key_id: Hex32, target: Target, index: Numbers) -> None:
     holding = caller.holding(key_id)
-    content = await caller.body(len(index) * TAG_BYTES)
-    await run_in_threadpool(holding.replace_tags, bytes.fromhex(file_id), index, content)
+
+    def replace(content: bytes) -> None:
+        with holding.repairing(target):
+            holding.replace_tags(target.file_id, index, content)
+
+    await run_in_threadpool(replace, await caller.body(len(index) * TAG_BYTES))
 
 
 @router.get(FILE + "/{part}", response_class=Response, responses={200: _BYTES, 206: _BYTES})

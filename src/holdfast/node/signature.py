@@ -71,6 +71,15 @@ class Signer:
         )
 
 
+@dataclass(frozen=True)
+class Checked:
+    """A request whose signature holds: by whom, with which digest of its body, and when."""
+
+    owner: bytes
+    digest: str | None
+    created: int
+
+
 class Gate:
     """Tells who sent a request, or refuses it."""
 
@@ -83,8 +92,8 @@ class Gate:
         self._nonces = {owner: Nonces() for owner in owners.values()}
         self.opens = floor(clock()) + 1  # no earlier process can have taken what is created then
 
-    def check(self, head: Head, *, has_body: bool) -> tuple[bytes, str | None]:
-        """Return the owner who signed, and the digest that the body must have."""
+    def check(self, head: Head, *, has_body: bool) -> Checked:
+        """Return who signed it when, and the digest that the body must have."""
         required = (*COVERED, DIGEST) if has_body else COVERED
         try:
             (result,) = self._verifier.verify(
@@ -99,10 +108,11 @@ class Gate:
         if head.headers.get(NODE_HEADER) != self._node:
             raise NodeRefusedError(Code.SIGNATURE, "the request was signed for another node")
         owner = self._owners[str(result.parameters["keyid"])]
-        self._check_fresh(result, self._nonces[owner])
-        return owner, result.covered_components.get(f'"{DIGEST}"')
+        created = self._check_fresh(result, self._nonces[owner])
+        return Checked(owner, result.covered_components.get(f'"{DIGEST}"'), created)
 
-    def _check_fresh(self, result: VerifyResult, nonces: "Nonces") -> None:
+    def _check_fresh(self, result: VerifyResult, nonces: "Nonces") -> int:
+        """Return when it was created, if that is recent and it has not come before."""
         created, expires = result.parameters.get("created"), result.parameters.get("expires")
         nonce, now = result.nonce, self._clock()
         if not isinstance(created, int) or not isinstance(expires, int) or not nonce:
@@ -118,6 +128,7 @@ class Gate:
                 "sign it again by the node's clock",
             )
         nonces.spend(nonce, expires, now)
+        return created
 
 
 class Nonces:

@@ -1,6 +1,7 @@
 """All that a node keeps, by owner: each sees and touches only its own holdings."""
 
 from collections.abc import Callable, Iterable
+from math import floor
 from threading import RLock
 
 from pydantic import ValidationError
@@ -32,6 +33,7 @@ class Account:
     def __init__(self, owner: bytes, store: "Store") -> None:
         self.owner, self._store = owner, store
         self.lock = RLock()
+        self._dropped = 0  # the second after the last one in which the owner dropped anything
         self.holdings: dict[bytes, Holding] = {}
         for entry in store.objects.list(owner.hex()):
             if (key_id := _digest(entry.name)) is not None:
@@ -76,9 +78,13 @@ class Account:
             del self.holdings[key_id]
             holding.place.objects.remove(holding.place.prefix)
 
-    def begin(self, key_id: bytes, request: UploadRequest) -> UploadState:
-        """Announce an upload, if the owner's limits have room for it."""
+    def begin(self, key_id: bytes, request: UploadRequest, created: int) -> UploadState:
+        """Announce an upload by a request of that second, if the owner's limits have room for it.
+
+        Nobody must bring back what the owner has dropped, by requests that were signed before.
+        """
         with self.lock:
+            self._check_order(created)
             holding, limits = self.holding(key_id), self._store.limits
             self._sweep()
             known = holding.record.uploads | holding.uploads.keys()
@@ -87,6 +93,33 @@ class Account:
             upload = uploads.begin(holding, request, self._store.clock())
         missing = uploads.missing(holding.place, upload)
         return UploadState(upload=upload.id.hex(), missing=missing)
+
+    def abort(self, key_id: bytes, upload: bytes) -> None:
+        with self.lock:
+            uploads.abort(self.holding(key_id), upload)
+            self._note_drop()
+
+    def delete_file(self, key_id: bytes, file_id: bytes, before: bytes, after: bytes) -> None:
+        with self.lock:
+            self.holding(key_id).delete_file(file_id, before, after)
+            self._note_drop()
+
+    def _note_drop(self) -> None:
+        self._dropped = floor(self._store.clock()) + 1
+
+    def _check_order(self, created: int) -> None:
+        """Raise if the owner has dropped anything in the second of the request, or later."""
+        if created >= self._dropped:
+            return
+        if self._store.clock() < self._dropped:
+            raise NodeRefusedError(
+                Code.BUSY, "you have dropped a file or an upload just now: try again in a second"
+            )
+        raise NodeRefusedError(
+            Code.CLOCK,
+            "the upload was announced before you last dropped a file or an upload: sign it again "
+            "by the node's clock",
+        )
 
     def _check_room(self, holding: Holding, request: UploadRequest, limits: Limits) -> None:
         if sum(len(other.uploads) for other in self.holdings.values()) >= limits.uploads:

@@ -1,8 +1,9 @@
 """What goes over the wire between owner and node: messages, limits and reasons of refusal."""
 
 import hashlib
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
@@ -89,7 +90,9 @@ class Message(BaseModel):
 class Reason(Message):
     code: str
     message: str
-    time: float | None = None  # the node's clock, where the request's was the trouble
+    # The node's clock, where the request's was the trouble, and its signature (`node.clock`).
+    time: float | None = None
+    signature: str | None = None
 
 
 class Refusal(Message):
@@ -170,3 +173,16 @@ class CommitRequest(Message):
 
 class Committed(Message):
     inventory_hash: Hex32
+
+
+@dataclass(frozen=True)
+class RepairTarget:
+    """What a repair applies to: a version of a file, within one inventory of its holding."""
+
+    file_id: bytes
+    version: int
+    inventory_hash: bytes
+
+    @property
+    def query(self) -> dict[str, Any]:
+        return {"version": self.version, "inventory_hash": self.inventory_hash.hex()}

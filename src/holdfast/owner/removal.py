@@ -18,6 +18,7 @@ def remove(holding: Holding, name: str) -> None:
         return
     intent = Intent(held, removes=True)
     catalogue.intend(holding.name, intent)
-    after = intent.after(holding.inventory)
-    holding.node.delete_file(holding.key_id, held.file_id, after.hash)
+    before = holding.inventory
+    after = intent.after(before)
+    holding.node.delete_file(holding.key_id, held.file_id, before.hash, after.hash)
     catalogue.conclude(holding.name, intent)

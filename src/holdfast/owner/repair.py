@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from holdfast.errors import RefusedError
-from holdfast.node.wire import Code, NodeRefusedError
+from holdfast.node.wire import Code, NodeRefusedError, RepairTarget
 from holdfast.owner.content import Progress
 from holdfast.owner.download import runs_of
 from holdfast.owner.holding import Holding
@@ -168,16 +168,22 @@ def _offers(replica: Replica, blocks: Sequence[int], copies: Sequence[Copy]) -> 
 def _replace_blocks(replica: Replica, offer: Offer, indices: Sequence[int]) -> None:
     if indices:
         content = b"".join(offer.blocks[index] for index in indices)
-        holding, file_id = replica.holding, replica.file.file_id
-        holding.node.replace_blocks(holding.key_id, file_id, indices, content)
+        holding = replica.holding
+        holding.node.replace_blocks(holding.key_id, _target(replica), indices, content)
 
 
 def _replace_tags(replica: Replica, tags: Mapping[int, bytes]) -> None:
-    holding, file_id, indices = replica.holding, replica.file.file_id, sorted(tags)
+    holding, indices = replica.holding, sorted(tags)
     for first in range(0, len(indices), BLOCKS_AT_ONCE):
         part = indices[first : first + BLOCKS_AT_ONCE]
         content = b"".join(tags[index] for index in part)
-        holding.node.replace_tags(holding.key_id, file_id, part, content)
+        holding.node.replace_tags(holding.key_id, _target(replica), part, content)
+
+
+def _target(replica: Replica) -> RepairTarget:
+    """Return what a repair is for: other files of the holding may have changed since the last."""
+    file = replica.file
+    return RepairTarget(file.file_id, file.version, replica.holding.inventory.hash)
 
 
 def _check_tags(replica: Replica, corrections: Mapping[int, bytes]) -> None:

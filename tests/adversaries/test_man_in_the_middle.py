@@ -1,0 +1,209 @@
+"""A man in the middle without a key: what he can have signed, and what he can play again."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+from tests.adversaries.middle import Captured, ManInTheMiddle, Reply, man_in_the_middle
+from tests.adversaries.stage import BLOCKS, SEGMENT, Stage, Turncoat
+
+from holdfast.errors import NodeError, UnreachableError
+from holdfast.node.wire import Code, NodeRefusedError
+from holdfast.owner import Holding, LocalCopy, Original, Outcome, find_damage, mend, put
+from holdfast.owner.removal import remove
+from holdfast.pdp import Location
+
+Harm = Callable[[Turncoat, Holding], None]
+
+
+@pytest.fixture
+def middle(stage: Stage) -> Iterator[tuple[ManInTheMiddle, Turncoat]]:
+    """Return a man in the middle, and the honest node behind him."""
+    node, url = stage.node()
+    with man_in_the_middle(url) as between:
+        yield between, node
+
+
+def put_file(stage: Stage, holding: Holding, seed: int, name: str = "file") -> None:
+    path = stage.folder / f"{name}-{seed}"
+    path.write_bytes(stage.content(seed=seed))
+    put(holding, name, Original.of(Location(str(path)), SEGMENT), processes=1)
+
+
+def damage(node: Turncoat, holding: Holding) -> None:
+    kept = node.kept(holding)
+    file = kept.record.files[0]
+    kept.replace_block(file.file_id, 7, bytes(len(kept.blocks(file.file_id, [7])[0])))
+
+
+def damage_tag(node: Turncoat, holding: Holding) -> None:
+    kept = node.kept(holding)
+    kept.replace_tags(kept.record.files[0].file_id, [7], bytes(32))
+
+
+def repair(stage: Stage, holding: Holding) -> None:
+    """Put back what is damaged from the file that was put first."""
+    (damaged,) = find_damage(holding)
+    copy = LocalCopy(Location(str(stage.folder / f"{holding.name}.bin")))
+    assert mend(damaged, [copy]) == []
+
+
+def replaces(request: Captured) -> bool:
+    return request.method == "PUT" and "/files/" in request.path
+
+
+def deletes(request: Captured) -> bool:
+    return request.method == "DELETE" and "/files/" in request.path
+
+
+def agree(node: Turncoat, holding: Holding) -> bool:
+    return node.kept(holding).record.inventory.hash == holding.inventory.hash
+
+
+def clock_refusal(seconds: float) -> Reply:
+    """Return what a node says of a wrong clock, without the node's signature."""
+    refusal = {"error": {"code": Code.CLOCK, "message": "sign it again", "time": seconds}}
+    return Reply(401, json.dumps(refusal).encode())
+
+
+@pytest.mark.parametrize("ahead", [1, 3600, 86_000])
+def test_a_time_that_the_node_did_not_sign_changes_no_signature(
+    stage: Stage, middle: tuple[ManInTheMiddle, Turncoat], ahead: float
+) -> None:
+    """Before: the owner signed a repair dated ahead by whatever time the answer named.
+
+    The repair of version 1, dated 3,600 s ahead, was played after version 2 was put: the node
+    answered 204, and the honest node's next audit gave `failed`.
+    """
+    between, node = middle
+    holding = stage.holding(node, between.url, stage.content())
+    damage(node, holding)
+    dated_ahead: list[Captured] = []
+
+    def tactic(request: Captured) -> Reply:
+        if request.created > stage.time:
+            dated_ahead.append(request)
+            return Reply(204)
+        answer = between.forward(request)
+        return clock_refusal(stage.time + ahead) if replaces(request) else answer
+
+    between.tactic = tactic
+    with pytest.raises(NodeError, match="did not sign the refusal"):
+        repair(stage, holding)
+    assert dated_ahead == []
+    between.tactic = None
+    put_file(stage, holding, 2)
+    assert stage.audit(holding, BLOCKS).outcome is Outcome.PASSED
+
+
+def test_a_time_that_the_node_signed_for_another_request_is_not_believed(
+    stage: Stage, middle: tuple[ManInTheMiddle, Turncoat]
+) -> None:
+    between, node = middle
+    holding = stage.holding(node, between.url, stage.content())
+    signed: list[Reply] = []
+
+    def tactic(request: Captured) -> Reply:
+        if not signed:
+            stage.time += 50  # the request expires on its way
+            signed.append(between.forward(request))
+        return signed[0]
+
+    between.tactic = tactic
+    with pytest.raises(NodeRefusedError):  # it signs again by the first answer, and only once
+        holding.node.holdings()
+    assert signed[0].code == Code.CLOCK
+    with pytest.raises(NodeError, match="did not sign the refusal"):
+        holding.node.holdings()
+    assert max(request.created for request in between.seen) <= stage.time
+
+
+@pytest.mark.parametrize("harm", [damage, damage_tag])
+def test_a_repair_held_back_until_the_next_version_is_refused(
+    stage: Stage, middle: tuple[ManInTheMiddle, Turncoat], harm: Harm
+) -> None:
+    """Before: it was answered by 204, and the honest node's next audit gave `failed`."""
+    between, node = middle
+    holding = stage.holding(node, between.url, stage.content())
+    harm(node, holding)
+    held_back = between.withhold_first(replaces)
+    repair(stage, holding)
+    assert len(held_back) == 1
+    put_file(stage, holding, 2)
+    assert [between.forward(request).code for request in held_back] == [Code.CONFLICT]
+    assert stage.audit(holding, BLOCKS).outcome is Outcome.PASSED
+
+
+def test_a_repair_held_back_until_another_file_is_put_is_refused(
+    stage: Stage, middle: tuple[ManInTheMiddle, Turncoat]
+) -> None:
+    between, node = middle
+    holding = stage.holding(node, between.url, stage.content())
+    damage(node, holding)
+    held_back = between.withhold_first(replaces)
+    repair(stage, holding)
+    put_file(stage, holding, 2, "another file")
+    assert [between.forward(request).code for request in held_back] == [Code.INVENTORY]
+    assert stage.audit(holding, 2 * BLOCKS).outcome is Outcome.PASSED
+
+
+def test_a_deletion_held_back_until_the_next_version_is_refused(
+    stage: Stage, middle: tuple[ManInTheMiddle, Turncoat]
+) -> None:
+    """Before: it was answered by 204, and version 2 was gone from the node."""
+    between, node = middle
+    holding = stage.holding(node, between.url, stage.content())
+    held_back: list[Captured] = []
+
+    def tactic(request: Captured) -> Reply | None:
+        if deletes(request):
+            held_back.append(request)
+            return None
+        return between.forward(request)
+
+    between.tactic = tactic
+    with pytest.raises(UnreachableError):
+        remove(holding, "file")
+    put_file(stage, holding, 2)
+    assert len(held_back) == 2, "the client tries twice"
+    assert [between.forward(request).code for request in held_back] == [Code.INVENTORY] * 2
+    assert agree(node, holding)
+    assert stage.audit(holding, BLOCKS).outcome is Outcome.PASSED
+
+
+def test_an_upload_held_back_does_not_bring_a_deleted_file_back(
+    stage: Stage, middle: tuple[ManInTheMiddle, Turncoat]
+) -> None:
+    """Before: announcement, 27 segments and commit were taken again after the file was deleted.
+
+    The node then had a file that its owner did not, and refused the next audit for its inventory.
+    """
+    between, node = middle
+    holding = stage.holding(node, between.url, stage.content())
+    held_back = between.withhold_first(lambda request: "/uploads" in request.path)
+    put_file(stage, holding, 2, "another file")
+    between.tactic = None
+    remove(holding, "another file")
+    assert len(held_back) > 2
+    replies = [between.forward(request) for request in held_back]
+    assert replies[0].code == Code.BUSY, "it was announced before the deletion"
+    assert {reply.code for reply in replies[1:]} == {Code.NOT_FOUND}
+    assert agree(node, holding)
+    assert stage.audit(holding, BLOCKS).outcome is Outcome.PASSED
+    stage.time += 1
+    put_file(stage, holding, 2, "another file")
+    assert agree(node, holding), "an upload announced later is welcome"
+
+
+def test_an_owner_whose_clock_is_behind_can_put_after_a_deletion(
+    stage: Stage, middle: tuple[ManInTheMiddle, Turncoat]
+) -> None:
+    between, node = middle
+    holding = stage.holding(node, between.url, stage.content())
+    holding = replace(holding, node=stage.client(between.url, node.key.address, behind=20))
+    put_file(stage, holding, 2, "another file")
+    remove(holding, "another file")
+    stage.time += 2
+    put_file(stage, holding, 2, "another file")
+    assert agree(node, holding), "it was signed again, by the clock of the node"
