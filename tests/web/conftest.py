@@ -54,14 +54,15 @@ def serving(
     *,
     count: int = COUNT,
     days: int = DAYS,
+    web: WebSettings = ANYWHERE,
 ) -> Iterator[Served]:
     work = operation(folder, PAPER, count, address=place)
     work.until(work.clock.now + days * DAY)
     (folder / VERIFIER).write_text(f"{SIGNER.verifier}\n")
     settings = ControlSettings(
-        database=place, scenario=PAPER, web=ANYWHERE, promotion=conditions or Conditions()
+        database=place, scenario=PAPER, web=web, promotion=conditions or Conditions()
     )
-    listener = listen(ANYWHERE)
+    listener = listen(web)
     assert listener is not None
     url = url_of(listener)
     with announced(folder, url) as instance:

@@ -85,8 +85,14 @@ class WebSettings:
 
     listen: tuple[str, int] | None = ("127.0.0.1", 9471)  # port 0 is any
     hosts: tuple[str, ...] = ()  # names that it is called by, beside addresses and localhost
-    trust_loopback: bool = True  # whether whoever is on this machine may change things
+    # Whether callers on this machine are admins. Unset: yes, unless `origin` or `hosts` is set.
+    trust_loopback: bool | None = None
     origin: str | None = None  # as browsers see it behind a proxy that speaks TLS
+
+    @property
+    def behind_proxy(self) -> bool:
+        """Whether a proxy may stand before it, behind which every caller is on loopback."""
+        return self.origin is not None or bool(self.hosts)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,8 @@
 """Who comes in: known by a token, or by being on this machine; and from which page.
 
+Loopback is no identity where a proxy may stand before us: it brings everybody from loopback. So a
+caller on this machine is trusted only if nothing says that there is one.
+
 A browser on this machine may be led to us by a page of someone else's. So a request must call us
 by a name of ours (against a name that is made to point here), and must not come from another
 site; what changes anything must be JSON, which no form of another site can send.
@@ -22,8 +25,13 @@ from holdfast.web.refusal import Code, WebRefusedError
 from holdfast.web.tokens import Role
 
 LOOPBACK = "this machine"
-# What a proxy on this machine adds: who it speaks for is somewhere else.
-FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
+# What a proxy adds: the caller that it speaks for is somewhere else.
+FORWARDING = {
+    *("forwarded", "via", "x-real-ip", "x-client-ip", "client-ip", "true-client-ip"),
+    *("x-cluster-client-ip", "x-remote-ip", "x-remote-addr", "x-host", "x-scheme"),
+    *("x-proxyuser-ip", "fastly-client-ip", "x-azure-clientip", "x-amzn-trace-id"),
+}
+FORWARDING_PREFIXES = ("x-forwarded", "x-original-", "x-envoy-", "cf-")
 
 
 @dataclass(frozen=True)
@@ -45,14 +53,26 @@ def caller(request: Request, desk: AtDesk) -> Caller:
         if found is None:
             raise WebRefusedError(Code.UNKNOWN_CALLER, "the token is not valid")
         return Caller(found.name, found.role)
+    role = _loopback_role(request, desk.settings.web)
+    # A command says who gave it. That is no proof, so the evidence says where it came from, too.
+    user = request.headers.get(USER, "")
+    name = f"{user}, {LOOPBACK}" if tokens.NAME.fullmatch(user) else LOOPBACK
+    return Caller(name, role)
+
+
+def _loopback_role(request: Request, settings: WebSettings) -> Role:
+    """Return what a caller without a token may do; raise unless they are on this machine."""
     if not _near(request):
         raise WebRefusedError(
             Code.UNKNOWN_CALLER, "from another machine a token is needed: Authorization: Bearer"
         )
-    # A command says who gave it. That is no proof, so the evidence says where it came from, too.
-    user = request.headers.get(USER, "")
-    name = f"{user}, {LOOPBACK}" if tokens.NAME.fullmatch(user) else LOOPBACK
-    return Caller(name, Role.ADMIN if desk.settings.web.trust_loopback else Role.VIEWER)
+    if settings.behind_proxy and not settings.trust_loopback:
+        raise WebRefusedError(
+            Code.UNKNOWN_CALLER,
+            "a token is needed: with origin or hosts in [control.web], callers on this machine are "
+            "trusted only if trust_loopback = true says so",
+        )
+    return Role.VIEWER if settings.trust_loopback is False else Role.ADMIN
 
 
 def _able(request: Request, known: Caller, needed: Role) -> Caller:
@@ -94,11 +114,7 @@ def check_place(headers: Headers, scheme: str, settings: WebSettings) -> None:
 
 def _ours(host: str, settings: WebSettings) -> bool:
     """Return whether the host is a name of ours, or an address, which can't be made to point."""
-    name = host.lower()
-    if name.startswith("["):
-        name = name[1:].partition("]")[0]
-    elif name.count(":") < 2:
-        name = name.partition(":")[0]
+    name = _name_of(host)
     public = None if settings.origin is None else urlsplit(settings.origin).hostname
     if name in {"localhost", public, *settings.hosts}:
         return True
@@ -109,12 +125,29 @@ def _ours(host: str, settings: WebSettings) -> bool:
     return True
 
 
+def _name_of(host: str) -> str:
+    """Return a host without its port."""
+    name = host.lower()
+    if name.startswith("["):
+        return name[1:].partition("]")[0]
+    return name.partition(":")[0] if name.count(":") < 2 else name
+
+
 def _near(request: Request) -> bool:
-    """Return whether the caller is on this machine, with nobody in between."""
-    if request.client is None or any(name in request.headers for name in FORWARDED):
+    """Return whether the caller is on this machine and nothing shows that a proxy is between."""
+    if request.client is None or any(map(_forwards, request.headers)):
         return False
+    name = _name_of(request.headers.get("host", ""))
+    return (name == "localhost" or _is_loopback(name)) and _is_loopback(request.client.host)
+
+
+def _forwards(header: str) -> bool:
+    return header in FORWARDING or header.startswith(FORWARDING_PREFIXES)
+
+
+def _is_loopback(text: str) -> bool:
     try:
-        address = ip_address(request.client.host)
+        address = ip_address(text)
     except ValueError:
         return False
     mapped = getattr(address, "ipv4_mapped", None)
