@@ -1,6 +1,7 @@
 """What every resource works with: the database to read, the one to change, settings and clock."""
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,23 +21,35 @@ from holdfast.web.refusal import Code, WebRefusedError
 from holdfast.web.rules import Rules
 from holdfast.web.verdicts import Verdicts
 
-MOST_STREAMS = 32  # listeners to events, and as many pages that verify or download
+MAX_STREAMS = 64  # of events, open at once
+MAX_STREAMS_PER_CALLER = 8  # so that nobody takes them all
 
 
 class Places:
-    """How many may do something at once; one more is told to come back."""
+    """How many may do something at once, in all and for one caller; one more is refused."""
 
-    def __init__(self, count: int) -> None:
-        self._free = threading.Semaphore(count)
+    def __init__(self, count: int, per_caller: int | None = None) -> None:
+        self._count, self._per_caller = count, per_caller or count
+        self._lock = threading.Lock()
+        self._taken: Counter[str] = Counter()  # by caller
 
     @contextmanager
-    def taken(self) -> Iterator[None]:
-        if not self._free.acquire(blocking=False):
-            raise WebRefusedError(Code.BUSY, "too many are at it: try again in a minute")
+    def taken(self, caller: str = "") -> Iterator[None]:
+        with self._lock:
+            if self._taken.total() >= self._count:
+                raise WebRefusedError(Code.BUSY, "too many are at it: try again in a minute")
+            if self._taken[caller] >= self._per_caller:
+                raise WebRefusedError(
+                    Code.BUSY,
+                    f"you have {self._per_caller} of these open already: close one of them first",
+                )
+            self._taken[caller] += 1
         try:
             yield
         finally:
-            self._free.release()
+            with self._lock:
+                self._taken[caller] -= 1
+                self._taken += Counter()  # forgets who has none
 
 
 @dataclass(frozen=True)
@@ -52,7 +65,7 @@ class Desk:
     frontier: Frontier
     beliefs: Beliefs
     closing: Callable[[], bool] = lambda: False
-    listeners: Places = field(default_factory=lambda: Places(MOST_STREAMS))
+    listeners: Places = field(default_factory=lambda: Places(MAX_STREAMS, MAX_STREAMS_PER_CALLER))
     verifiers: Places = field(default_factory=lambda: Places(1))
     judges: Places = field(default_factory=lambda: Places(1))
     inferring: Places = field(default_factory=lambda: Places(1))

@@ -38,6 +38,7 @@ FORWARDING_PREFIXES = ("x-forwarded", "x-original-", "x-envoy-", "cf-")
 class Caller:
     name: str
     role: Role
+    key: str = LOOPBACK  # by which places are counted: a token's, or one for all on this machine
 
     def author(self, desk: Desk, reason: str = "") -> Author:
         return Author(self.name, desk.clock(), reason)
@@ -52,7 +53,7 @@ def caller(request: Request, desk: AtDesk) -> Caller:
         found = tokens.find(desk.reader, text.strip()) if scheme.lower() == "bearer" else None
         if found is None:
             raise WebRefusedError(Code.UNKNOWN_CALLER, "the token is not valid")
-        return Caller(found.name, found.role)
+        return Caller(found.name, found.role, f"token {found.id}")
     role = _loopback_role(request, desk.settings.web)
     # A command says who gave it. That is no proof, so the evidence says where it came from, too.
     user = request.headers.get(USER, "")
@@ -94,6 +95,7 @@ def admin(request: Request, known: Annotated[Caller, Depends(caller)]) -> Caller
     return _able(request, known, Role.ADMIN)
 
 
+Known = Annotated[Caller, Depends(caller)]
 Operator = Annotated[Caller, Depends(operator)]
 Admin = Annotated[Caller, Depends(admin)]
 

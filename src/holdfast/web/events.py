@@ -18,6 +18,7 @@ from starlette.concurrency import run_in_threadpool
 from holdfast.control.alerts import Alerts
 from holdfast.control.schema import checkpoints, leaves
 from holdfast.web.desk import AtDesk, Desk
+from holdfast.web.door import Known
 from holdfast.web.paging import LARGEST
 from holdfast.web.streams import ANSWER, HEARTBEAT, EventResponse, event
 from holdfast.web.telling import leaf_query, told
@@ -46,10 +47,11 @@ class Seen:
 )
 async def events(
     desk: AtDesk,
+    known: Known,
     last_event_id: Annotated[int | None, Header(ge=0, le=LARGEST)] = None,
 ) -> EventResponse:
     start = await run_in_threadpool(_newest, desk) if last_event_id is None else last_event_id
-    return EventResponse(_stream(desk, Seen(start)), desk.listeners)
+    return EventResponse(_stream(desk, Seen(start)), desk.listeners, known.key)
 
 
 async def _stream(desk: Desk, seen: Seen) -> AsyncIterator[bytes]:

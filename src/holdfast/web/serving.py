@@ -27,6 +27,7 @@ from holdfast.web.keeping import keeping
 from holdfast.web.nodes import Nodes
 from holdfast.web.pages.page import prepare_pages
 from holdfast.web.rules import Rules
+from holdfast.web.streams import SEND_TIMEOUT_SECONDS
 from holdfast.workers import end_with_parent
 
 PATIENCE = 5  # seconds that requests have to end when it is stopped
@@ -149,5 +150,8 @@ def _bound(host: str, port: int) -> socket.socket:
     listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
     # Connections inherit it. Without it an answer's body waits 40 ms for its head to be received.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # else a vanished client is noticed in a quarter hour
+        limit = int(1000 * SEND_TIMEOUT_SECONDS)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, limit)
     listener.setblocking(False)
     return listener
