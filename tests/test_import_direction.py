@@ -7,7 +7,10 @@ import holdfast
 
 SOURCE = Path(holdfast.__file__).parent
 
-FOUNDATION = {"errors", "atomic", "jsontext", "workers", "tables", "postgres"}
+FOUNDATION = {
+    *("errors", "atomic", "jsontext", "workers", "tables", "postgres"),
+    "secret_variables",
+}
 ALLOWED = {
     "model": set(),
     "pdp": {"model"},

@@ -1,19 +1,27 @@
 """A home whose settings name a chain: the same audits, before a contract."""
 
 import json
+import os
 import random
+import sqlite3
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from eth_account import Account
+from tests.cli.test_environment import process_tree
 from tests.ledger.world import account_of, anvil, sender_of
 from tests.owner.small_node import SAMPLE_CAP
-from tests.owner.world import World, flip, killed_at, lines_of
+from tests.owner.world import PASSPHRASE, World, flip, killed_at, lines_of
 from web3 import Web3
 
 import holdfast
+from holdfast import secret_variables
 from holdfast.errors import InputError
 from holdfast.ledger.evm import deploy
 from holdfast.ledger.interface import Opened, Passed
@@ -92,3 +100,50 @@ def test_a_chain_without_a_passphrase_is_refused(
         home.ledger(SECTORS),
     ):
         pass
+
+
+SERVED = """
+[control]
+scenario = "paper"
+[control.rails]
+unit = "1 second"
+longest = 3
+[control.patience]
+deadline = "2 seconds"
+first_pause = "1 second"
+[control.web]
+listen = "127.0.0.1:0"
+"""
+
+
+@pytest.mark.slow
+def test_workers_are_handed_the_passphrase_of_the_keystore_by_a_pipe(chained: World) -> None:
+    folder = chained.home.folder
+    with (folder / "holdfast.toml").open("a") as settings:
+        settings.write(SERVED)
+    script = Path(sys.executable).with_name("holdfast")
+    environment = os.environ | {secret_variables.PASSPHRASE: PASSPHRASE.decode()}
+    command = [str(script), "serve", "--home", str(folder)]
+    with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as service:
+        try:
+            for _ in range(600):
+                if passed_audits(folder):
+                    break
+                time.sleep(0.1)
+            else:
+                raise AssertionError("no audit has passed")
+            for process in process_tree(service.pid):
+                shown = Path(f"/proc/{process}/environ").read_bytes()
+                assert b"correct horse" not in shown
+                assert PASSPHRASE not in shown
+        finally:
+            service.terminate()
+
+
+def passed_audits(folder: Path) -> int:
+    try:
+        with closing(sqlite3.connect(f"file:{folder}/control.db?mode=ro", uri=True)) as database:
+            query = "SELECT count(*) FROM audits WHERE outcome = 'passed'"
+            return int(database.execute(query).fetchone()[0])
+    except sqlite3.OperationalError:  # before it is there
+        return 0

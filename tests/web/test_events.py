@@ -1,7 +1,7 @@
 """Events come as things happen, and go on where a listener was cut off."""
 
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator
 from contextlib import ExitStack, suppress
 from itertools import islice
 from threading import Thread
@@ -68,7 +68,7 @@ def test_an_alert_that_is_acknowledged_is_told_again(changing: Served) -> None:
     assert after.data["open"][0]["acknowledged_by"] == "this machine"
 
 
-def opened(client: httpx.Client, **headers: str) -> Iterator[int]:
+def opened(client: httpx.Client, **headers: str) -> Generator[int]:
     """Open one stream after another; yield the status of its answer once the first bytes came."""
     reading = []  # a response whose bytes nobody reads any more is closed
     with ExitStack() as streams:

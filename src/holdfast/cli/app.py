@@ -15,6 +15,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 import holdfast
+from holdfast import secret_variables
 from holdfast.cli import terminal
 from holdfast.errors import HoldfastError
 
@@ -102,6 +103,11 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 
 def run(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code."""
+    with secret_variables.withdrawn():
+        return _run(arguments)
+
+
+def _run(arguments: list[str] | None) -> int:
     try:
         app = front_door(_needed(sys.argv[1:] if arguments is None else arguments))
         result: Any = app(args=arguments, standalone_mode=False)

@@ -1,6 +1,5 @@
 """`holdfast config`: the settings in effect, and where each came from."""
 
-import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +8,7 @@ import typer
 from holdfast.cli import terminal
 from holdfast.cli.owner import DEFAULT_HOME, HomeFolder
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE, Json, say
+from holdfast.secret_variables import secret
 
 if TYPE_CHECKING:
     from holdfast.control.effective import Setting
@@ -48,7 +48,7 @@ def _around(context: typer.Context, folder: str) -> list["Setting"]:
     source = names.get(given.name if given else "", Source.DEFAULT)
     found = [Setting("home", folder, source)]
     for variable in (PASSPHRASE_VARIABLE, KEYSTORE_VARIABLE):
-        there = variable in os.environ
+        there = secret(variable) is not None
         source = Source.ENVIRONMENT if there else Source.DEFAULT
         found.append(Setting(variable, HIDDEN if there else None, source))
     return found

@@ -1,6 +1,5 @@
 """`holdfast doctor`: what is wrong with a home and all around it, and what cures it."""
 
-import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING
 from holdfast.cli import terminal
 from holdfast.cli.owner import DEFAULT_HOME, HomeFolder
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE, Json, PassphraseFile, say
+from holdfast.secret_variables import secret
 
 if TYPE_CHECKING:
     from holdfast.doctor.finding import Check
@@ -41,7 +41,7 @@ def doctor(
 
 def _passphrase(file: Path | None) -> bytes | None:
     """Return the passphrase, if there is anyone to tell it."""
-    if file is None and PASSPHRASE_VARIABLE not in os.environ and not sys.stdin.isatty():
+    if file is None and secret(PASSPHRASE_VARIABLE) is None and not sys.stdin.isatty():
         return None
     return terminal.passphrase(file)
 

@@ -8,14 +8,15 @@ import typer
 from holdfast.cli import terminal
 from holdfast.cli.owner import DEFAULT_HOME, HomeFolder
 from holdfast.cli.terminal import Json, PassphraseFile, say
-
-NEW = "HOLDFAST_NEW_PASSPHRASE"
+from holdfast.secret_variables import NEW_PASSPHRASE
 
 
 def passphrase(
     new_passphrase_file: Annotated[
         Path | None,
-        typer.Option(help=f"File with the new one; else {NEW}, else a prompt.", show_default=False),
+        typer.Option(
+            help=f"File with the new one; else {NEW_PASSPHRASE}, else a prompt.", show_default=False
+        ),
     ] = None,
     home: HomeFolder = DEFAULT_HOME,
     passphrase_file: PassphraseFile = None,
@@ -34,7 +35,7 @@ def passphrase(
     check_home(folder)
     old = terminal.passphrase(passphrase_file)
     new = terminal.passphrase(
-        new_passphrase_file, variable=NEW, prompt="New passphrase: ", confirm=True
+        new_passphrase_file, variable=NEW_PASSPHRASE, prompt="New passphrase: ", confirm=True
     )
     keyring = reseal(folder / KEY, old, new)
     if as_json:

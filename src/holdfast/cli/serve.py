@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from holdfast import secret_variables
 from holdfast.cli import terminal
 from holdfast.cli.owner import DEFAULT_HOME, HomeFolder, open_home
 from holdfast.cli.terminal import Json, PassphraseFile, say
@@ -64,7 +65,8 @@ def serve(
         if workers == 1 and not web:
             work(opened.folder, root)
         else:
-            _watch_over([*web, *((work, (opened.folder, root, k)) for k in range(workers))])
+            given = secret_variables.secret(secret_variables.KEYSTORE_PASSPHRASE)
+            _watch_over([*web, *((work, (opened.folder, root, k, given)) for k in range(workers))])
     return 0
 
 
@@ -131,7 +133,9 @@ def _stop_signals() -> Event:
     return stopped
 
 
-def work(folder: Path, root: bytes, number: int = 0) -> None:
+def work(
+    folder: Path, root: bytes, number: int = 0, keystore_passphrase: bytes | None = None
+) -> None:
     """Be one worker until SIGTERM or SIGINT; the tick under way is finished first.
 
     One that was started by another process does not outlive it.
@@ -144,6 +148,8 @@ def work(folder: Path, root: bytes, number: int = 0) -> None:
     from holdfast.owner.settings import read_settings  # noqa: PLC0415
 
     configure_logs()
+    if keystore_passphrase is not None:
+        secret_variables.accept({secret_variables.KEYSTORE_PASSPHRASE: keystore_passphrase})
     stopped = _stop_signals()
     end_with_parent(stopped.set)
     home, settings = Home(folder, Keyring(root), read_settings(folder)), read_control(folder)

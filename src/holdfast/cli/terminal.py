@@ -21,10 +21,10 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-from holdfast import atomic
+from holdfast import atomic, secret_variables
 from holdfast.errors import InputError, PassphraseError
 
-PASSPHRASE_VARIABLE = "HOLDFAST_PASSPHRASE"  # noqa: S105 - the name of a variable
+PASSPHRASE_VARIABLE = secret_variables.PASSPHRASE
 MAX_PASSPHRASE_BYTES = 4096
 
 Json = Annotated[bool, typer.Option("--json", help="Print data alone, as JSON.")]
@@ -85,8 +85,8 @@ def passphrase(
     if file is not None:
         secret = atomic.read(file, at_most=MAX_PASSPHRASE_BYTES).removesuffix(b"\n")
         secret = secret.removesuffix(b"\r")
-    elif variable in os.environ:
-        secret = os.environb[variable.encode()]
+    elif (given := secret_variables.secret(variable)) is not None:
+        secret = given
     elif sys.stdin.isatty():
         secret = getpass.getpass(prompt).encode()
         if confirm and getpass.getpass("Once more: ").encode() != secret:

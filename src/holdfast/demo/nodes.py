@@ -36,18 +36,28 @@ class StorageNode:
         key = self.folder / "node.key"
         if not key.exists():
             write_node_key(key, NodeKey.generate(), self._passphrase.encode(), QUICK)
-        options = ("--store", self.folder / "store", "--key", key, "--owner", self.owner.hex())
-        port = urlsplit(self.url).port or 0
+        given, written = os.pipe()  # so that the passphrase is in no environment
+        os.write(written, self._passphrase.encode())
+        os.close(written)
+        options = {
+            "--store": self.folder / "store",
+            "--key": key,
+            "--owner": self.owner.hex(),
+            "--port": urlsplit(self.url).port or 0,
+            "--passphrase-file": f"/dev/fd/{given}",
+        }
+        arguments = [str(word) for option in options.items() for word in option]
         with (self.folder / "node.log").open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603 - our own command
-                [*COMMAND, *map(str, options), "--port", str(port), "--json"],
-                env={**os.environ, "HOLDFAST_PASSPHRASE": self._passphrase},
+                [*COMMAND, *arguments, "--json"],
+                pass_fds=[given],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
                 start_new_session=True,  # so that Ctrl-C is ours alone: it is we who stop it
             )
+        os.close(given)
 
     def ready(self) -> None:
         """Wait until it listens."""

@@ -1,11 +1,10 @@
 """The ledger that the home's settings name, and a holding's place on it."""
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from holdfast import atomic
+from holdfast import atomic, secret_variables
 from holdfast.errors import InputError
 from holdfast.ledger.interface import (
     Ledger,
@@ -19,7 +18,7 @@ from holdfast.owner.settings import EvmSettings, Settings
 from holdfast.pdp import PublicKey
 from holdfast.tables import Place, Room
 
-KEYSTORE_VARIABLE = "HOLDFAST_KEYSTORE_PASSPHRASE"
+KEYSTORE_VARIABLE = secret_variables.KEYSTORE_PASSPHRASE
 MAX_PASSPHRASE_BYTES = 4096
 JOURNAL = "transactions.db"
 TRANSACTIONS = "holdfast_transactions"  # a schema for all owners: two may pay from one account
@@ -102,9 +101,10 @@ def keystore_passphrase(settings: EvmSettings) -> bytes:
     if settings.passphrase_file is not None:
         content = atomic.read(settings.passphrase_file, at_most=MAX_PASSPHRASE_BYTES)
         return content.removesuffix(b"\n").removesuffix(b"\r")
-    if KEYSTORE_VARIABLE not in os.environ:
+    given = secret_variables.secret(KEYSTORE_VARIABLE)
+    if given is None:
         raise InputError(
             f"no passphrase for {settings.keystore}: set {KEYSTORE_VARIABLE}, or name a "
             "passphrase_file in holdfast.toml"
         )
-    return os.environb[KEYSTORE_VARIABLE.encode()]
+    return given
