@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from sqlalchemy import Engine, func, select
+from sqlalchemy import Connection, Engine, func, select
 
 from holdfast.control.database import transaction
 from holdfast.control.rails import DAY
@@ -29,7 +29,7 @@ class Ended:
 
 @dataclass(frozen=True)
 class Activity:
-    due: int  # audits that are due within a day
+    due: int  # within a day, as `count_due` counts
     last: tuple[Ended, ...]  # the newest first
     periods: tuple[Period, ...]
 
@@ -42,11 +42,10 @@ def read_activity(engine: Engine, now: int, *, limit: int) -> Activity:
         .order_by(audits.c.ended.desc(), audits.c.id.desc())
         .limit(limit)
     )
-    soon = (holdings.c.due <= now + DAY) & ~holdings.c.quarantined
     periods = []
     with transaction(engine) as connection:
         last = tuple(Ended(*row) for row in connection.execute(newest))
-        due = connection.execute(select(func.count()).where(soon)).scalar_one()
+        due = count_due(connection, now)
         for days in (1, 30):
             grouped = (
                 select(audits.c.outcome, func.count(), func.sum(audits.c.gas))
@@ -58,3 +57,9 @@ def read_activity(engine: Engine, now: int, *, limit: int) -> Activity:
             outcomes = {outcome: count for outcome, count, _ in rows}
             periods.append(Period(days, outcomes, sum((gas for *_, gas in rows), 0.0)))
     return Activity(due, last, tuple(periods))
+
+
+def count_due(connection: Connection, now: int) -> int:
+    """Return how many audits are due within a day: late ones count, quarantined holdings don't."""
+    soon = (holdings.c.due <= now + DAY) & ~holdings.c.quarantined
+    return int(connection.execute(select(func.count()).where(soon)).scalar_one())

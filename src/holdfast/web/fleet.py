@@ -6,11 +6,10 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from sqlalchemy import func, select
 
-from holdfast.control.activity import Activity, read_activity
+from holdfast.control.activity import Activity, count_due, read_activity
 from holdfast.control.aliases import Named, named_aliases
 from holdfast.control.database import transaction
 from holdfast.control.metrics import figures
-from holdfast.control.rails import DAY
 from holdfast.control.schedule import Lag, Schedule, lag_at
 from holdfast.control.schema import holdings
 from holdfast.control.status import Health, Status, health_of, read_status
@@ -35,7 +34,7 @@ class Fleet:
     at: int
     holdings: int
     health: dict[Health, int]
-    due_today: int  # within the next day
+    due_today: int  # within a day, as `holdfast status` counts: late audits are among them
     waiting: int  # due, with nobody at work on them
     lag: int  # milliseconds since the first of those was due
     working: int
@@ -53,9 +52,8 @@ def fleet(desk: AtDesk, days: DayCount = 30) -> Fleet:
     now = desk.clock()
     health, lag = _health(desk, now)
     found = figures(Schedule(desk.reader))
-    soon = select(func.count()).where(holdings.c.due > now, holdings.c.due <= now + DAY)
     with transaction(desk.reader) as connection:
-        due_today = connection.execute(soon).scalar_one()
+        due_today = count_due(connection, now)
     return Fleet(
         at=now,
         holdings=found.holdings,
