@@ -8,9 +8,20 @@ import pytest
 from tests.adversaries.middle import Captured, ManInTheMiddle, Reply, man_in_the_middle
 from tests.adversaries.stage import BLOCKS, SEGMENT, Stage, Turncoat
 
+from holdfast.control.mending import Spot, _tags_mended
 from holdfast.errors import NodeError, UnreachableError
 from holdfast.node.wire import Code, NodeRefusedError
-from holdfast.owner import Holding, LocalCopy, Original, Outcome, find_damage, mend, put
+from holdfast.owner import (
+    Holding,
+    LocalCopy,
+    Original,
+    Others,
+    Outcome,
+    Replica,
+    find_damage,
+    mend,
+    put,
+)
 from holdfast.owner.removal import remove
 from holdfast.pdp import Location
 
@@ -207,3 +218,23 @@ def test_an_owner_whose_clock_is_behind_can_put_after_a_deletion(
     stage.time += 2
     put_file(stage, holding, 2, "another file")
     assert agree(node, holding), "it was signed again, by the clock of the node"
+
+
+def test_a_refusal_in_the_name_of_the_node_loses_no_block(
+    stage: Stage, middle: tuple[ManInTheMiddle, Turncoat]
+) -> None:
+    """Before: a repair whose last step was refused by anybody recorded its blocks as lost."""
+    between, node = middle
+    holding = stage.holding(node, between.url, stage.content())
+    replica_node, replica_url = stage.node()
+    copy = stage.holding(replica_node, replica_url, stage.content())
+    damage_tag(node, holding)
+    refusal = Reply(409, json.dumps({"error": {"code": "conflict", "message": "no"}}).encode())
+    between.tactic = lambda r: refusal if replaces(r) else between.forward(r)
+    replica, others = (Replica(one, one.file("file")) for one in (holding, copy))
+    spot = Spot((replica.file.file_id.hex(), 1), 0, (7,), handled=1, untagged=(7,))
+    with pytest.raises(NodeRefusedError):
+        _tags_mended(spot, replica, Others([others], {}))
+    between.tactic = None
+    assert _tags_mended(spot, replica, Others([others], {})).lost == ()
+    assert stage.audit(holding, BLOCKS).outcome is Outcome.PASSED

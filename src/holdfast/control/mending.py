@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from holdfast.errors import NodeError, RefusedError
+from holdfast.node.wire import NodeRefusedError
 from holdfast.owner import (
     Holding,
     Home,
@@ -131,6 +132,8 @@ def _tags_mended(spot: Spot, replica: Replica, others: Others) -> Spot:
     """Replace the tags of a file all at once, for only together can they be checked."""
     try:
         lost = mend(still_damaged(replica, spot.untagged), others.replicas)
+    except NodeRefusedError:  # which says nothing of what is lost
+        raise
     except RefusedError:  # tags of blocks that are lost are wrong, too
         lost = list(spot.untagged)
     return replace(spot, lost=tuple(sorted({*spot.lost, *lost})), untagged=())
