@@ -130,6 +130,24 @@ def test_a_time_that_the_node_signed_for_another_request_is_not_believed(
     assert max(request.created for request in between.seen) <= stage.time
 
 
+def test_a_signed_time_can_not_be_changed_on_its_way(
+    stage: Stage, middle: tuple[ManInTheMiddle, Turncoat]
+) -> None:
+    between, node = middle
+    holding = stage.holding(node, between.url, stage.content())
+
+    def tactic(request: Captured) -> Reply:
+        stage.time += 50  # the request expires on its way
+        refusal = json.loads(between.forward(request).body)
+        assert refusal["error"]["code"] == Code.CLOCK
+        refusal["error"]["time"] += 30
+        return Reply(401, json.dumps(refusal).encode())
+
+    between.tactic = tactic
+    with pytest.raises(NodeError, match="did not sign the refusal"):
+        holding.node.holdings()
+
+
 @pytest.mark.parametrize("harm", [damage, damage_tag])
 def test_a_repair_held_back_until_the_next_version_is_refused(
     stage: Stage, middle: tuple[ManInTheMiddle, Turncoat], harm: Harm
@@ -207,11 +225,39 @@ def test_an_upload_held_back_does_not_bring_a_deleted_file_back(
     assert agree(node, holding), "an upload announced later is welcome"
 
 
+def test_an_upload_held_back_is_not_committed_after_it_was_given_up(
+    stage: Stage, middle: tuple[ManInTheMiddle, Turncoat]
+) -> None:
+    """Before: all of it was taken again, and owner and node disagreed on the inventory."""
+    between, node = middle
+    holding = stage.holding(node, between.url, stage.content())
+    held_back: list[Captured] = []
+    known: set[str] = set()
+
+    def tactic(request: Captured) -> Reply | None:
+        if "/uploads" not in request.path or request.method == "DELETE":
+            return between.forward(request)
+        if request.path not in known or request.path.endswith("/commit"):
+            known.add(request.path)
+            held_back.append(request)
+            return None
+        return between.forward(request)
+
+    between.tactic = tactic
+    with pytest.raises(UnreachableError):
+        put_file(stage, holding, 2, "another file")
+    remove(holding, "another file")
+    assert {between.forward(request).code for request in held_back} == {Code.BUSY, Code.NOT_FOUND}
+    assert agree(node, holding)
+    assert stage.audit(holding, BLOCKS).outcome is Outcome.PASSED
+
+
 def test_an_owner_whose_clock_is_behind_can_put_after_a_deletion(
     stage: Stage, middle: tuple[ManInTheMiddle, Turncoat]
 ) -> None:
     between, node = middle
     holding = stage.holding(node, between.url, stage.content())
+    stage.time += 60  # so that a clock behind by 20 s is not behind the start of the node
     holding = replace(holding, node=stage.client(between.url, node.key.address, behind=20))
     put_file(stage, holding, 2, "another file")
     remove(holding, "another file")
