@@ -173,19 +173,21 @@ def test_a_client_that_takes_nothing_any_more_is_given_up(monkeypatch: pytest.Mo
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
-        with socket.create_connection(listener.getsockname()) as client:
-            client.sendall(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
-            assert client.recv(12) == b"HTTP/1.1 200"
-            with pytest.raises(WebRefusedError), places.taken():
-                pass
-            for _ in range(100):
-                sleep(0.05)
-                with suppress(WebRefusedError), places.taken():
-                    break
-            else:
-                raise AssertionError("it waits for a client that reads nothing")
-        server.should_exit = True
-        thread.join()
+        try:
+            with socket.create_connection(listener.getsockname()) as client:
+                client.sendall(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+                assert client.recv(12) == b"HTTP/1.1 200"
+                with pytest.raises(WebRefusedError), places.taken():
+                    pass
+                for _ in range(100):
+                    sleep(0.05)
+                    with suppress(WebRefusedError), places.taken():
+                        break
+                else:
+                    raise AssertionError("it waits for a client that reads nothing")
+        finally:
+            server.should_exit = server.force_exit = True
+            thread.join()
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="not on this system")
