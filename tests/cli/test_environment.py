@@ -46,15 +46,11 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
 
 @contextmanager
 def serving(shell: Shell, *options: str) -> Iterator[int]:
-    process = shell.start("serve", "--json", *options)
-    try:
+    with shell.start("serve", "--json", *options) as process:
         assert process.stdout is not None
         while "}" not in process.stdout.readline():
             assert process.poll() is None
         yield process.pid
-    finally:
-        process.terminate()
-        process.communicate(timeout=60)
 
 
 @LINUX
@@ -75,14 +71,13 @@ def test_no_process_of_a_running_service_shows_a_passphrase(shell: Shell) -> Non
 def test_processes_that_tag_a_file_show_no_passphrase(shell: Shell) -> None:
     assert shell.run("pdp", "keygen", "--out", "key", "--sectors", "2").code == 0
     (shell.directory / "file").write_bytes(bytes(20 << 20))
-    process = shell.start("pdp", "tag", "file", "--key", "key", "--processes", "2")
     seen: list[list[str]] = []
-    while process.poll() is None:
-        try:
-            seen += [shows(one) for one in process_tree(process.pid)[1:]]
-        except (FileNotFoundError, ProcessLookupError):
-            continue  # it ended meanwhile
-    process.communicate()
+    with shell.start("pdp", "tag", "file", "--key", "key", "--processes", "2") as process:
+        while process.poll() is None:
+            try:
+                seen += [shows(one) for one in process_tree(process.pid)[1:]]
+            except (FileNotFoundError, ProcessLookupError):
+                continue  # it ended meanwhile
     assert process.returncode == 0
     assert seen
     assert not any(seen)

@@ -18,6 +18,7 @@ from tests.cli.test_environment import process_tree
 from tests.ledger.world import account_of, anvil, sender_of
 from tests.owner.small_node import SAMPLE_CAP
 from tests.owner.world import PASSPHRASE, World, flip, killed_at, lines_of
+from tests.support.processes import running
 from web3 import Web3
 
 import holdfast
@@ -124,20 +125,17 @@ def test_workers_are_handed_the_passphrase_of_the_keystore_by_a_pipe(chained: Wo
     script = Path(sys.executable).with_name("holdfast")
     environment = os.environ | {secret_variables.PASSPHRASE: PASSPHRASE.decode()}
     command = [str(script), "serve", "--home", str(folder)]
-    with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as service:
-        try:
-            for _ in range(600):
-                if passed_audits(folder):
-                    break
-                time.sleep(0.1)
-            else:
-                raise AssertionError("no audit has passed")
-            for process in process_tree(service.pid):
-                shown = Path(f"/proc/{process}/environ").read_bytes()
-                assert b"correct horse" not in shown
-                assert PASSPHRASE not in shown
-        finally:
-            service.terminate()
+    with running(command, env=environment, stderr=subprocess.DEVNULL) as service:
+        for _ in range(600):
+            if passed_audits(folder):
+                break
+            time.sleep(0.1)
+        else:
+            raise AssertionError("no audit has passed")
+        for process in process_tree(service.pid):
+            shown = Path(f"/proc/{process}/environ").read_bytes()
+            assert b"correct horse" not in shown
+            assert PASSPHRASE not in shown
 
 
 def passed_audits(folder: Path) -> int:

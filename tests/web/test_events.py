@@ -1,5 +1,6 @@
 """Events come as things happen, and go on where a listener was cut off."""
 
+import asyncio
 import socket
 from collections.abc import AsyncIterator, Generator
 from contextlib import ExitStack, suppress
@@ -165,6 +166,7 @@ def test_a_client_that_takes_nothing_any_more_is_given_up(monkeypatch: pytest.Mo
     async def endless() -> AsyncIterator[bytes]:
         while True:
             yield bytes(1 << 16)
+            await asyncio.sleep(0)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await EventResponse(endless(), places)(scope, receive, send)
