@@ -1,13 +1,18 @@
 """`holdfast evidence`: what it says and how it exits, with nothing but a bundle and a key."""
 
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Shell, Workplace
 from tests.evidence.sample import SIGNER, Record, sample
+from tests.ledger.world import World, anvil, anvil_world, local_world
 
 from holdfast.evidence.bundle import write_bundle
+from holdfast.evidence.checkpoint import Anchor, open_checkpoint
 from holdfast.evidence.note import Signer
+from holdfast.ledger.interface import Domain
 
 KEY = str(SIGNER.verifier)
 OTHER = str(Signer(SIGNER.name, b"\x02" * 32).verifier)
@@ -34,7 +39,7 @@ def test_another_process_verifies_with_the_bundle_and_the_key_alone(folder: Work
     assert (finished.code, finished.stderr) == (0, "")
     assert finished.stdout == (
         "fine: 11 leaves with 6 audits, 5 proofs checked again; "
-        "4 signed heads, 1 of them anchored\n"
+        "4 signed heads; 1 anchor claimed, not checked\n"
     )
 
 
@@ -78,6 +83,19 @@ def test_what_was_kept_from_earlier_must_be_extended(folder: Workplace, form: st
         (("verify", "noise", "--key", KEY), "not a bundle"),
         (("verify", "audits.bundle", "--key", KEY, "--kept", "noise"), "noise"),
         (("verify", "audits.bundle", "--key", KEY, "--kept", "empty.bundle"), "no checkpoint"),
+        (("verify", "audits.bundle", "--key", KEY, "--ledger", "nowhere"), "no ledger at"),
+        (("verify", "audits.bundle", "--key", KEY, "--ledger", "noise"), "as a ledger"),
+        (("verify", "audits.bundle", "--key", KEY, "--chain", "http://h"), "--contract together"),
+        (("verify", "audits.bundle", "--key", KEY, "--contract", "ab"), "--contract together"),
+        (("verify", "audits.bundle", "--key", KEY, "--owner", "ab"), "needs a ledger"),
+        (
+            ("verify", "audits.bundle", "--key", KEY, "--chain", "http://h", "--contract", "ab"),
+            "needs --owner",
+        ),
+        (
+            ("verify", "audits.bundle", "--key", KEY, "--ledger", "noise", "--owner", "ab"),
+            "--owner",
+        ),
         (("show", "audits.bundle", "--leaf", "11"), "no leaf 11"),
         (("show", "audits.bundle", "--holding", "mine"), "hexadecimal"),
         (("show", "cut.bundle", "--json"), "cut off"),
@@ -128,3 +146,104 @@ def test_a_log_can_be_handed_on_as_it_is(folder: Workplace) -> None:
     assert finished.data == {"bundle": "copy.bundle", "leaves": 11, "key": KEY}
     copy = (folder.directory / "copy.bundle").read_bytes()
     assert copy == (folder.directory / "audits.bundle").read_bytes()
+
+
+def anchored(world: World) -> Record:
+    """Return the sample with its last head on a ledger, and no other anchor."""
+    record = sample()
+    del record.notes[2:]
+    record.sign()
+    head = record.head()
+    receipt = world.owner.anchor(head.root, head.size)
+    record.sign(Anchor(world.owner.domain, receipt.transaction, receipt.block))
+    return record
+
+
+def write_attacks(record: Record, folder: Path) -> None:
+    """Write an honest bundle, one that is cut back, and two with anchors the owner invented."""
+    write_bundle(record, folder / "honest.bundle")
+    cut = replace(record, entries_=record.entries_[:8], notes=record.notes[:2])
+    write_bundle(cut, folder / "cut.bundle")
+    for name, ledger in (("mainnet", Domain(1, b"\xbe" * 20)), ("here", ledger_of(record))):
+        invented = record.copy()
+        invented.sign(Anchor(ledger, b"\x66" * 32, 1))
+        write_bundle(invented, folder / f"{name}.bundle")
+
+
+def ledger_of(record: Record) -> Domain:
+    checkpoint = open_checkpoint(record.notes[-1], SIGNER.verifier)
+    assert checkpoint.anchor is not None
+    return checkpoint.anchor.ledger
+
+
+def check_attacks(folder: Workplace, *ledger: str) -> None:
+    verify = ("evidence", "verify", "--key", KEY, *ledger)
+    honest = folder.run(*verify, "honest.bundle")
+    assert honest.code == 0, honest
+    assert honest.stdout.endswith("4 signed heads; 1 anchor, checked on the ledger\n")
+    cut = folder.run(*verify, "cut.bundle")
+    assert cut.code == 1
+    assert "it is of 11 leaves, but the log has only 8" in cut.stdout
+    here = folder.run(*verify, "here.bundle")
+    assert here.code == 1
+    assert "checkpoint 5: its anchor is not on " in here.stdout
+    mainnet = folder.run(*verify, "mainnet.bundle")
+    assert mainnet.code == 1
+    assert "it is on chain 1, contract 0xbebe" in mainnet.stdout
+    assert mainnet.stdout.endswith("2 anchors, 1 of them checked, the others claimed\n")
+    data = folder.run(*verify, "mainnet.bundle", "--json").data
+    assert (data["anchors"], data["anchors_checked"]) == (2, 1)
+    assert data["anchors_unchecked"] == [{"chain": 1, "contract": "0x" + "be" * 20, "anchors": 1}]
+
+
+def test_anchors_are_checked_on_a_local_ledger(folder: Workplace) -> None:
+    """Before: all four bundles were "fine", and the invented anchors counted as anchors."""
+    world = local_world(folder.directory)
+    write_attacks(anchored(world), folder.directory)
+    check_attacks(folder, "--ledger", "ledger")
+    world.stranger.anchor(bytes(32), 99)
+    owner = f"0x{world.owner.sender.hex()}"
+    check_attacks(folder, "--ledger", "ledger", "--owner", owner)
+    verify = ("evidence", "verify", "--key", KEY, "honest.bundle", "--ledger", "ledger")
+    assert "2 owners: name one by --owner" in folder.run(*verify).sentence()
+    stranger = f"0x{world.stranger.sender.hex()}"
+    assert folder.run(*verify, "--owner", stranger).code == 1
+
+
+def test_anchors_are_checked_on_a_chain_over_http(folder: Workplace) -> None:
+    with anvil() as url:
+        world = anvil_world(url, folder.directory)
+        write_attacks(anchored(world), folder.directory)
+        contract, owner = f"0x{world.owner.domain.contract.hex()}", f"0x{world.owner.sender.hex()}"
+        line = ("--chain", url, "--contract", contract, "--owner", owner)
+        check_attacks(folder, *line)
+        late = ("evidence", "verify", "honest.bundle", "--key", KEY, *line, "--since", "999")
+        finished = folder.run(*late)
+        assert finished.code == 1
+        assert "before --since" in finished.stdout
+    assert "can't be reached" in folder.run(*late).sentence()
+
+
+def test_without_a_ledger_the_anchors_are_claims(folder: Workplace) -> None:
+    write_attacks(anchored(local_world(folder.directory)), folder.directory)
+    verify = ("evidence", "verify", "--key", KEY)
+    for name, said in (
+        ("honest", "1 anchor claimed, not checked"),
+        ("mainnet", "2 anchors claimed, not checked"),
+        ("cut", "no anchors"),
+    ):
+        finished = folder.run(*verify, f"{name}.bundle")
+        assert finished.code == 0
+        assert finished.stdout.endswith(f"signed heads; {said}\n")
+    data = folder.run(*verify, "mainnet.bundle", "--json").data
+    assert (data["anchors"], data["anchors_checked"]) == (2, 0)
+    assert len(data["anchors_unchecked"]) == 2
+
+
+def test_a_chain_needs_its_libraries_and_says_so(
+    folder: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "holdfast.ledger.transactions", None)
+    line = ("--chain", "http://127.0.0.1:9", "--contract", "0x" + "be" * 20, "--owner", "aa" * 20)
+    said = folder.run("evidence", "verify", "audits.bundle", "--key", KEY, *line).sentence()
+    assert said == "a chain needs more libraries: pip install 'holdfast[evm]'"

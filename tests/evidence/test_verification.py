@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,12 +16,11 @@ from tests.evidence.sample import (
     sample,
     transaction,
 )
-from tests.ledger.world import local_world
 
 from holdfast.errors import MalformedError
 from holdfast.evidence.checkpoint import Anchor, Checkpoint
 from holdfast.evidence.finding import Fault
-from holdfast.evidence.heads import kept, on_chain
+from holdfast.evidence.heads import kept
 from holdfast.evidence.leaf import Audit, Holding, Outcome, Registration, decode
 from holdfast.evidence.leaf import encode as text_of
 from holdfast.evidence.log import Entry
@@ -495,27 +493,3 @@ def test_a_checkpoint_of_another_log_is_no_knowledge_of_this_one() -> None:
     stranger = Signer(SIGNER.name, b"\x02" * 32)
     with pytest.raises(MalformedError, match="not signed"):
         kept(Checkpoint(SIGNER.name, 4, bytes(32)).sign(stranger), SIGNER.verifier, "kept")
-
-
-def test_anchors_are_held_against_the_ledger_itself(tmp_path: Path) -> None:
-    world = local_world(tmp_path)
-    owner = world.owner.sender
-    record = sample()
-    head = record.head()
-    receipt = world.owner.anchor(head.root, head.size)
-    record.sign(Anchor(world.owner.domain, receipt.transaction, receipt.block))
-    assert checked(record, chain=on_chain(world.stranger, owner)).fine
-
-    record.sign(Anchor(world.owner.domain, bytes(32), receipt.block))
-    report = checked(record, chain=on_chain(world.stranger, owner))
-    assert found(report, "checkpoint 6", "not on the ledger")
-    del record.notes[-1]
-
-    world.stranger.anchor(bytes(32), 5)  # says nothing about the owner's log
-    assert checked(record, chain=on_chain(world.stranger, owner)).fine
-    world.owner.anchor(bytes(32), 5)
-    report = checked(record, chain=on_chain(world.stranger, owner))
-    assert found(report, "an anchor on the ledger", "the first 5 leaves")
-    world.owner.anchor(bytes(32), SIZE + 1)
-    report = checked(record, chain=on_chain(world.stranger, owner))
-    assert found(report, "an anchor on the ledger", "only")

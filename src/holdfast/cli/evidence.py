@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,9 +13,11 @@ from holdfast import atomic
 from holdfast.cli import terminal
 from holdfast.cli.owner import DEFAULT_HOME, HomeFolder, open_home
 from holdfast.cli.terminal import Json, PassphraseFile, say
-from holdfast.errors import InputError
+from holdfast.errors import InputError, LedgerError
+from holdfast.pdp import encoding
 
 if TYPE_CHECKING:
+    from holdfast.evidence.anchors import OnChain
     from holdfast.evidence.heads import Known
     from holdfast.evidence.log import Log
     from holdfast.evidence.note import Verifier
@@ -39,6 +41,7 @@ Time = Annotated[
         show_default=False,
     ),
 ]
+ADDRESS_BYTES = 20
 EVERY = 256  # leaves between two movements of the bar, which takes as long as checking one
 
 
@@ -62,14 +65,50 @@ def verify(
             show_default=False,
         ),
     ] = None,
+    chain: Annotated[
+        str | None,
+        typer.Option(
+            help="Address of a node of the chain that has the anchors.", show_default=False
+        ),
+    ] = None,
+    contract: Annotated[
+        list[str] | None, typer.Option(help="The audit contract's address on that chain.")
+    ] = None,
+    ledger: Annotated[list[Path] | None, typer.Option(help="A local ledger's file.")] = None,
+    owner: Annotated[
+        str | None,
+        typer.Option(
+            help="The address that anchors the log; of a ledger with one owner it may be left out.",
+            show_default=False,
+        ),
+    ] = None,
+    since: Annotated[
+        int, typer.Option(min=0, help="First block of the chain to read: the contract's own.")
+    ] = 0,
+    restored: Annotated[
+        bool,
+        typer.Option(
+            "--restored",
+            help="The log was restored from a backup: older anchors that it doesn't fit are of "
+            "the log before, and no finding.",
+        ),
+    ] = False,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Don't read the home's own ledger.")
+    ] = False,
     home: HomeFolder = DEFAULT_HOME,
     as_json: Json = False,
 ) -> int:
-    """Check a whole log offline: exit 0 if it is fine, 1 if anything is found.
+    """Check a whole log: exit 0 if it is fine, 1 if anything is found.
 
-    Every leaf, every signed head and anchor, every proof again, from public values alone.
+    Every leaf, every signed head, every proof again, from public values alone. Anchors are checked
+    on the ledgers that you name, and those ledgers' anchors against the log; the home's own log is
+    checked on the home's own ledger. Without a ledger an anchor is a claim. One file can't show
+    that it is the newest: anchors or --kept can.
 
     Example: holdfast evidence verify audits.bundle --key example.org/evidence+c6dd3a46+AYqI...
+    or, with anchors: holdfast evidence verify audits.bundle --key example.org/evidence+c6dd...
+    --chain https://rpc.example --contract 0x5FbD... --owner 0x7E5F...
     """
     from holdfast.evidence import verification  # noqa: PLC0415 - NumPy takes a tenth of a second
     from holdfast.evidence.note import Verifier  # noqa: PLC0415
@@ -77,6 +116,16 @@ def verify(
     pinned = Verifier.decode(key)
     before = pinned if kept_key is None else Verifier.decode(kept_key)
     known = [_known(path, before) for path in kept or []]
+    folder = _home_of(source, home)
+    chains = _named_ledgers(chain, contract or [], ledger or [], owner, since)
+    if folder is not None and not chains and not offline:
+        from holdfast.control.anchors import home_ledgers  # noqa: PLC0415 - as above
+
+        # Before the log is opened, so that no anchor is newer than the log.
+        try:
+            chains, restored = home_ledgers(folder), True
+        except LedgerError as error:
+            raise LedgerError(f"{error}: --offline checks all but the anchors") from error
     with (
         _opened(source, home) as log,
         terminal.progress_bar("verifying", log.size, of_bytes=False) as bar,
@@ -86,9 +135,11 @@ def verify(
             if leaves % EVERY == 0:
                 bar.reach(leaves)
 
-        report = verification.verify(log, pinned, known=known, progress=reach)
+        report = verification.verify(
+            log, pinned, known=known, chains=chains, restored=restored, progress=reach
+        )
     if as_json:
-        terminal.print_json(_facts(report))
+        terminal.print_json(report.facts())
     else:
         _tell(report)
     return 0 if report.fine else 1
@@ -170,20 +221,56 @@ def export(
         say(f"wrote {out}: {log.size} leaves, to be verified with --key {log.verifier}")
 
 
+def _home_of(source: Path | None, home: Path) -> Path | None:
+    """Return the home whose log is meant, None if it is a bundle."""
+    if source is not None and not source.is_dir():
+        return None
+    return (source or home).expanduser()
+
+
+def _named_ledgers(
+    url: str | None, contracts: list[str], files: list[Path], owner: str | None, since: int
+) -> list["OnChain"]:
+    """Return the ledgers that the options name, read."""
+    from holdfast.evidence.anchors import OnChain, only_owner  # noqa: PLC0415 - as above
+    from holdfast.ledger.reader import ChainReader, FileReader  # noqa: PLC0415
+
+    if (url is None) != (not contracts):
+        raise InputError("a chain is named by --chain and --contract together")
+    if url is not None and owner is None:
+        raise InputError("--chain needs --owner, the address that anchors the log")
+    if owner is not None and url is None and not files:
+        raise InputError("--owner needs a ledger: give --chain and --contract, or --ledger")
+    address = None if owner is None else _address(owner, "--owner")
+    found = []
+    for path in files:
+        local = FileReader(path)
+        found.append(OnChain(local, only_owner(local) if address is None else address))
+    if url is not None and address is not None:
+        for contract in contracts:
+            reader = ChainReader.connect(url, _address(contract, "--contract"))
+            found.append(OnChain(reader, address, since))
+    return found
+
+
+def _address(text: str, name: str) -> bytes:
+    return encoding.unhex(text.removeprefix("0x").lower(), ADDRESS_BYTES, name)
+
+
 @contextmanager
 def _opened(source: Path | None, home: Path) -> Iterator["Log"]:
     """Open a log wherever it is kept: in a bundle, or in the database of a home."""
-    if source is not None and not source.is_dir():
+    folder = _home_of(source, home)
+    if folder is None:
         from holdfast.evidence.bundle import Bundle  # noqa: PLC0415 - as above
 
-        yield Bundle.open(source)
+        yield Bundle.open(source or home)
         return
     from holdfast.control.database import opened  # noqa: PLC0415 - as above
     from holdfast.control.log import DatabaseLog, read_verifier  # noqa: PLC0415
     from holdfast.control.settings import read_control  # noqa: PLC0415
     from holdfast.owner import check_home  # noqa: PLC0415
 
-    folder = (source or home).expanduser()
     check_home(folder)
     with opened(read_control(folder).address(folder), read_only=True) as engine:
         yield DatabaseLog(engine, read_verifier(folder))
@@ -214,14 +301,6 @@ def _milliseconds(time: datetime | None) -> int | None:
     return None if time is None else int(time.replace(tzinfo=UTC).timestamp() * 1000)
 
 
-def _facts(report: "Report") -> dict[str, Any]:
-    findings = [
-        {"fault": str(each.fault), "where": each.where, "what": each.what}
-        for each in report.findings
-    ]
-    return {"fine": report.fine, **vars(report), "findings": findings}
-
-
 def _tell(report: "Report") -> None:
     for finding in report.findings:
         say(str(finding))
@@ -230,22 +309,39 @@ def _tell(report: "Report") -> None:
     gone = f", {report.proofs_gone} not re-checkable" if report.proofs_gone else ""
     say(
         f"{'fine' if report.fine else 'NOT FINE'}: {report.leaves} leaves with {report.audits} "
-        f"audits, {report.proofs} proofs checked again{gone}; {report.checkpoints} signed heads, "
-        f"{report.anchors} of them anchored"
+        f"audits, {report.proofs} proofs checked again{gone}; {report.checkpoints} signed heads; "
+        f"{_anchors(report)}"
     )
+
+
+def _anchors(report: "Report") -> str:
+    """Return what is known of the anchors that a log claims."""
+    count = f"{report.anchors} anchor{'' if report.anchors == 1 else 's'}"
+    before = report.anchors_before_restore
+    lost = f"; {before} more on the ledger from before it was restored" if before else ""
+    if not report.anchors:
+        return f"no anchors{lost}"
+    if not report.anchors_unchecked:
+        return f"{count}, checked on the ledger{lost}"
+    if not report.anchors_checked:
+        return f"{count} claimed, not checked{lost}"
+    return f"{count}, {report.anchors_checked} of them checked, the others claimed{lost}"
 
 
 @app.command(name="key")
 def key_command(
     home: HomeFolder = DEFAULT_HOME, passphrase_file: PassphraseFile = None, as_json: Json = False
 ) -> None:
-    """Print the verifier key of your log: give it to whoever is to check your evidence.
+    """Print the verifier key of your log: give it to those who check your evidence.
+
+    With --json it names the owner's address, too, by which anchors are checked.
 
     Example: holdfast evidence key
     """
     from holdfast.control.database import is_there, opened  # noqa: PLC0415 - as the others
     from holdfast.control.origin import current_signer, evidence_signer  # noqa: PLC0415
     from holdfast.control.settings import read_control  # noqa: PLC0415
+    from holdfast.owner.ledgers import public_sender  # noqa: PLC0415
 
     place = open_home(home, passphrase_file)
     address = read_control(place.folder).address(place.folder)
@@ -255,6 +351,8 @@ def key_command(
             signer = current_signer(place.keyring, engine)
     verifier = str(signer.verifier)
     if as_json:
-        terminal.print_json({"key": verifier})
+        sender = public_sender(place.folder, place.settings)
+        owner = None if sender is None else f"0x{sender.hex()}"
+        terminal.print_json({"key": verifier, "owner": owner})
     else:
         say(verifier)

@@ -19,10 +19,9 @@ from holdfast.errors import HoldfastError
 from holdfast.evidence.checkpoint import Checkpoint
 from holdfast.ledger import local
 from holdfast.ledger.interface import Receipt
-from holdfast.ledger.keccak import keccak
-from holdfast.node.identity import named_owner
-from holdfast.owner.home import CATALOGUE, KEY, PUBLIC, catalogue_in
+from holdfast.owner.home import CATALOGUE, KEY, catalogue_in
 from holdfast.owner.keyring import Keyring
+from holdfast.owner.ledgers import public_sender
 from holdfast.owner.settings import Settings, read_settings
 
 SETTINGS = "settings"
@@ -158,9 +157,6 @@ class _Examination:
 
     def _sender(self) -> bytes | None:
         """Return who anchors; on local ledgers that is the owner, known by either key."""
-        if self.settings.evm is not None:
-            return ledger.address_in(self.settings.evm.keystore)
-        if self.keyring is not None:
+        if self.settings.evm is None and self.keyring is not None:
             return self.keyring.sender
-        public = self.folder / PUBLIC
-        return keccak(named_owner(str(public)))[12:] if public.exists() else None
+        return public_sender(self.folder, self.settings)

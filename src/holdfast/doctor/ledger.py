@@ -1,13 +1,11 @@
 """The ledger: it can be reached, is the one that was used so far, and has our contract."""
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast import atomic
 from holdfast.doctor.clock import Reference
 from holdfast.doctor.finding import Check, fault, ok, one_line, warning
 from holdfast.errors import HoldfastError, InputError, LedgerError, PassphraseError
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
     from web3 import Web3
 
 PART, CONTRACT, ACCOUNT = "ledger", "contract", "account"
-MAX_KEYSTORE_BYTES = 1 << 16
 ENOUGH = 100  # audits that the balance should pay for
 
 
@@ -155,12 +152,3 @@ def history_of(evm: EvmSettings, since: int) -> list[Receipt]:
 
     web3 = connect(evm.url)
     return history(contract_at(web3, evm.contract, recognise(web3, evm.contract)), since, 1)
-
-
-def address_in(keystore: Path) -> bytes | None:
-    """Return the address that a keystore file names in the open, if it does."""
-    try:
-        named = json.loads(atomic.read(keystore, at_most=MAX_KEYSTORE_BYTES)).get("address")
-        return bytes.fromhex(named.removeprefix("0x"))
-    except (InputError, ValueError, AttributeError):
-        return None

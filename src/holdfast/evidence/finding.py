@@ -14,6 +14,7 @@ class Fault(StrEnum):
     MISSING = "missing"  # something that must be there is not
     ORDER = "order"  # numbers or times of a holding that don't follow each other
     PROOF = "proof"  # a proof that says something else than the verdict
+    UNCHECKED = "unchecked"  # a claim that none of the ledgers given can confirm
 
 
 @dataclass(frozen=True)

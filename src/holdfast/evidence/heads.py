@@ -4,16 +4,20 @@ What a verifier knows from elsewhere, a checkpoint kept from earlier or anchors 
 what a log by itself can't: that it was replaced or cut off as a whole.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from holdfast.errors import MalformedError
+from holdfast.evidence.anchors import LedgerAnchor, OnChain, ledger_name
 from holdfast.evidence.checkpoint import Anchor, Checkpoint, head_name, open_checkpoint
 from holdfast.evidence.finding import Fault, Findings
 from holdfast.evidence.note import Verifier
 from holdfast.evidence.tree import Frontier
-from holdfast.ledger.interface import Anchored, Domain, Ledger
+
+if TYPE_CHECKING:
+    from holdfast.ledger.interface import Domain
 
 Claim = tuple[str, Checkpoint]
 
@@ -28,39 +32,19 @@ class Known:
     fault: Fault
 
 
-@dataclass(frozen=True)
-class OnChain:
-    """What an owner has anchored, as the ledger itself tells it."""
-
-    ledger: Domain
-    anchors: frozenset[tuple[bytes, int, bytes]]  # transaction, size, root
-
-    def lacks(self, checkpoint: Checkpoint, anchor: Anchor) -> bool:
-        claimed = (anchor.transaction, checkpoint.size, checkpoint.root)
-        return anchor.ledger == self.ledger and claimed not in self.anchors
-
-    @property
-    def known(self) -> list[Known]:
-        where = "an anchor on the ledger"
-        return [Known(where, size, root, Fault.ROOT) for _, size, root in sorted(self.anchors)]
-
-
 def kept(content: bytes, pinned: Verifier, name: str) -> Known:
     """Return what a checkpoint from earlier tells; it must be of this log."""
     checkpoint = open_checkpoint(content, pinned, name)
     return Known(name, checkpoint.size, checkpoint.root, Fault.FORK)
 
 
-def on_chain(ledger: Ledger, owner: bytes) -> OnChain:
-    return OnChain(
-        ledger.domain,
-        frozenset(
-            (receipt.transaction, event.size, event.root)
-            for receipt in ledger.receipts()
-            for event in receipt.events
-            if isinstance(event, Anchored) and event.owner == owner
-        ),
-    )
+@dataclass(frozen=True)
+class Misfit:
+    """An anchor on a ledger that the log doesn't fit."""
+
+    chain: OnChain
+    anchor: LedgerAnchor
+    what: str
 
 
 class Heads:
@@ -71,15 +55,22 @@ class Heads:
         checkpoints: Iterable[bytes],
         pinned: Verifier,
         known: Sequence[Known],
-        chain: OnChain | None,
+        chains: Sequence[OnChain],
         findings: Findings,
     ) -> None:
-        self.signed = self.anchors = 0
+        self.signed = self.anchors = self.anchors_checked = self.anchors_before_restore = 0
+        self.unchecked: Counter[Domain] = Counter()
         self._findings = findings
         self._known = defaultdict(list)
-        for each in (*known, *(chain.known if chain else ())):
-            self._known[each.size].append(each)
-        self._coming = self._opened(checkpoints, pinned, chain)
+        for head in known:
+            self._known[head.size].append(head)
+        self._chains = {chain.ledger: chain for chain in chains}
+        self._anchored = defaultdict(list)
+        for chain in chains:
+            for anchor in sorted(chain.anchors, key=lambda anchor: anchor.block):
+                self._anchored[anchor.size].append((chain, anchor))
+        self._misfits: list[Misfit] = []
+        self._coming = self._opened(checkpoints, pinned)
         self._next: Claim | None = None
         self._names: set[bytes] = set()
         self._first: set[bytes] = set()  # those that say that none was before
@@ -94,13 +85,21 @@ class Heads:
         """Compare every root that is claimed for the leaves so far."""
         for each in self._known.pop(frontier.size, ()):
             self._compare(each.where, each.root, frontier, each.fault)
+        for chain, anchor in self._anchored.pop(frontier.size, ()):
+            if anchor.root != frontier.root:
+                what = f"the first {frontier.size} leaves have another root than it says"
+                self._misfits.append(Misfit(chain, anchor, what))
         while self._next and self._next[1].size == frontier.size:
             self._compare(self._next[0], self._next[1].root, frontier, Fault.ROOT)
             self._advance()
 
-    def end(self, frontier: Frontier) -> None:
-        """Say which heads the leaves do not reach, and which leaves no head."""
+    def end(self, frontier: Frontier, restored: int | None) -> None:
+        """Say which heads the leaves do not reach, and which leaves no head.
+
+        Anchors made up to the time `restored` may be those of the log that this one replaces.
+        """
         size = frontier.size
+        self._end_anchors(size, restored)
         while self._next:
             where, checkpoint = self._next
             what = f"it is of {checkpoint.size} leaves, but there are only {size}"
@@ -122,6 +121,17 @@ class Heads:
             what = f"its last checkpoint covers {self._last.size} of its {size} leaves"
             self._findings.add(Fault.MISSING, "the log", what)
 
+    def _end_anchors(self, size: int, restored: int | None) -> None:
+        for group in self._anchored.values():
+            what = f"it is of {group[0][1].size} leaves, but the log has only {size}"
+            self._misfits += [Misfit(chain, anchor, what) for chain, anchor in group]
+        for misfit in self._misfits:
+            if restored is not None and misfit.chain.time(misfit.anchor) <= restored:
+                self.anchors_before_restore += 1
+            else:
+                where = f"the anchor in block {misfit.anchor.block} of {misfit.chain.name}"
+                self._findings.add(Fault.ROOT, where, misfit.what)
+
     def _compare(self, where: str, root: bytes, frontier: Frontier, fault: Fault) -> None:
         if root != frontier.root:
             what = f"the first {frontier.size} leaves have another root than it says"
@@ -130,9 +140,26 @@ class Heads:
     def _advance(self) -> None:
         self._next = next(self._coming, None)
 
-    def _opened(
-        self, checkpoints: Iterable[bytes], pinned: Verifier, chain: OnChain | None
-    ) -> Iterator[Claim]:
+    def _look_up(self, where: str, checkpoint: Checkpoint, anchor: Anchor) -> None:
+        """Hold a claimed anchor against its ledger, if that is at hand."""
+        self.anchors += 1
+        chain = self._chains.get(anchor.ledger)
+        if chain is None:
+            self.unchecked[anchor.ledger] += 1
+            if self._chains:
+                what = f"its anchor is not checked: it is on {ledger_name(anchor.ledger)}"
+                self._findings.add(Fault.UNCHECKED, where, what)
+        elif chain.has(checkpoint, anchor):
+            self.anchors_checked += 1
+        elif anchor.block < chain.since:
+            self.unchecked[anchor.ledger] += 1
+            what = f"its anchor is not checked: it is in block {anchor.block}, before --since"
+            self._findings.add(Fault.UNCHECKED, where, what)
+        else:
+            self.anchors_checked += 1
+            self._findings.add(Fault.MISSING, where, f"its anchor is not on {chain.name}")
+
+    def _opened(self, checkpoints: Iterable[bytes], pinned: Verifier) -> Iterator[Claim]:
         """Yield the checkpoints that the pinned key signed, in order; the rest are findings."""
         for number, content in enumerate(checkpoints, 1):
             where = f"checkpoint {number}"
@@ -149,14 +176,13 @@ class Heads:
             if last and checkpoint.size == last.size and checkpoint.root != last.root:
                 what = f"two signed heads of {last.size} leaves have different roots"
                 self._findings.add(Fault.FORK, where, what)
-            if anchor and chain and chain.lacks(checkpoint, anchor):
-                self._findings.add(Fault.MISSING, where, "its anchor is not on the ledger")
+            if anchor:
+                self._look_up(where, checkpoint, anchor)
             self._names.add(head_name(content))
             if before is None:
                 self._first.add(head_name(content))
             else:
                 self._before.append((where, before))
             self.signed += 1
-            self.anchors += anchor is not None
             self._last = checkpoint
             yield where, checkpoint

@@ -18,6 +18,7 @@ from holdfast.model.observation import Observation
 from holdfast.pdp import Challenge, Target, encoding
 
 MAX_LEAF_BYTES = 2**20
+LOG_SETTING = "evidence log"  # the setting by which a restored log names itself
 
 Address = Annotated[bytes, hexadecimal(20)]
 Signature = Annotated[bytes, hexadecimal(65)]
@@ -252,7 +253,10 @@ class Setting:
 
 @dataclass(frozen=True)
 class ConfigurationChange:
-    """Settings that were changed; `hash` is the SHA-256 of the whole configuration after it."""
+    """Settings that were changed, and `by` whom. At the first start every setting is new.
+
+    `hash` is the SHA-256 of the whole configuration after it, in which secrets are not legible.
+    """
 
     at: int
     hash: bytes
@@ -262,12 +266,15 @@ class ConfigurationChange:
 
 @dataclass(frozen=True)
 class Registration:
-    """A holding was registered on the ledger, with its public key of so many sectors a block."""
+    """The control plane took on a holding that is registered on the ledger.
+
+    `sectors` are those of its public key. `transaction` registered it, if the home knows which.
+    """
 
     at: int
     holding: Holding
     sectors: int
-    transaction: Transaction
+    transaction: Transaction | None
 
 
 class Order(StrEnum):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import singledispatch
 
+from holdfast.evidence.anchors import ledger_name
 from holdfast.evidence.leaf import (
     Audit,
     Change,
@@ -99,17 +100,24 @@ def _(change: PolicyChange) -> list[str]:
 @story.register
 def _(change: ConfigurationChange) -> list[str]:
     settings = [
-        f"{each.name} was {each.before or 'not set'}, is {each.after or 'not set'}."
-        for each in change.settings
+        f"{setting.name} is {_value(setting.after)}; no value is on record before."
+        if setting.before is None
+        else f"{setting.name} was {_value(setting.before)}, is {_value(setting.after)}."
+        for setting in change.settings
     ]
     return [f"configuration changed by {change.by}, now {_short(change.hash)}", *settings]
 
 
 @story.register
 def _(registration: Registration) -> list[str]:
-    where = _cost(registration.transaction)
-    what = f"{_holding(registration.holding)} registered"
-    return [f"{what}, with {registration.sectors} sectors a block", where]
+    holding, transaction = registration.holding, registration.transaction
+    where = ledger_name(holding.domain)
+    known = "The home does not know the transaction." if transaction is None else _cost(transaction)
+    return [
+        f"{_holding(holding)} registered, with {registration.sectors} sectors a block",
+        f"Its key is {_short(holding.key)}, on {where}.",
+        known,
+    ]
 
 
 @story.register
@@ -173,6 +181,10 @@ def _policy(policy: Policy) -> str:
 
 def _action(action: Action) -> str:
     return f"({action.interval}, {action.ratio:.2f})"
+
+
+def _value(text: str | None) -> str:
+    return "not set" if text is None else text or "empty"
 
 
 def _short(hash_: bytes) -> str:

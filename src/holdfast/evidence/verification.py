@@ -4,18 +4,35 @@ Wrong evidence is found, never raised; only what can't be read raises.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from holdfast.errors import MalformedError
+from holdfast.evidence.anchors import OnChain
 from holdfast.evidence.finding import Fault, Finding, Findings
-from holdfast.evidence.heads import Heads, Known, OnChain
-from holdfast.evidence.leaf import Audit, Leaf, Registration, decode
+from holdfast.evidence.heads import Heads, Known
+from holdfast.evidence.leaf import (
+    LOG_SETTING,
+    Audit,
+    ConfigurationChange,
+    Leaf,
+    Registration,
+    decode,
+)
 from holdfast.evidence.log import Entry, Log
 from holdfast.evidence.note import Verifier
 from holdfast.evidence.order import Order
 from holdfast.evidence.recheck import Recheck
 from holdfast.evidence.tree import Frontier, leaf_hash
+
+
+@dataclass(frozen=True)
+class UncheckedAnchors:
+    """Anchors that the log claims on a ledger that was not read."""
+
+    chain: int  # 0 is a local ledger
+    contract: str
+    anchors: int
 
 
 @dataclass(frozen=True)
@@ -25,7 +42,10 @@ class Report:
     leaves: int
     audits: int
     checkpoints: int
-    anchors: int
+    anchors: int  # that the log claims
+    anchors_checked: int  # of these, held against their ledger
+    anchors_unchecked: tuple[UncheckedAnchors, ...]
+    anchors_before_restore: int  # on the ledgers, of the log that this one replaces
     proofs: int
     proofs_gone: int  # deleted since, hence not re-checkable
     finding_count: int
@@ -35,21 +55,30 @@ class Report:
     def fine(self) -> bool:
         return self.finding_count == 0
 
+    def facts(self) -> dict[str, Any]:
+        """Return the report as JSON has it."""
+        return {"fine": self.fine, **asdict(self)}
+
 
 def verify(
     log: Log,
     pinned: Verifier,
     *,
     known: Sequence[Known] = (),
-    chain: OnChain | None = None,
+    chains: Sequence[OnChain] = (),
+    restored: bool = False,
     progress: Callable[[int], Any] = lambda _leaves: None,
 ) -> Report:
-    """Check the whole log; `progress` is told how many leaves are done."""
+    """Check the whole log, and its anchors against the ledgers given.
+
+    With `restored`, anchors from before the log was restored from a backup are no finding, if a
+    leaf of it says when that was. `progress` gets the number of leaves done.
+    """
     findings, frontier = Findings(), Frontier()
     if log.verifier != pinned:
         findings.add(Fault.KEY, "the log", f"it names the key {log.verifier}, not {pinned}")
-    heads = Heads(log.checkpoints(), pinned, known, chain, findings)
-    content = _Content(findings)
+    heads = Heads(log.checkpoints(), pinned, known, chains, findings)
+    content = _Content(findings, chains, str(pinned))
     try:
         content.recheck.keys.update((key.id, key) for key in log.public_keys())
         heads.start()
@@ -58,7 +87,7 @@ def verify(
             frontier = frontier.append(leaf_hash(entry.leaf))
             heads.meet(frontier)
             progress(frontier.size)
-        heads.end(frontier)
+        heads.end(frontier, content.restored_at if restored else None)
         if log.size != frontier.size:
             what = f"it says it has {log.size} leaves, but has {frontier.size}"
             findings.add(Fault.MISSING, "the log", what)
@@ -70,6 +99,12 @@ def verify(
         content.audits,
         heads.signed,
         heads.anchors,
+        heads.anchors_checked,
+        tuple(
+            UncheckedAnchors(ledger.chain, f"0x{ledger.contract.hex()}", count)
+            for ledger, count in heads.unchecked.items()
+        ),
+        heads.anchors_before_restore,
         content.recheck.checked,
         content.recheck.gone,
         findings.count,
@@ -80,11 +115,14 @@ def verify(
 class _Content:
     """What the leaves say, one after the other."""
 
-    def __init__(self, findings: Findings) -> None:
+    def __init__(self, findings: Findings, chains: Sequence[OnChain], log: str) -> None:
         self.audits = 0
         self.recheck = Recheck()
+        self.restored_at: int | None = None
         self._order = Order()
         self._findings = findings
+        self._chains = {chain.ledger: chain for chain in chains}
+        self._log = log
 
     def look(self, index: int, entry: Entry) -> None:
         where = f"leaf {index}"
@@ -97,6 +135,31 @@ class _Content:
             self._findings.add(Fault.ORDER, where, what)
         for what in self._disproved(leaf, entry.proof):
             self._findings.add(Fault.PROOF, where, what)
+        if isinstance(leaf, Registration):
+            self._look_up(leaf, where)
+        if isinstance(leaf, ConfigurationChange) and self.restored_at is None:
+            names = {setting.after for setting in leaf.settings if setting.name == LOG_SETTING}
+            self.restored_at = leaf.at if self._log in names else None
+
+    def _look_up(self, leaf: Registration, where: str) -> None:
+        """Hold a registration against its ledger, if that is at hand."""
+        holding = leaf.holding
+        chain = self._chains.get(holding.domain)
+        if chain is None:
+            return
+        key = chain.key_id(holding.id)
+        found = chain.registration(holding.id)
+        if key is None:
+            self._findings.add(Fault.MISSING, where, f"the holding is not on {chain.name}")
+        elif key != holding.key:
+            self._findings.add(Fault.KEY, where, f"{chain.name} has another key for the holding")
+        if found is None:  # before the first block that was read
+            return
+        if found.node != holding.node:
+            self._findings.add(Fault.KEY, where, f"{chain.name} has another node for the holding")
+        if leaf.transaction and found.transaction != leaf.transaction.hash:
+            what = f"{chain.name} has the registration in another transaction"
+            self._findings.add(Fault.MISSING, where, what)
 
     def _disproved(self, leaf: Leaf, proof: bytes | None) -> list[str]:
         if isinstance(leaf, Audit):

@@ -377,6 +377,22 @@ def newest(path: Path) -> Newest:
         return Newest(sectors, *(last or (0, 0)))
 
 
+def domain_of(path: Path) -> Domain:
+    """Return which ledger a file is; the file is only read."""
+    with _reading(path) as file:
+        (contract,) = file.execute("SELECT contract FROM ledger").fetchone()
+        return Domain(CHAIN, contract)
+
+
+def time_of(path: Path, block: int) -> int:
+    """Return when a call of a ledger file was made; the file is only read."""
+    with _reading(path) as file:
+        row = file.execute("SELECT time FROM calls WHERE block = ?", (block,)).fetchone()
+    if row is None:
+        raise InputError(f"{path} has no call {block}")
+    return int(row[0])
+
+
 @contextmanager
 def _reading(path: Path) -> Iterator[sqlite3.Connection]:
     if not path.is_file():

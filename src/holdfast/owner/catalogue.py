@@ -21,6 +21,9 @@ CREATE TABLE IF NOT EXISTS holdings (
   name TEXT PRIMARY KEY, url TEXT NOT NULL, node BLOB NOT NULL, ca TEXT, salt BLOB NOT NULL,
   sectors INTEGER NOT NULL, encrypted INTEGER NOT NULL, number INTEGER, block INTEGER NOT NULL
 );
+CREATE TABLE IF NOT EXISTS registrations (
+  holding TEXT PRIMARY KEY, hash BLOB NOT NULL, block INTEGER NOT NULL, gas INTEGER NOT NULL
+);
 CREATE TABLE IF NOT EXISTS files (
   place INTEGER PRIMARY KEY, holding TEXT NOT NULL, name BLOB NOT NULL, source BLOB NOT NULL,
   file_id BLOB NOT NULL, version INTEGER NOT NULL, nonce BLOB NOT NULL, length INTEGER NOT NULL,
@@ -53,6 +56,15 @@ class HoldingRecord:
     encrypted: bool
     number: int | None = None
     block: int = 0  # of the ledger, with the last verdict
+
+
+@dataclass(frozen=True)
+class RegistrationRecord:
+    """The transaction that registered a holding on the ledger."""
+
+    hash: bytes
+    block: int
+    gas: int
 
 
 @dataclass(frozen=True)
@@ -130,6 +142,18 @@ class Catalogue:
             self._tables.execute(
                 "INSERT INTO holdings VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
                 tuple(vars(record).values()),
+            )
+
+    def registrations(self) -> dict[str, RegistrationRecord]:
+        """Return the known transactions that registered holdings, by the holding's name."""
+        rows = self._tables.execute("SELECT holding, hash, block, gas FROM registrations")
+        return {name: RegistrationRecord(*row) for name, *row in rows}
+
+    def record_registration(self, name: str, registration: RegistrationRecord) -> None:
+        with self._tables.transaction():
+            self._tables.execute(
+                "INSERT INTO registrations VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                (name, *vars(registration).values()),
             )
 
     def number_holding(self, name: str, number: int) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from holdfast.errors import InputError
 from holdfast.ledger.interface import holding_id
 from holdfast.node.client import node_facts
-from holdfast.owner.catalogue import HoldingRecord
+from holdfast.owner.catalogue import HoldingRecord, RegistrationRecord
 from holdfast.owner.home import Home
 from holdfast.owner.keyring import SALT_BYTES
 from holdfast.owner.ledgers import registered_number
@@ -49,7 +49,10 @@ def add_holding(
         ):
             node.holdings()  # or it refuses us, before anything is written down
             catalogue.add_holding(record)
-            number = registered_number(ledger, public, record.node)
+            number, receipt = registered_number(ledger, public, record.node)
+            if receipt is not None:
+                where = (receipt.transaction, receipt.block, receipt.gas)
+                catalogue.record_registration(name, RegistrationRecord(*where))
             node.create(public, holding_id(ledger.sender, number))
         catalogue.number_holding(name, number)
         return catalogue.holding(name)

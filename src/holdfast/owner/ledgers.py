@@ -1,5 +1,6 @@
 """The ledger that the home's settings name, and a holding's place on it."""
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,16 +11,20 @@ from holdfast.ledger.interface import (
     Ledger,
     LedgerRefusedError,
     Reason,
+    Receipt,
     Registered,
     holding_id,
 )
+from holdfast.ledger.keccak import keccak
 from holdfast.ledger.local import LocalLedger
+from holdfast.node.identity import named_owner
 from holdfast.owner.settings import EvmSettings, Settings
 from holdfast.pdp import PublicKey
 from holdfast.tables import Place, Room
 
 KEYSTORE_VARIABLE = secret_variables.KEYSTORE_PASSPHRASE
 MAX_PASSPHRASE_BYTES = 4096
+MAX_KEYSTORE_BYTES = 1 << 16
 JOURNAL = "transactions.db"
 TRANSACTIONS = "holdfast_transactions"  # a schema for all owners: two may pay from one account
 
@@ -47,19 +52,21 @@ def journal_of(home: Path, settings: Settings) -> Place:
     return Room(settings.database, TRANSACTIONS)
 
 
-def registered_number(ledger: Ledger, public: PublicKey, node: bytes) -> int:
+def registered_number(ledger: Ledger, public: PublicKey, node: bytes) -> tuple[int, Receipt | None]:
     """Return the number of the holding with that key, which is registered if it is not yet.
 
-    An owner's holdings are numbered in their order, so one that a crash left unrecorded is found.
+    An owner's holdings are numbered in their order, so one that a crash left unrecorded is found;
+    then there is no receipt.
     """
     number = 0
     while (known := _key(ledger, number)) is not None:
         if known == public:
-            return number
+            return number, None
         number += 1
-    for event in ledger.register(public, node).events:
+    receipt = ledger.register(public, node)
+    for event in receipt.events:
         if isinstance(event, Registered):
-            return event.holding - holding_id(ledger.sender, 0)
+            return event.holding - holding_id(ledger.sender, 0), receipt
     raise AssertionError("a registration has its event")
 
 
@@ -95,6 +102,22 @@ def _evm(place: Place, settings: EvmSettings, sectors: int) -> Iterator[Ledger]:
         yield chain
     finally:
         journal.close()
+
+
+def public_sender(home: Path, settings: Settings) -> bytes | None:
+    """Return the address that acts on the home's ledger, from what is not secret; None if unknown.
+
+    On a local ledger it is the owner's own, on a chain the keystore's, if its file names it.
+    """
+    if settings.evm is None:
+        path = home / "owner.pub"
+        return keccak(named_owner(str(path)))[12:] if path.exists() else None
+    try:
+        content = atomic.read(settings.evm.keystore, at_most=MAX_KEYSTORE_BYTES)
+        address: str = json.loads(content).get("address")
+        return bytes.fromhex(address.removeprefix("0x"))
+    except (InputError, ValueError, AttributeError):
+        return None
 
 
 def keystore_passphrase(settings: EvmSettings) -> bytes:

@@ -1,17 +1,17 @@
 """The evidence verified while you watch, in a process of its own: it keeps a core busy."""
 
 from collections.abc import AsyncIterator
-from dataclasses import asdict
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 from fastapi import APIRouter
 from fastapi.responses import StreamingResponse
 
+from holdfast.control.anchors import home_ledgers
 from holdfast.control.database import opened
 from holdfast.control.log import DatabaseLog, read_verifier
 from holdfast.errors import HoldfastError
+from holdfast.evidence.anchors import OnChain
 from holdfast.evidence.verification import verify
 from holdfast.web.apart import PROGRESS, apart, words
 from holdfast.web.desk import AtDesk, Desk
@@ -39,8 +39,9 @@ async def _stream(desk: Desk) -> AsyncIterator[bytes]:
 
 
 def check(sender: Connection, address: str, folder: Path) -> None:
-    """Verify the log of a home, telling how far it has come; then tell the report."""
+    """Verify the log of a home on its own ledger, sending the progress and then the report."""
     try:
+        chains, ledger_error = _ledgers(folder)  # before the log is opened: it grows meanwhile
         with opened(address, read_only=True) as engine:
             log = DatabaseLog(engine, read_verifier(folder))
             every = max(1, log.size // STEPS)
@@ -49,9 +50,15 @@ def check(sender: Connection, address: str, folder: Path) -> None:
                 if leaves % every == 0:
                     sender.send((PROGRESS, {"leaves": leaves, "size": log.size}))
 
-            report = verify(log, log.verifier, progress=reach)
-        findings: list[dict[str, Any]] = [asdict(each) for each in report.findings]
-        facts = {"fine": report.fine, **vars(report), "findings": findings}
-        sender.send(("report", facts))
+            report = verify(log, log.verifier, chains=chains, restored=True, progress=reach)
+        sender.send(("report", {**report.facts(), "ledger_error": ledger_error}))
     except HoldfastError as error:
         sender.send(("failed", {"reason": str(error)}))
+
+
+def _ledgers(folder: Path) -> tuple[list[OnChain], str | None]:
+    """Return the home's ledgers; none, and why, if they can't be read now."""
+    try:
+        return home_ledgers(folder), None
+    except HoldfastError as error:
+        return [], str(error)

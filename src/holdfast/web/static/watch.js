@@ -3,14 +3,20 @@ import { renew } from "./live.js";
 
 const figure = (number) => number.toLocaleString("en");
 
+function anchors({ anchors, anchors_checked: checked, ledger_error: error }) {
+  if (!anchors) return "No root is anchored yet.";
+  if (checked === anchors) return `All ${figure(anchors)} anchors are on the ledger.`;
+  return `${figure(anchors - checked)} of ${figure(anchors)} anchors are claimed, not checked${error ? `: ${error}` : ""}.`;
+}
+
 const told = {
   progress: ({ leaves, size, episodes, of }) =>
     size === undefined
       ? [episodes / of, `${figure(episodes)} of ${figure(of)} simulated holdings`]
       : [size ? leaves / size : 1, `${figure(leaves)} of ${figure(size)} leaves`],
-  report: ({ fine, findings }) =>
+  report: ({ fine, findings, ...anchored }) =>
     fine
-      ? ["is-good", "Everything fits: no leaf was changed, left out or put in later.", []]
+      ? ["is-good", `Everything fits: no leaf was changed, left out or put in later. ${anchors(anchored)}`, []]
       : ["is-bad", "Something does not fit:", findings],
   verdict: ({ passed }) => ["", passed ? "Every check held." : "Not every check held.", []],
   failed: ({ reason }) => ["is-bad", `It could not be done: ${reason}.`, []],

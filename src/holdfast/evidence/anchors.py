@@ -1,0 +1,121 @@
+"""What an owner has anchored and registered, as the ledger itself has it.
+
+The owner's address comes from the person who verifies, as the log's key does: a log must not name
+the account by which it is judged.
+"""
+
+from dataclasses import dataclass
+
+from holdfast.errors import InputError
+from holdfast.evidence.checkpoint import Anchor, Checkpoint
+from holdfast.ledger.interface import (
+    Anchored,
+    Domain,
+    LedgerRefusedError,
+    Reason,
+    Registered,
+    owner_of,
+)
+from holdfast.ledger.local import CHAIN
+from holdfast.ledger.reader import LedgerReader
+
+
+@dataclass(frozen=True)
+class LedgerAnchor:
+    """One anchor on a ledger."""
+
+    transaction: bytes
+    block: int
+    size: int
+    root: bytes
+
+
+@dataclass(frozen=True)
+class LedgerRegistration:
+    """One registered holding on a ledger."""
+
+    transaction: bytes
+    node: bytes
+
+
+class OnChain:
+    """One owner's anchors on one ledger, and all registrations there, from block `since` on.
+
+    Open a log that still grows after this: `anchors` are those that it must fit.
+    """
+
+    def __init__(self, reader: LedgerReader, owner: bytes, since: int = 0) -> None:
+        self.ledger, self.since = reader.domain, since
+        self._reader, self._owner, self._next_block = reader, owner, since
+        self._registrations: dict[int, LedgerRegistration] = {}
+        self.anchors = frozenset(self._read())
+        self._claims = {(each.transaction, each.size, each.root) for each in self.anchors}
+        self._complete = False
+
+    @property
+    def name(self) -> str:
+        return ledger_name(self.ledger)
+
+    def has(self, checkpoint: Checkpoint, anchor: Anchor) -> bool:
+        """Return whether the claimed transaction anchored this root and size.
+
+        The log may have grown since the ledger was read, so the first miss reads once more. The
+        block isn't compared: a reorganisation can move a transaction.
+        """
+        claim = (anchor.transaction, checkpoint.size, checkpoint.root)
+        if claim not in self._claims and not self._complete:
+            self._complete = True
+            self._claims |= {(each.transaction, each.size, each.root) for each in self._read()}
+        return claim in self._claims
+
+    def registration(self, holding: int) -> LedgerRegistration | None:
+        return self._registrations.get(holding)
+
+    def key_id(self, holding: int) -> bytes | None:
+        """Return the id of the key under which a holding is registered, None if it isn't."""
+        try:
+            return self._reader.key(holding).id
+        except LedgerRefusedError as error:
+            if error.reason is Reason.UNKNOWN:
+                return None
+            raise
+
+    def time(self, anchor: LedgerAnchor) -> int:
+        """Return when an anchor was made, in milliseconds since 1970."""
+        return 1000 * self._reader.time(anchor.block)
+
+    def _read(self) -> list[LedgerAnchor]:
+        """Return the owner's anchors from the next block on, and keep the registrations."""
+        found = []
+        for receipt in self._reader.receipts(self._next_block):
+            self._next_block = max(self._next_block, receipt.block)
+            for event in receipt.events:
+                if isinstance(event, Anchored) and event.owner == self._owner:
+                    where = (receipt.transaction, receipt.block)
+                    found.append(LedgerAnchor(*where, event.size, event.root))
+                elif isinstance(event, Registered):
+                    registration = LedgerRegistration(receipt.transaction, event.node)
+                    self._registrations[event.holding] = registration
+        return found
+
+
+def ledger_name(ledger: Domain) -> str:
+    contract = f"0x{ledger.contract.hex()}"
+    if ledger.chain == CHAIN:
+        return f"local ledger {contract}"
+    return f"chain {ledger.chain}, contract {contract}"
+
+
+def only_owner(reader: LedgerReader) -> bytes:
+    """Return the one owner who has used a ledger; raise if several have."""
+    owners = set()
+    for receipt in reader.receipts():
+        for event in receipt.events:
+            if isinstance(event, Anchored):
+                owners.add(event.owner)
+            elif isinstance(event, Registered):
+                owners.add(owner_of(event.holding))
+    if len(owners) != 1:
+        count = f"{len(owners)} owners" if owners else "no owner"
+        raise InputError(f"{ledger_name(reader.domain)} has {count}: name one by --owner")
+    return owners.pop()
