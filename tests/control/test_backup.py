@@ -37,7 +37,7 @@ from holdfast.errors import InputError, MalformedError, PassphraseError, Storage
 from holdfast.evidence.bundle import Bundle
 from holdfast.evidence.finding import Fault
 from holdfast.evidence.heads import kept
-from holdfast.evidence.leaf import ConfigurationChange, decode
+from holdfast.evidence.leaf import LOG_SETTING, ConfigurationChange, decode
 from holdfast.evidence.verification import Report, verify
 from holdfast.ledger.evm import EvmLedger, deploy
 from holdfast.ledger.interface import Anchored
@@ -112,7 +112,8 @@ def test_audits_go_on_in_a_restored_home_under_a_key_of_its_own(tmp_path: Path) 
         with before.log() as old, after.log() as new:
             assert old.verifier != new.verifier
             told = [decode(entry.leaf) for entry in new.entries()]
-        (change,) = [each for each in told if isinstance(each, ConfigurationChange)]
+        changes = [each for each in told if isinstance(each, ConfigurationChange)]
+        (change,) = [each for each in changes if each.settings[0].name == LOG_SETTING]
         assert change.settings[0].before is not None
         assert change.settings[0].before.startswith(str(old.verifier))
         assert [each.fault for each in verified(after.home.folder, newer).findings] == [Fault.FORK]

@@ -29,6 +29,7 @@ from holdfast.control.settings import ControlSettings, MetricsSettings, read_con
 from holdfast.errors import InputError
 
 CONTENT = random.Random(1).randbytes(20_000)
+LEAVES = 9  # a champion, the settings, two registrations, two audits, three responses
 
 
 @pytest.fixture
@@ -106,7 +107,7 @@ def test_metrics_tell_what_was_done_and_how_the_database_stands(
         assert found["holdfast_due_lag_seconds"] == 3600
         assert found["holdfast_quarantined_holdings"] == 1
         assert found["holdfast_working_holdings"] == 0
-        assert found["holdfast_evidence_leaves"] == 6
+        assert found["holdfast_evidence_leaves"] == LEAVES
         assert found["holdfast_evidence_unsequenced_leaves"] == 0
         assert found["holdfast_open_alerts"] == 1
         assert found["holdfast_open_cases"] == 0
@@ -283,14 +284,14 @@ def test_the_evidence_of_a_live_home_is_shown_exported_and_verified(
         clock.now += DAY
         settle(service)
         shown = desk.run("evidence", "show", str(place.home.folder), "--json").data["leaves"]
-        assert len(shown) == 6
+        assert len(shown) == LEAVES
         assert "quarantined" in desk.run("evidence", "show").stdout
         exported = desk.run("evidence", "export", "--out", str(place.folder / "b"), "--json").data
-        assert exported["leaves"] == 6
+        assert exported["leaves"] == LEAVES
         for source in ((), (str(place.folder / "b"),)):
             verified = desk.run("evidence", "verify", *source, "--key", exported["key"], "--json")
             assert verified.data["fine"]
-            assert verified.data["leaves"] == 6
+            assert verified.data["leaves"] == LEAVES
 
 
 def test_settings_of_responses_and_metrics_are_read_and_checked(tmp_path: Path) -> None:

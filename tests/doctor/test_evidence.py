@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, insert, update
+from sqlalchemy import Engine, delete, insert, update
 from tests.cli.conftest import Workplace
 from tests.doctor.test_doctor import faults
 from tests.owner.world import PASSPHRASE, SECTORS, World, flip
@@ -18,7 +18,7 @@ from holdfast.control.schema import checkpoints, leaves, trees
 from holdfast.control.sequencer import Sequencer
 from holdfast.doctor.examination import examine
 from holdfast.evidence import leaf
-from holdfast.evidence.tree import Frontier
+from holdfast.evidence.tree import Frontier, leaf_hash
 
 
 @dataclass(frozen=True)
@@ -109,9 +109,24 @@ def test_a_log_that_is_behind_its_own_anchor_is_named_until_it_begins_anew(
     (written.folder / "old").replace(written.folder / "control.db")
     assert written.fault() == "the ledger has an anchor of 2 leaves, and the log only 1"
     keyring = written.world.home.keyring
-    after = begin_anew(written.engine, keyring, b"", written.folder, 2)
+    after = begin_anew(written.engine, keyring, bytes(32), written.folder, 2)
     (written.folder / VERIFIER).write_text(f"{after.verifier}\n")
     assert faults(examine(written.folder, PASSPHRASE)) == []
+
+
+def test_a_log_cut_back_to_before_its_first_anchor_is_named(written: Written) -> None:
+    """Before: without an anchored head in the log, the ledger was not read."""
+    written.grow()
+    with transaction(written.engine) as connection:
+        connection.execute(delete(checkpoints).where(checkpoints.c.anchored))
+    written.anchor()
+    with transaction(written.engine) as connection:
+        connection.execute(delete(checkpoints).where(checkpoints.c.size > 1))
+        connection.execute(delete(checkpoints).where(checkpoints.c.anchored))
+        body = bytes(connection.execute(leaves.select()).all()[0].body)
+        tree = Frontier().append(leaf_hash(body))
+        connection.execute(update(trees).values(size=1, frontier=tree.encode()))
+    assert written.fault() == "the ledger has an anchor of 2 leaves, and the log only 1"
 
 
 def test_a_spoilt_database_is_named(written: Written) -> None:

@@ -85,7 +85,7 @@ def _web(folder: Path, settings: "ControlSettings") -> Iterator[tuple[str | None
         return
     url = url_of(listener)
     with listener, announced(folder, url) as name:
-        yield url, [(serve_web, (listener, folder, name))]
+        yield url, [(serve_web, (listener, folder, name, settings))]
 
 
 def _watch_over(jobs: Sequence[Job]) -> None:

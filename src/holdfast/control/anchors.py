@@ -29,10 +29,10 @@ def home_ledgers(folder: Path) -> list[OnChain]:
     if settings.evm is None:
         return [OnChain(FileReader(path), owner) for path in files]
     reader = ChainReader.connect(settings.evm.url, settings.evm.contract)
-    return [OnChain(reader, owner, _first_block(folder))]
+    return [OnChain(reader, owner, first_block(folder))]
 
 
-def _first_block(folder: Path) -> int:
+def first_block(folder: Path) -> int:
     """Return the block of the first registration: nothing of the home is before it."""
     with catalogue_in(folder) as catalogue:
         known = catalogue.registrations()

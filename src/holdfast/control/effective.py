@@ -3,6 +3,9 @@
 Whatever may be a secret is not among them.
 """
 
+import hashlib
+import hmac
+import json
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
@@ -13,10 +16,12 @@ from urllib.parse import urlsplit
 
 from holdfast import atomic
 from holdfast.control.rails import DAY, HOUR, MINUTE, SECOND, Window
-from holdfast.control.settings import MAX_SETTINGS_BYTES, read_control
+from holdfast.control.settings import MAX_SETTINGS_BYTES, ControlSettings, read_control
 from holdfast.model.scenario import Scenario
+from holdfast.owner.ledgers import public_sender
 from holdfast.owner.settings import Settings, read_settings
 
+DIGEST_CHARACTERS = 16
 HIDDEN = "(set, not shown)"
 DURATIONS = {
     *("unit", "gas_retry", "deadline", "first_pause", "longest_pause", "lease", "gather"),
@@ -51,6 +56,40 @@ def effective(home: Path) -> list[Setting]:
         *_home(settings, document),
         *_walk("control", control, document.get("control", {}), settings),
     ]
+
+
+def recorded(
+    home: Path, settings: Settings, control: ControlSettings, key: bytes
+) -> dict[str, str | None]:
+    """Return the settings as the evidence records them, by name.
+
+    A secret is not among them, but a digest of it under `key`, so that its change is seen and
+    nobody without the key can try guesses.
+    """
+    evm = settings.evm
+    whole = {
+        "home.database": settings.database,
+        "ledger.url": evm.url if evm else None,
+        "control.database": control.database,
+        "control.alerts.webhook": control.alerts.webhook,
+    }
+    found: dict[str, str | None] = {}
+    for setting in (*_home(settings, {}), *_walk("control", control, {}, settings)):
+        text = _text(setting.value)
+        secret = whole.get(setting.name)
+        if text is not None and secret is not None and secret != text:
+            digest = hmac.new(key, secret.encode(), hashlib.sha256).hexdigest()
+            text = f"{text}, digest {digest[:DIGEST_CHARACTERS]}"
+        if text is not None and setting.name in {"ledger.keystore", "ledger.passphrase_file"}:
+            text = text.removeprefix(f"{home}/")  # hosts that share a home have it elsewhere
+        found[setting.name] = text
+    sender = public_sender(home, settings)
+    found["ledger.account"] = None if sender is None else f"0x{sender.hex()}"
+    return found
+
+
+def _text(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else json.dumps(value)
 
 
 def _home(settings: Settings, document: Mapping[str, Any]) -> Iterator[Setting]:
@@ -96,8 +135,9 @@ def _plain(name: str, value: Any) -> Any:
 def _duration(milliseconds: int) -> str:
     if not milliseconds:
         return "at once"
-    unit = next(unit for unit, length in UNITS.items() if milliseconds % length == 0)
-    count = milliseconds // UNITS[unit]
+    whole = (unit for unit, length in UNITS.items() if milliseconds % length == 0)
+    unit = next(whole, "millisecond")  # which no file can set
+    count = milliseconds // UNITS.get(unit, 1)
     return f"{count} {unit}{'' if count == 1 else 's'}"
 
 

@@ -4,7 +4,8 @@ from collections import OrderedDict
 from contextlib import ExitStack
 from typing import Self
 
-from holdfast.ledger.interface import Ledger
+from holdfast.evidence import leaf
+from holdfast.ledger.interface import Ledger, holding_id
 from holdfast.owner import Holding, Home
 from holdfast.pdp import PublicKey
 
@@ -54,6 +55,18 @@ class HomeFleet:
     def gas_price(self) -> int:
         ledger = self.any_ledger()
         return 0 if ledger is None else ledger.gas_price()
+
+    def registration(self, name: str, now: int) -> leaf.Registration:
+        """Return what the evidence records of a holding that the control plane takes on."""
+        subject, ledger = self.subject(name), self.ledger(name)
+        known = self._catalogue.registration(name)
+        transaction = (
+            None if known is None else leaf.Transaction(known.hash, known.block, known.gas)
+        )
+        number = holding_id(ledger.sender, subject.number)
+        domain, key = ledger.domain, subject.key.public
+        holding = leaf.Holding(domain.chain, domain.contract, number, key.id, subject.address)
+        return leaf.Registration(now, holding, key.sectors, transaction)
 
     def registered(self) -> list[tuple[str, int, PublicKey]]:
         """Return every holding with files in it: its name, its blocks and its public key."""

@@ -9,7 +9,7 @@ from holdfast import atomic
 from holdfast.control.database import transaction
 from holdfast.control.schema import checkpoints, leaves, public_keys, subtrees
 from holdfast.errors import InputError, MalformedError
-from holdfast.evidence.leaf import Audit, decode
+from holdfast.evidence.leaf import Audit, Registration, decode
 from holdfast.evidence.log import Entry
 from holdfast.evidence.note import Verifier
 from holdfast.evidence.tree import SUBTREE, inclusion_path, leaf_hash, span_root
@@ -68,7 +68,7 @@ class DatabaseLog:
                 yield PublicKey(tuple(points[at : at + SCALAR_BYTES] for at in starts))
 
     def _named(self) -> set[bytes] | None:
-        """Return the keys that audits name, not those of holdings that wait for their first one.
+        """Return the keys that leaves name, not those of holdings without a leaf in the tree.
 
         None where a leaf can't be read: then every key may be needed to say what is wrong.
         """
@@ -80,11 +80,11 @@ class DatabaseLog:
             with transaction(self._engine) as connection:
                 for holding, body in connection.execute(first).all():
                     told = decode(bytes(body))
-                    if not isinstance(told, Audit):
+                    if not isinstance(told, Audit | Registration):
                         every = select(leaves.c.body).where(ours, leaves.c.holding == holding)
                         read = map(decode, map(bytes, connection.execute(every).scalars()))
                         told = next((each for each in read if isinstance(each, Audit)), told)
-                    if isinstance(told, Audit):
+                    if isinstance(told, Audit | Registration):
                         named.add(told.holding.key)
         except MalformedError:
             return None

@@ -4,18 +4,19 @@ A log that was restored goes on under a name of its own: what was signed after t
 and a second head of the same size under the same key would be a fork.
 """
 
-import hashlib
 import secrets
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine, delete, insert, select, update
 
+from holdfast.control.configuration import operator
 from holdfast.control.database import transaction
 from holdfast.control.log import DatabaseLog
 from holdfast.control.schema import checkpoints, leaves, origins, trees
 from holdfast.control.sequencer import Sequencer
 from holdfast.evidence import leaf
 from holdfast.evidence.bundle import write_bundle
+from holdfast.evidence.form import plain
 from holdfast.evidence.note import Signer
 from holdfast.owner.keyring import Keyring
 
@@ -37,10 +38,12 @@ def current_signer(keyring: Keyring, engine: Engine) -> Signer:
         return evidence_signer(keyring, read_origin(connection))
 
 
-def begin_anew(engine: Engine, keyring: Keyring, settings: bytes, folder: Path, now: int) -> Signer:
+def begin_anew(
+    engine: Engine, keyring: Keyring, configuration: bytes, folder: Path, now: int
+) -> Signer:
     """Let the log go on under a new name, and say so in it; what was signed so far goes to a file.
 
-    The tree goes on as it was. `settings` are those in force, which the leaf binds.
+    The tree goes on as it was. `configuration` is the hash of the settings, which the leaf binds.
     """
     before = current_signer(keyring, engine)
     log = DatabaseLog(engine, before.verifier)
@@ -50,13 +53,13 @@ def begin_anew(engine: Engine, keyring: Keyring, settings: bytes, folder: Path, 
     after = evidence_signer(keyring, name)
     change = leaf.ConfigurationChange(
         at=now,
-        hash=hashlib.sha256(settings).digest(),
+        hash=configuration,
         settings=(
             leaf.Setting(
-                "evidence log", f"{before.verifier}, {log.size} leaves", f"{after.verifier}"
+                leaf.LOG_SETTING, f"{before.verifier}, {log.size} leaves", f"{after.verifier}"
             ),
         ),
-        by="holdfast restore",
+        by=plain(f"{operator()}, holdfast restore"),
     )
     with transaction(engine) as connection:
         connection.execute(delete(checkpoints))

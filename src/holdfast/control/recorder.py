@@ -18,7 +18,7 @@ def moment(claim: Claim, result: Result, now: int) -> int:
 
     A clock that was set back does not undo the order of events: none is recorded before the last.
     """
-    return max(now, claim.decided, result.sent or 0, result.answered or 0)
+    return max(now, claim.audited, claim.decided, result.sent or 0, result.answered or 0)
 
 
 def audit_leaf(

@@ -17,7 +17,9 @@ from pathlib import Path
 
 from holdfast import atomic
 from holdfast.control.backup import CONTROL, SETTINGS
+from holdfast.control.configuration import configuration_hash
 from holdfast.control.database import connect, known_revisions, migrate
+from holdfast.control.effective import recorded
 from holdfast.control.log import VERIFIER
 from holdfast.control.manifest import MANIFEST, Manifest
 from holdfast.control.origin import begin_anew, current_signer
@@ -162,12 +164,12 @@ def _prepared(draft: Path, keyring: Keyring, now: int, *, moved: bool) -> Verifi
     engine = connect(str(draft / CONTROL))
     try:
         migrate(engine)
-        path = draft / SETTINGS
-        content = path.read_bytes() if path.exists() else b""
         if moved:
             signer = current_signer(keyring, engine)
         else:
-            signer = begin_anew(engine, keyring, content, draft, now)
+            settings, key = read_settings(draft), keyring.settings_key()
+            values = recorded(draft, settings, read_control(draft), key)
+            signer = begin_anew(engine, keyring, configuration_hash(values), draft, now)
     finally:
         engine.dispose()
     atomic.write(draft / VERIFIER, f"{signer.verifier}\n".encode(), mode=atomic.PRIVATE)

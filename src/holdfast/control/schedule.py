@@ -6,7 +6,7 @@ the holding back with the audit that was under way.
 """
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -47,6 +47,8 @@ from holdfast.errors import InputError
 from holdfast.ledger.interface import WORD_BYTES, Batch
 from holdfast.model.arrays import IntArray
 from holdfast.pdp import PublicKey
+
+NAMES_AT_ONCE = 500  # in one query
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +165,16 @@ class Schedule:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
 
-    def add(self, rows: Sequence[tuple[str, int, PublicKey]], now: int) -> None:
-        """Enter holdings by name, number of blocks and public key; each is due at once."""
+    def add(
+        self,
+        rows: Sequence[tuple[str, int, PublicKey]],
+        now: int,
+        registrations: Mapping[str, bytes] | None = None,
+    ) -> None:
+        """Enter holdings by name, number of blocks and public key; each is due at once.
+
+        `registrations` are their first leaves, by name.
+        """
         new = {
             "due": now,
             "audited": now,
@@ -184,6 +194,7 @@ class Schedule:
                 fresh = [{"id": i, "points": p} for i, p in points.items() if i not in known]
                 if fresh:
                     connection.execute(insert(public_keys), fresh)
+                _register(connection, registrations or {})
         except IntegrityError as error:
             raise InputError("a holding of that name is on the schedule already") from error
 
@@ -315,6 +326,18 @@ def lag_at(now: int) -> list[ColumnElement[Any]]:
 
 class LeaseLostError(Exception):
     """Another worker has the holdings now: whatever was begun is theirs to finish."""
+
+
+def _register(connection: Connection, registrations: Mapping[str, bytes]) -> None:
+    """Write the first leaves of holdings that have just been entered."""
+    names = list(registrations)
+    for first in range(0, len(names), NAMES_AT_ONCE):
+        some = holdings.c.name.in_(names[first : first + NAMES_AT_ONCE])
+        rows = [
+            {"holding": id_, "body": registrations[name], "proof": None}
+            for id_, name in connection.execute(select(holdings.c.id, holdings.c.name).where(some))
+        ]
+        connection.execute(insert(leaves), rows)
 
 
 def _written(connection: Connection, token: int, conclusions: Sequence[Conclusion]) -> bool:

@@ -290,6 +290,16 @@ tokens = Table(
     _moment("revoked", NEVER),
 )
 
+# The settings that starts of the control plane have met, as JSON without secrets, the last one now.
+configurations = Table(
+    "configurations",
+    metadata,
+    Column("id", BigInteger, primary_key=True, autoincrement=False),  # without gaps
+    _moment("at"),
+    Column("by", Text, nullable=False),
+    Column("document", Text, nullable=False),
+)
+
 # Under which names the evidence was signed, the last one now: a restored log has one of its own.
 origins = Table(
     "origins",

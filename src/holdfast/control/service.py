@@ -7,7 +7,7 @@ them, here and on other hosts, work on one database.
 import secrets
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +19,13 @@ from sqlalchemy import Engine
 
 from holdfast import atomic
 from holdfast.control.alerts import Alerts, Webhook
+from holdfast.control.aliases import Author
 from holdfast.control.cases import Cases
 from holdfast.control.challenger import Challenger
+from holdfast.control.configuration import operator, record_configuration
 from holdfast.control.database import connect, migrate
 from holdfast.control.duty import Roster, begin
+from holdfast.control.effective import recorded
 from holdfast.control.fleet import HomeFleet
 from holdfast.control.log import VERIFIER
 from holdfast.control.metrics import Metrics
@@ -35,6 +38,7 @@ from holdfast.control.settings import ControlSettings, Upkeep, read_control
 from holdfast.control.watch import Clocks, Watch
 from holdfast.control.worker import Tick, Worker
 from holdfast.errors import HoldfastError, InputError
+from holdfast.evidence import leaf
 from holdfast.owner import Home
 from holdfast.policy.serving import serving
 
@@ -130,16 +134,33 @@ class Service:
         return bool(tick.claimed or sequenced)
 
     def enrol(self, now: int) -> None:
-        """Put holdings on the schedule that are not on it yet."""
+        """Put new holdings on the schedule, and their registrations into the evidence."""
         known = self.schedule.names()
         fresh = [row for row in self.fleet.registered() if row[0] not in known]
+        registrations, trouble = self._registrations([name for name, _, _ in fresh], now)
+        if trouble is not None and not known and not registrations:
+            raise trouble
+        fresh = [row for row in fresh if row[0] in registrations]
         if fresh:
             try:
-                self.schedule.add(fresh, now)
+                self.schedule.add(fresh, now, registrations)
             except InputError:
                 return  # another worker was quicker: the next look finds what is left
             log.info("holdings are scheduled from now on", count=len(fresh))
         self._enrolled = now
+
+    def _registrations(
+        self, names: Sequence[str], now: int
+    ) -> tuple[dict[str, bytes], HoldfastError | None]:
+        """Return the leaves of new holdings, and why there is none of another one."""
+        found, trouble = {}, None
+        for name in names:
+            try:
+                found[name] = leaf.encode(self.fleet.registration(name, now))
+            except HoldfastError as error:
+                log.warning("a holding is not scheduled yet", holding=name, reason=str(error))
+                trouble = error
+        return found, trouble
 
     def look(self, now: int) -> None:
         """Look after what no audit tells of: lateness, settings, a chain that changed its mind."""
@@ -184,6 +205,9 @@ def opened_service(
         watch = Watch(Alerts(engine, clock), sink, clocks, host, late)
         roster = _roster(engine, settings, watch, clock())
         metrics = Metrics(Schedule(reader), clock)
+        values = recorded(home.folder, home.settings, settings, home.keyring.settings_key())
+        if record_configuration(engine, values, Author(operator(), clock())):
+            log.info("recorded the settings in the evidence")
         signer = current_signer(home.keyring, engine)
         verifier = f"{signer.verifier}\n".encode()
         atomic.write(home.folder / VERIFIER, verifier, mode=atomic.PRIVATE)

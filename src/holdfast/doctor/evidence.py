@@ -10,11 +10,12 @@ from sqlalchemy import Engine, select
 
 from holdfast.control.database import transaction
 from holdfast.control.log import VERIFIER, read_verifier
-from holdfast.control.origin import current_signer
+from holdfast.control.origin import current_signer, read_origin
 from holdfast.control.schema import checkpoints, trees
 from holdfast.doctor.finding import Check, fault, ok
 from holdfast.errors import MalformedError
-from holdfast.evidence.checkpoint import Checkpoint, open_checkpoint
+from holdfast.evidence.checkpoint import open_checkpoint
+from holdfast.evidence.note import Verifier
 from holdfast.evidence.tree import Frontier
 from holdfast.ledger.interface import Anchored, Receipt
 from holdfast.owner.keyring import Keyring
@@ -22,7 +23,7 @@ from holdfast.owner.keyring import Keyring
 PART = "evidence"
 VERIFY = "`holdfast evidence verify --key KEY` names what is wrong; `holdfast restore` brings back"
 
-History = Callable[[Checkpoint], list[Receipt]]  # of the ledger, since an anchor
+History = Callable[[int], list[Receipt]]  # of the ledger, from a block on
 
 
 def look(
@@ -33,6 +34,7 @@ def look(
         note = connection.execute(rows.limit(1)).scalar()
         anchored = connection.execute(rows.where(checkpoints.c.anchored).limit(1)).scalar()
         tree = connection.execute(select(trees.c.frontier)).scalar()
+        restored = read_origin(connection) != ""
     if note is None or tree is None:
         yield ok(PART, "nothing is recorded yet")
         return
@@ -51,11 +53,11 @@ def look(
         found = f"the last head says {head.size} leaves, and the tree of {frontier.size} differs"
         yield fault(PART, found, f"{VERIFY} an older log")
         return
-    if anchored is not None and owner is not None:
-        known = open_checkpoint(bytes(anchored), verifier, "the last anchored head")
+    # A restored log has no anchor of its own at first, and the ledger may have the old log's.
+    if owner is not None and (anchored is not None or not restored):
         sizes = [
             event.size
-            for receipt in history(known)
+            for receipt in history(_last_block(anchored, verifier))
             for event in receipt.events
             if isinstance(event, Anchored) and event.owner == owner
         ]
@@ -65,3 +67,11 @@ def look(
             yield fault(PART, found, cure)
             return
     yield ok(PART, f"{head.size} leaves, the last head signed by {verifier.name}")
+
+
+def _last_block(note: bytes | None, verifier: Verifier) -> int:
+    """Return the block of an anchored head; 0 if there is none."""
+    if note is None:
+        return 0
+    anchor = open_checkpoint(bytes(note), verifier, "the last anchored head").anchor
+    return 0 if anchor is None else anchor.block

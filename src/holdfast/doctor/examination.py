@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from holdfast.control.anchors import first_block
 from holdfast.control.database import Standing, opened
 from holdfast.control.service import check_settings
 from holdfast.control.settings import ControlSettings, read_control
@@ -16,7 +17,6 @@ from holdfast.doctor.clock import Reference
 from holdfast.doctor.finding import Check, Grade, fault, guarded, ok, one_line, skipped
 from holdfast.doctor.nodes import Kept
 from holdfast.errors import HoldfastError
-from holdfast.evidence.checkpoint import Checkpoint
 from holdfast.ledger import local
 from holdfast.ledger.interface import Receipt
 from holdfast.owner.home import CATALOGUE, KEY, catalogue_in
@@ -139,14 +139,13 @@ class _Examination:
             return [ok(evidence.PART, "nothing is recorded yet")]
         sound = all(each.grade is not Grade.FAULT for each in on_ledger)
 
-        def history(since: Checkpoint) -> list[Receipt]:
-            block = since.anchor.block if since.anchor else 0
+        def history(since: int) -> list[Receipt]:
             if not sound:
                 return []
             if self.settings.evm is None:
                 paths = (self.folder / f"ledger-{number}.db" for number in sectors)
-                return [receipt for path in paths for receipt in local.history(path, block)]
-            return ledger.history_of(self.settings.evm, block)
+                return [receipt for path in paths for receipt in local.history(path, since)]
+            return ledger.history_of(self.settings.evm, max(since, first_block(self.folder)))
 
         def look() -> list[Check]:
             with opened(address, read_only=True) as engine:

@@ -149,6 +149,12 @@ class Catalogue:
         rows = self._tables.execute("SELECT holding, hash, block, gas FROM registrations")
         return {name: RegistrationRecord(*row) for name, *row in rows}
 
+    def registration(self, name: str) -> RegistrationRecord | None:
+        """Return the transaction that registered a holding, if it is known."""
+        query = "SELECT hash, block, gas FROM registrations WHERE holding = ?"
+        row = self._tables.execute(query, (name,)).fetchone()
+        return None if row is None else RegistrationRecord(*row)
+
     def record_registration(self, name: str, registration: RegistrationRecord) -> None:
         with self._tables.transaction():
             self._tables.execute(

@@ -58,6 +58,10 @@ class Keyring:
     def cipher_secret(self, salt: bytes) -> bytes:
         return self._expand(b"cipher", salt)
 
+    def settings_key(self) -> bytes:
+        """Return the key under which the evidence has digests of secret settings."""
+        return self._expand(b"settings")
+
     def evidence_seed(self, origin: bytes = b"") -> bytes:
         """Return the Ed25519 key that signs the heads of the evidence of that origin."""
         return self._expand(b"evidence", origin)

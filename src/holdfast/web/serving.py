@@ -14,7 +14,7 @@ import uvicorn
 from holdfast.control.database import connect, migrate
 from holdfast.control.logs import configure_logs
 from holdfast.control.service import milliseconds
-from holdfast.control.settings import ControlSettings, WebSettings, read_control
+from holdfast.control.settings import ControlSettings, WebSettings
 from holdfast.errors import InputError
 from holdfast.web.app import build_app
 from holdfast.web.beliefs import Beliefs
@@ -128,10 +128,15 @@ class Serving:
         return self._stopped or (self._server is not None and self._server.should_exit)
 
 
-def serve_web(listener: socket.socket, folder: Path, instance: str) -> None:
-    """Serve a home's API until SIGTERM or SIGINT, but not longer than who started it lives."""
+def serve_web(
+    listener: socket.socket, folder: Path, instance: str, settings: ControlSettings
+) -> None:
+    """Serve a home's API until SIGTERM or SIGINT, but not longer than who started it lives.
+
+    The settings are those that `holdfast serve` started with, however often this starts again: only
+    its workers record others.
+    """
     configure_logs()
-    settings = read_control(folder)
     server = Serving(listener, folder, settings, instance)
 
     def stop(_signal: int, _frame: Any) -> None:
