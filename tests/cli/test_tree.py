@@ -94,7 +94,7 @@ ELSEWHERE = {
 }
 HURRIED = ControlSettings(
     policy="fixed-high",
-    rails=Rails(unit=MINUTE, jitter=0.0),
+    rails=Rails(unit=MINUTE, jitter=0.0, surprise=0.0),
     patience=Patience(deadline=MINUTE),
     upkeep=Upkeep(idle=20 * SECOND),
 )

@@ -30,7 +30,7 @@ from holdfast.evidence.verification import Report, verify
 from holdfast.model.scenario import SCENARIOS
 from holdfast.owner import Home
 
-RAILS = Rails(jitter=0.0, sample_cap=100)
+RAILS = Rails(jitter=0.0, surprise=0.0, sample_cap=100)
 
 
 @dataclass

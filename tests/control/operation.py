@@ -66,7 +66,7 @@ def operation(
     clock: Clock | None = None,
     chain: Ledger | None = None,
 ) -> Operation:
-    rails = rails or Rails(jitter=0.0)
+    rails = rails or Rails(jitter=0.0, surprise=0.0)
     clock = clock or Clock()
     world = World(scenario, count, seed, clock, others, chain)
     engine = connect(address or str(folder / "control.db"))

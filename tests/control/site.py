@@ -122,7 +122,7 @@ class Site:
 def site(folder: Path, settings: ControlSettings | None = None) -> Iterator[Site]:
     home = Home.create(folder / "home", PASSPHRASE, QUICK)
     new_node_key(folder / "node.key")
-    place = Site(folder, home, settings or ControlSettings(rails=Rails(jitter=0.0)))
+    place = Site(folder, home, settings or ControlSettings(rails=Rails(jitter=0.0, surprise=0.0)))
     place.start_node()
     try:
         yield place

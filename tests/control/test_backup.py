@@ -56,7 +56,7 @@ NOW = 1_800_000_000_000
 
 HURRIED = ControlSettings(
     policy="fixed-high",
-    rails=Rails(unit=MINUTE, jitter=0.0),
+    rails=Rails(unit=MINUTE, jitter=0.0, surprise=0.0),
     patience=Patience(deadline=MINUTE),
     upkeep=Upkeep(anchor=MINUTE, idle=20 * SECOND),
 )

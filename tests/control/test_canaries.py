@@ -88,7 +88,9 @@ def test_the_commands_plant_list_and_lift(
     clock = Clock()
     monkeypatch.setattr("holdfast.control.service.milliseconds", lambda: clock.now)
     monkeypatch.setenv(PASSPHRASE_VARIABLE, PASSPHRASE.decode())
-    settings = ControlSettings(policy="fixed-high", rails=Rails(jitter=0.0, sample_cap=100))
+    settings = ControlSettings(
+        policy="fixed-high", rails=Rails(jitter=0.0, surprise=0.0, sample_cap=100)
+    )
     with site(tmp_path, settings) as place:
         monkeypatch.setenv("HOLDFAST_HOME", str(place.home.folder))
         place.holding("cage", CONTENT)

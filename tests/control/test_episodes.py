@@ -52,6 +52,23 @@ def test_the_log_has_every_audit_of_an_operation_with_its_outcome(tmp_path: Path
     assert not (log.observation[1:5, 0] == 0.5).all()
 
 
+def test_audits_that_come_early_are_in_the_log_with_their_times(tmp_path: Path) -> None:
+    """Before, a first audit was taken for as old as its interval, whenever it came."""
+    place = operation(tmp_path, SMALL, 10, policy="constant:7,0.20", rails=Rails(surprise=0.5))
+    place.until(START + 37 * DAY)
+    log = read_log(place.engine, DAY, place.clock.now)
+    for node in range(10):
+        assert log.interval[log.node == node].sum() + log.elapsed[node] == 37
+    told = [leaf.decode(entry.leaf) for entry in place.log().entries()]
+    audits = [each for each in told if isinstance(each, leaf.Audit)]
+    early = [each for each in audits if each.decision.overrides]
+    assert {rail.rail for each in early for rail in each.decision.overrides} == {"surprise"}
+    assert all("come early at random" in each.decision.overrides[0].reason for each in early)
+    assert all(each.decision.action == (7, 0.20) for each in audits)
+    waits = [(each.due_at - each.decision.at) / DAY for each in early]
+    assert 0 < min(waits) < 1 < max(waits) < 7.7
+
+
 def added(engine: Engine, *rows: Any) -> None:
     """Enter a holding of 100 blocks, and audits of it, each a week after the last."""
     Schedule(engine).add([("attic", 100, PUBLIC)], START)
@@ -132,7 +149,9 @@ def test_the_commands_tell_what_was_inferred(
 ) -> None:
     clock = Clock()
     monkeypatch.setattr("holdfast.control.service.milliseconds", lambda: clock.now)
-    settings = ControlSettings(policy="fixed-high", rails=Rails(jitter=0.0, sample_cap=100))
+    settings = ControlSettings(
+        policy="fixed-high", rails=Rails(jitter=0.0, surprise=0.0, sample_cap=100)
+    )
     with site(tmp_path, settings) as place:
         monkeypatch.setenv("HOLDFAST_HOME", str(place.home.folder))
         place.holding("attic", random.Random(1).randbytes(20_000))

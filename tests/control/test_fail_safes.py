@@ -28,7 +28,9 @@ FAIL_SAFE = Action(1, 0.10)
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Site]:
-    settings = ControlSettings(rails=Rails(jitter=0.0), upkeep=Upkeep(enrol=DAY, idle=HOUR))
+    settings = ControlSettings(
+        rails=Rails(jitter=0.0, surprise=0.0), upkeep=Upkeep(enrol=DAY, idle=HOUR)
+    )
     with site(tmp_path, settings) as place:
         place.holding("one", random.Random(3).randbytes(3000))
         yield place

@@ -44,7 +44,7 @@ pytestmark = pytest.mark.slow
 CONTENT = random.Random(3).randbytes(3000)
 HOURLY = ControlSettings(
     policy="heuristic",
-    rails=Rails(unit=HOUR, longest=1, jitter=0.0),
+    rails=Rails(unit=HOUR, longest=1, jitter=0.0, surprise=0.0),
     patience=Patience(deadline=2 * HOUR, first_pause=10 * MINUTE, longest_pause=10 * MINUTE),
     upkeep=Upkeep(enrol=10 * MINUTE, anchor=24 * HOUR, idle=MINUTE // 2),
 )

@@ -44,7 +44,7 @@ def port() -> int:
 def place(tmp_path: Path, port: int) -> Iterator[Site]:
     settings = ControlSettings(
         policy="fixed-high",
-        rails=Rails(jitter=0.0, sample_cap=100),
+        rails=Rails(jitter=0.0, surprise=0.0, sample_cap=100),
         responses=Responses(failed=(Step.LOCALISE, Step.QUARANTINE, Step.ALERT)),
         metrics=MetricsSettings(("127.0.0.1", port)),
     )
@@ -181,7 +181,7 @@ def test_a_port_that_is_taken_is_told(place: Site, clock: Clock) -> None:
 def test_a_running_service_answers_a_failure_by_itself(place: Site) -> None:
     quick = replace(
         place.settings,
-        rails=Rails(unit=SECOND, jitter=0.0, sample_cap=100),
+        rails=Rails(unit=SECOND, jitter=0.0, surprise=0.0, sample_cap=100),
         metrics=MetricsSettings(),
     )
     damage(place, "attic")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from holdfast.control.policies import Decisions, Remembered, decide
-from holdfast.control.rails import DAY, HOUR, Override, Rails
+from holdfast.control.rails import DAY, DRAWS, HOUR, Override, Rails
 from holdfast.control.telemetry import Outcome, Telemetry, unaudited
 from holdfast.model.action import GRID
 from holdfast.model.observation import HistoryConstants
@@ -12,7 +12,7 @@ from holdfast.model.scenario import PAPER
 from holdfast.policy.serving import Serving, serving
 
 NOW = 1_800_000_000_000
-RAILS = Rails(jitter=0.0)
+RAILS = Rails(jitter=0.0, surprise=0.0)
 CONSTANTS = PAPER.constants
 
 
@@ -39,7 +39,8 @@ def stored(policy: Serving, decisions: Decisions) -> Remembered:
 def decided(
     policy: Serving, telemetry: Telemetry, remembered: Remembered, now: int = NOW
 ) -> Decisions:
-    return decide(policy, RAILS, now, telemetry, remembered, np.full(len(telemetry.news), 0.5))
+    luck = np.full((DRAWS, len(telemetry.news)), 0.5)
+    return decide(policy, RAILS, now, telemetry, remembered, luck)
 
 
 def audited(telemetry: Telemetry, now: int, *outcomes: Outcome) -> Telemetry:

@@ -150,7 +150,7 @@ def test_a_promotion_and_a_rollback_find_every_state_in_its_place(tmp_path: Path
 
 
 def test_a_state_that_missed_an_audit_is_not_taken_over(tmp_path: Path) -> None:
-    running = started(tmp_path / "run", Rails(jitter=0.0))
+    running = started(tmp_path / "run", Rails(jitter=0.0, surprise=0.0))
     version = named(running, TWIN)
     running.until(START + 20 * DAY)
     with transaction(running.engine) as connection:

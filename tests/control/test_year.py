@@ -59,7 +59,7 @@ def check_invariants(running: Operation, rails: Rails) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(3000)
 def test_a_year_of_operation_is_the_simulators_year(tmp_path: Path) -> None:
-    rails = Rails(jitter=0.0)
+    rails = Rails(jitter=0.0, surprise=0.0)
     running = operation(
         tmp_path,
         PAPER,

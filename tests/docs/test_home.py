@@ -37,7 +37,7 @@ SHOWN = [
 ]
 HURRIED = ControlSettings(
     policy="fixed-high",
-    rails=Rails(unit=MINUTE, jitter=0.0),
+    rails=Rails(unit=MINUTE, jitter=0.0, surprise=0.0),
     patience=Patience(deadline=MINUTE),
     upkeep=Upkeep(idle=20 * SECOND),
 )

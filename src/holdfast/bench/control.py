@@ -26,7 +26,7 @@ from holdfast.control.database import connect, migrate, transaction
 from holdfast.control.duty import Roster, begin
 from holdfast.control.flight import Flight
 from holdfast.control.policies import Decisions, Remembered, decide
-from holdfast.control.rails import DAY, Rails
+from holdfast.control.rails import DAY, DRAWS, Rails
 from holdfast.control.schedule import Claim, Schedule
 from holdfast.control.schema import holdings
 from holdfast.control.telemetry import Outcome, Telemetry, unaudited
@@ -220,7 +220,7 @@ def _decisions(policy: Serving, rounds: int) -> float:
     """Return how much longer decisions take than their products, from rows to rows."""
     histories = [unaudited()] * DECISIONS
     observed, news = np.full(DECISIONS, NOW), np.ones(DECISIONS, np.bool_)
-    luck = np.random.default_rng(1).random(DECISIONS)
+    luck = np.random.default_rng(1).random((DRAWS, DECISIONS))
     memory = [bytes(row) for row in policy.fresh_rows(DECISIONS)]
     remembered = Remembered([policy.version] * DECISIONS, memory)
 

@@ -126,7 +126,7 @@ class Answer:
             _row(f"a month: {each.label}", prices.cost(measures, each), DIGITS[each])
             for each in prices.currencies
         ]
-        audits = _row("a month: audits a holding", measures.audits, ",.1f", 1 / prices.months)
+        audits = _row("a month: audits a holding", prices.audits(measures), ",.1f")
         normalised = measures.gas.value / measures.audits.value
         each_audit = [
             ("an audit: normalised gas", f"{normalised:.4g}", ""),

@@ -133,6 +133,7 @@ def plan(
         holdings=fleet.holdings,
         gas=fleet.gas_of_an_audit(batched=batched),
         money=_money(currency, gas_price, ether_price),
+        audits_per_interval=settings.rails.audits_per_interval,
     )
     # A policy was trained for a known world, whichever it is tried in.
     base = SCENARIOS.get(world.name, settings.scenario)

@@ -63,16 +63,21 @@ class Prices:
     holdings: int
     gas: float  # of an audit
     money: float | None = None  # for a unit of gas
+    audits_per_interval: float = 1.0  # in operation: some come early, which no simulation knows
+
+    def audits(self, measures: Measures) -> Estimate:
+        """Return how many audits of a holding there are in a month."""
+        return _times(measures.audits, self.audits_per_interval / self.months)
 
     def cost(self, measures: Measures, currency: Currency) -> Estimate:
         if currency is Currency.UNITS:
-            return _times(measures.gas, 1 / self.months)
-        audits = self.holdings / self.months
+            return _times(measures.gas, self.audits_per_interval / self.months)
+        gas = _times(self.audits(measures), self.holdings * self.gas)
         if currency is Currency.GAS:
-            return _times(measures.audits, audits * self.gas)
+            return gas
         if self.money is None:
             raise InputError("money needs prices: give --gas-price and --ether-price")
-        return _times(measures.audits, audits * self.gas * self.money)
+        return _times(gas, self.money)
 
     @property
     def currencies(self) -> list[Currency]:

@@ -26,7 +26,7 @@ from holdfast.model.observation import OBSERVATION
 NOT_COUNTED = -1
 
 _COLUMNS = (
-    *("holding", "due", "ended", "outcome", "interval", "ratio"),
+    *("holding", "ended", "outcome", "interval", "ratio"),
     *("samples", "overrides", "latency", "observation", "found"),
 )
 _ALL = (*_COLUMNS, "planted")
@@ -51,7 +51,7 @@ def read_episodes(
     engine: Engine, unit: int, now: int, only: Sequence[int] | None = None
 ) -> Episodes:
     """Return the same with the holdings; of some of them alone, if their ids are given."""
-    columns = ("id", "name", "number", "blocks", "audited")
+    columns = ("id", "name", "number", "blocks", "added")
     chosen = select(*(holdings.c[name] for name in columns))
     during = and_(
         canaries.c.holding == audits.c.holding,
@@ -65,9 +65,9 @@ def read_episodes(
     with transaction(engine) as connection:
         listed = connection.execute(chosen.order_by(holdings.c.id)).all()
         rows = connection.execute(carried_out.order_by(audits.c.holding, audits.c.number)).all()
-    ids, names, numbers, blocks, audited = zip(*listed, strict=True) if listed else ((),) * 5
+    ids, names, numbers, blocks, moments = zip(*listed, strict=True) if listed else ((),) * 5
     columns_of = dict(zip(_ALL, zip(*rows, strict=True), strict=True)) if rows else {}
-    added = np.array(audited, np.int64)
+    added = np.array(moments, np.int64)
     sizes = np.maximum(np.array(blocks, np.int64), 1)  # an empty holding has nothing to lose
     log = _log(np.array(ids, np.int64), sizes, added, columns_of, unit, now)
     return Episodes(ids, names, numbers, log)
@@ -85,9 +85,6 @@ def _log(
         return np.array(columns.get(name, ()), np.int64)
 
     node = np.searchsorted(ids, whole("holding"))
-    first = np.flatnonzero(np.diff(node, prepend=-1))
-    # A holding is decided about as soon as it is added, so its first audit tells when that was.
-    added[node[first]] = (whole("due") - unit * whole("interval"))[first]
     outcome = np.array(columns.get("outcome", ()), np.str_)
     counted = columns.get("found", ())
     found = np.array([NOT_COUNTED if each is None else each for each in counted], np.int64)

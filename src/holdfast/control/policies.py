@@ -42,7 +42,8 @@ def decide(
 ) -> Decisions:
     """Return what each holding is to do next; a policy's state advances only with news.
 
-    `executed` are the actions that will be carried out, where they are another policy's.
+    `luck` is what `rails.plan` takes. `executed` are the actions that will be carried out, where
+    they are another policy's.
     """
     rows, known = _rows(policy, telemetry, remembered)
     observation = telemetry.observation

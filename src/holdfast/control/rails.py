@@ -1,8 +1,11 @@
-"""Deterministic rules around the policy: they clip what it chose, replace it, or delay an audit.
+"""Rules around the policy: they clip what it chose, replace it, or draw and move an audit's time.
 
-Times are whole milliseconds since 1970; everything works on arrays with an entry for each holding.
+Times are drawn, never clipped: no moment is likelier than its neighbours, and none between two
+audits is free of risk to a node that drops its data. Times are whole milliseconds since 1970;
+everything works on arrays with an entry per holding, and all randomness is passed in.
 """
 
+import math
 from dataclasses import dataclass
 from enum import IntFlag
 
@@ -31,6 +34,7 @@ class Override(IntFlag):
     GAS_PRICE = 128
     FOLLOW_UP = 256
     ASKED = 512
+    SURPRISE = 1024
 
 
 FAIL_SAFE = Override.TELEMETRY | Override.STATE | Override.ENVELOPE
@@ -45,6 +49,7 @@ REASONS = {
     Override.GAS_PRICE: "the price of gas was above the cap",
     Override.FOLLOW_UP: "an audit failed, and this one follows it up",
     Override.ASKED: "an operator asked for it",
+    Override.SURPRISE: "a few audits come early at random, so that no time is safe from one",
 }
 
 
@@ -89,6 +94,7 @@ class Rails:
     sample_cap: int = 10_000
     fail_safe: Action = Action(1, 0.10)  # noqa: RUF009 - a named tuple, which can't change
     jitter: float = 0.1  # share of the interval by which it is lengthened or shortened at random
+    surprise: float = 0.1  # share of audits that come early, at any time since the last
     quiet: tuple[Window, ...] = ()
     gas_price_cap: int | None = None  # wei
     gas_retry: int = 10 * MINUTE
@@ -101,11 +107,59 @@ class Rails:
             raise InputError("a time unit, a sample and a delay are at least 1")
         if not 0 <= self.jitter < 1:
             raise InputError(f"the jitter must lie between 0 and 1, not at {self.jitter:g}")
+        if not 0 <= self.surprise < 1:
+            raise InputError(f"the surprise must lie between 0 and 1, not at {self.surprise:g}")
         GRID.index_of(*self.fail_safe)
         marks = sorted((window.start, window.length) for window in self.quiet)
         following = [*marks[1:], (marks[0][0] + DAY, 0)] if marks else []
         if any(s + length >= t for (s, length), (t, _) in zip(marks, following, strict=True)):
             raise InputError("quiet windows must not touch each other: write them as one")
+
+    @property
+    def audits_per_interval(self) -> float:
+        """How many audits take place in the time of one interval, with the early ones."""
+        return -math.log1p(-self.surprise) / self.surprise if self.surprise else 1.0
+
+
+class OpenTime:
+    """A clock that runs outside quiet windows and stands still in them."""
+
+    def __init__(self, quiet: tuple[Window, ...]) -> None:
+        marks = sorted((window.start, window.length) for window in quiet)
+        self._origin = sum(marks[0])  # a day begins where a window ends
+        starts = [start + length - self._origin for start, length in marks]
+        stops = [start - self._origin for start, _ in marks[1:]] + [
+            marks[0][0] + DAY - self._origin
+        ]
+        self._starts = np.array(starts)
+        self._lengths = np.array(stops) - self._starts
+        self._before = np.cumsum(self._lengths) - self._lengths
+        self._quiet = np.roll([length for _, length in marks], -1)  # behind each open span
+        self.a_day = int(self._lengths.sum())
+
+    def at(self, moments: IntArray | int) -> IntArray:
+        """Return what the clock shows at these moments."""
+        days, into = np.divmod(np.asarray(moments, np.int64) - self._origin, DAY)
+        span = np.searchsorted(self._starts, into, side="right") - 1
+        open_for = np.minimum(into - self._starts[span], self._lengths[span])
+        return np.asarray(days * self.a_day + self._before[span] + open_for, np.int64)
+
+    def when(self, shown: IntArray) -> IntArray:
+        """Return the moments outside quiet windows at which the clock shows this."""
+        days, into = np.divmod(shown, self.a_day)
+        span = np.searchsorted(self._before, into, side="right") - 1
+        moments = self._origin + days * DAY + self._starts[span] + into - self._before[span]
+        return np.asarray(moments, np.int64)
+
+    def window_lengths(self, moments: IntArray) -> IntArray:
+        """Return the length of the quiet window around each moment, 0 outside of windows."""
+        into = (moments - self._origin) % DAY
+        span = np.searchsorted(self._starts, into, side="right") - 1
+        inside = into - self._starts[span] >= self._lengths[span]
+        return np.where(inside, self._quiet[span], 0)
+
+
+DRAWS = 3  # uniform numbers that a plan takes per holding
 
 
 @dataclass(frozen=True)
@@ -131,7 +185,8 @@ def plan(
 ) -> Plan:
     """Return what becomes of the chosen actions.
 
-    `telemetry`, `state` and `inside` tell what is as it should be; `luck` is uniform in [0, 1).
+    `telemetry`, `state` and `inside` tell what is as it should be; `luck` has `DRAWS` rows of
+    numbers that are uniform in [0, 1).
     """
     overrides = np.zeros(len(chosen), np.int64)
     for sound, reason in (
@@ -145,12 +200,15 @@ def plan(
     interval = np.clip(wanted, rails.shortest, rails.longest)
     overrides |= np.where(interval > wanted, int(Override.SHORTEST), 0)
     overrides |= np.where(interval < wanted, int(Override.LONGEST), 0)
-    swayed = interval * (1.0 + rails.jitter * (2.0 * luck - 1.0))
-    swayed = np.clip(swayed, rails.shortest, rails.longest)
-    due, moved = _outside_quiet(rails, now, now + np.rint(swayed * rails.unit).astype(np.int64))
-    overrides |= np.where(moved, int(Override.QUIET), 0)
+    regular_draw, quiet_draw, surprise_draw = luck
+    due, moved = _regular(rails, now, interval, regular_draw, quiet_draw)
+    surprise = _surprise(rails, now, interval, surprise_draw)
+    early = surprise < due
+    due = np.where(early, surprise, due)
+    overrides |= np.where(moved & ~early, int(Override.QUIET), 0)
+    overrides |= np.where(early, int(Override.SURPRISE), 0)
     return Plan(
-        action=_on_grid(action, interval, wanted),
+        action=_on_grid(action, np.where(early, (due - now) / rails.unit, interval), wanted),
         interval=interval,
         ratio=GRID.ratio_of[action],
         due=due,
@@ -158,38 +216,91 @@ def plan(
     )
 
 
-def _on_grid(action: IntArray, interval: IntArray, wanted: IntArray) -> IntArray:
-    clipped = np.flatnonzero(interval != wanted)
-    if len(clipped):
-        action = action.copy()
-        for at in clipped.tolist():
-            action[at] = GRID.nearest(interval[at], GRID.ratio_of[action[at]])
-    return action
+_FAR = 1 << 50  # milliseconds, behind every audit
+_BETWEEN = np.convolve(GRID.intervals, (0.5, 0.5), "valid")  # of two as close, the stricter
 
 
-def _outside_quiet(rails: Rails, now: int, due: IntArray) -> tuple[IntArray, BoolArray]:
-    """Move audits behind a quiet window, or before it if it would last too long.
+def _on_grid(action: IntArray, interval: FloatArray, wanted: IntArray) -> IntArray:
+    """Return the actions nearest to these intervals, with the ratios that they have."""
+    nearest = np.searchsorted(_BETWEEN, interval) * len(GRID.ratios) + action % len(GRID.ratios)
+    return np.where(interval == wanted, action, nearest)
 
-    An audit that fits neither before nor behind takes place in it: no rail delays one beyond the
-    longest interval.
+
+def _regular(
+    rails: Rails, now: int, interval: IntArray, draw: FloatArray, quiet_draw: FloatArray
+) -> tuple[IntArray, BoolArray]:
+    """Return times uniform over the jitter's range within the bounds, and which left a window.
+
+    Where both bounds are one, the jitter shortens: `longest` is a promise about damage, `shortest`
+    a limit on cost.
     """
-    latest = now + rails.longest * rails.unit
-    earliest = now + rails.shortest * rails.unit
+    shortest = rails.shortest if rails.shortest < rails.longest else 0
+    low = np.maximum(interval * (1.0 - rails.jitter), shortest)
+    high = np.minimum(interval * (1.0 + rails.jitter), rails.longest)
+    due = now + np.rint((low + draw * (high - low)) * rails.unit).astype(np.int64)
+    latest = np.full(len(due), now + rails.longest * rails.unit)
+    return _outside_quiet(rails, due, now + shortest * rails.unit, latest, quiet_draw)
+
+
+def _surprise(rails: Rails, now: int, interval: IntArray, draw: FloatArray) -> IntArray:
+    """Return when a clock without memory rings, which is soon for a small share of holdings.
+
+    Its rate is such that it rings within the interval with the probability `surprise`. It stands
+    still in quiet windows, and knows no shortest interval: right after an audit the next one is
+    as likely as at any other time.
+    """
+    if not rails.surprise:
+        return np.full(len(draw), _FAR)
+    length = interval * rails.unit
+    with np.errstate(over="ignore"):
+        wait = np.minimum(np.log1p(-draw) / math.log1p(-rails.surprise) * length, _FAR)
+    if not rails.quiet:
+        return np.asarray(now + wait.astype(np.int64))
+    clock = OpenTime(rails.quiet)
+    wait *= np.where(length >= DAY, clock.a_day / DAY, 1.0)
+    begun = clock.at(now)
+    soon = np.flatnonzero(wait <= clock.at(now + rails.longest * rails.unit) - begun)
+    moments = np.full(len(draw), _FAR)
+    moments[soon] = clock.when(begun + wait[soon].astype(np.int64))
+    return moments
+
+
+def _outside_quiet(
+    rails: Rails, due: IntArray, earliest: int, latest: IntArray, draw: FloatArray
+) -> tuple[IntArray, BoolArray]:
+    """Spread what falls into a quiet window over a span behind it; before it, if that is too late.
+
+    The span is as long as the window, counted outside of all windows. An audit for which there is
+    no room within the bounds takes place in its window: no rail delays one beyond the longest
+    interval.
+    """
+    if not rails.quiet:
+        return due, np.zeros(len(due), np.bool_)
+    clock = OpenTime(rails.quiet)
+    lengths = clock.window_lengths(due)
+    inside = np.flatnonzero(lengths)
+    span = np.minimum(lengths[inside], clock.a_day)
+    stop = np.minimum(clock.at(due[inside]) + span, clock.at(latest[inside]))
+    start = np.maximum(stop - span, clock.at(earliest))
+    room = stop - start
+    spread = clock.when(start + (draw[inside] * room).astype(np.int64))
     moved = due.copy()
-    for window in rails.quiet:
-        into = (due - window.start) % DAY
-        before, behind = due - into - 1, due - into + window.length
-        inside = into < window.length
-        moved = np.where(inside & (behind <= latest), behind, moved)
-        moved = np.where(inside & (behind > latest) & (before >= earliest), before, moved)
+    moved[inside] = np.where(room >= MINUTE, spread, due[inside])
     return moved, moved != due
 
 
-def held(rails: Rails, now: int, gas_price: int, audited: IntArray) -> tuple[BoolArray, IntArray]:
+def held(
+    rails: Rails, now: int, gas_price: int, audited: IntArray, luck: FloatArray
+) -> tuple[BoolArray, IntArray]:
     """Return which due audits wait for cheaper gas, and until when each does.
 
-    `audited` is when each holding's last audit ended. None waits beyond the longest interval.
+    `audited` is when each holding's last audit ended; `luck` has two rows of numbers that are
+    uniform in [0, 1). None waits beyond the longest interval, nor to its very end.
     """
     latest = audited + rails.longest * rails.unit
     dear = rails.gas_price_cap is not None and gas_price > rails.gas_price_cap
-    return dear & (now < latest), np.minimum(now + rails.gas_retry, latest)
+    soonest = now + rails.gas_retry // 2
+    waits = dear & (soonest < latest)
+    span = np.maximum(np.minimum(soonest + rails.gas_retry, latest) - soonest, 0)
+    until = soonest + np.rint(luck[0] * span).astype(np.int64)
+    return waits, _outside_quiet(rails, until, soonest, latest, luck[1])[0]

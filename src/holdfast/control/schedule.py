@@ -177,6 +177,7 @@ class Schedule:
         """
         new = {
             "due": now,
+            "added": now,
             "audited": now,
             "observed": now,
             "news": True,

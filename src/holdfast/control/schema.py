@@ -44,6 +44,7 @@ holdings = Table(
     Column("quarantined", Boolean, nullable=False, server_default=false()),
     # What audits taught.
     Column("number", BigInteger, nullable=False, server_default="0"),  # of audits concluded
+    _moment("added"),  # to the schedule
     _moment("audited"),  # when the last one ended, or the holding was added
     Column("outcome", Text),  # of the last one, so that no list looks for it among all audits
     Column("history", LargeBinary, nullable=False),

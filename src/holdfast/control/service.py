@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
 
-import numpy as np
 import structlog
 from sqlalchemy import Engine
 
@@ -36,7 +35,7 @@ from holdfast.control.schedule import LeaseLostError, Schedule
 from holdfast.control.sequencer import Sequencer
 from holdfast.control.settings import ControlSettings, Upkeep, read_control
 from holdfast.control.watch import Clocks, Watch
-from holdfast.control.worker import Tick, Worker
+from holdfast.control.worker import Tick, Worker, system_luck
 from holdfast.errors import HoldfastError, InputError
 from holdfast.evidence import leaf
 from holdfast.owner import Home
@@ -233,7 +232,7 @@ def opened_service(
                 rails=settings.rails,
                 constants=settings.scenario.constants,
                 clock=clock,
-                luck=np.random.default_rng().random,  # seeded by the system: nobody can predict it
+                luck=system_luck,
                 pace=settings.pace,
                 timing=metrics.decisions.time,
             )

@@ -7,6 +7,7 @@ scenario = "field"
 settlement = "batch"               # the ledger hears of all that are due at once, or "single"
 [control.rails]
 unit = "1 day"
+surprise = 0.1                     # share of audits that come early, at any time
 quiet = ["22:00-06:00"]
 [control.patience]
 deadline = "1 hour"
@@ -297,6 +298,7 @@ _RAILS: dict[str, Callable[[Any], Any]] = {
     "sample_cap": _count,
     "fail_safe": _action,
     "jitter": _number,
+    "surprise": _number,
     "quiet": _windows,
     "gas_price_cap": _count,
     "gas_retry": _duration,

@@ -3,6 +3,8 @@
 Any number of workers may run, on any number of hosts: the schedule keeps them apart.
 """
 
+import math
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -15,7 +17,7 @@ from holdfast.control import recorder
 from holdfast.control.auditor import Auditor, Later, Result
 from holdfast.control.duty import Duty, Roster
 from holdfast.control.policies import Decisions, Remembered, decide
-from holdfast.control.rails import SECOND, Override, Rails, held
+from holdfast.control.rails import DRAWS, SECOND, Override, Rails, held
 from holdfast.control.schedule import Claim, Conclusion, Schedule, column
 from holdfast.control.shadow import Course, Shade, States, kept_states, remembered, shade
 from holdfast.control.telemetry import Telemetry
@@ -23,14 +25,23 @@ from holdfast.errors import StorageError
 from holdfast.evidence import leaf
 from holdfast.ledger import check
 from holdfast.model.action import GRID
-from holdfast.model.arrays import IntArray
+from holdfast.model.arrays import FloatArray, IntArray
 from holdfast.model.observation import HistoryConstants
 from holdfast.policy.serving import Serving
 
 # So many thirds of a lease: a worker that hangs must lose what it has in the end.
 MOST_LENGTHENED = 30
 
-Luck = Callable[[int], Any]  # so many uniform numbers in [0, 1)
+Luck = Callable[[tuple[int, int]], FloatArray]  # uniform numbers in [0, 1), in that shape
+
+
+def system_luck(shape: tuple[int, int]) -> FloatArray:
+    """Return uniform numbers that nobody can foretell, not even from those that came before.
+
+    A node sees the times of its audits, and from what NumPy's generators gave the rest follows.
+    """
+    words = np.frombuffer(os.urandom(8 * math.prod(shape)), np.uint64)
+    return np.asarray((words >> np.uint64(11)) * 2.0**-53).reshape(shape)
 
 
 @dataclass(frozen=True)
@@ -157,7 +168,8 @@ class Worker:
         """Put back what waits for cheaper gas; return the rest."""
         if self._rails.gas_price_cap is None or not claims:
             return claims
-        waits, until = held(self._rails, now, self._auditor.gas_price(), column(claims, "audited"))
+        audited, luck = column(claims, "audited"), self._luck((2, len(claims)))
+        waits, until = held(self._rails, now, self._auditor.gas_price(), audited, luck)
         self._schedule.postpone(
             token,
             [
@@ -260,7 +272,7 @@ class Worker:
     def _decided(self, course: Course, telemetry: Telemetry) -> Sitting:
         duty = self._roster.now()
         states = kept_states(self._schedule.engine, course.claims, duty)
-        luck = self._luck(len(course.claims))
+        luck = self._luck((DRAWS, len(course.claims)))
 
         def by(policy: Serving, own: Remembered, executed: IntArray | None = None) -> Decisions:
             return decide(policy, self._rails, course.now, telemetry, own, luck, executed)

@@ -46,7 +46,9 @@ def _news(told: leaf.Leaf, node: str) -> News | None:
 def _of_audit(audit: leaf.Audit, node: str) -> News:
     action, sampled = audit.decision.action, audit.challenge.samples
     rails = {override.rail for override in audit.decision.overrides}
-    after = "to follow up" if "follow-up" in rails else f"after {days(action.interval)}"
+    after = f"after {days(action.interval)}"
+    after = "by surprise" if "surprise" in rails else after
+    after = "to follow up" if "follow-up" in rails else after
     words = f"audit {audit.number} {audit.outcome}: {sampled:,} blocks asked for, {after}"
     return News(audit.at, node, audit.outcome, words, sampled=sampled)
 

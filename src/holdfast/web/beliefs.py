@@ -82,9 +82,9 @@ def followed(case: Case) -> BeliefTold:
     prior = float(filtered.malice(state)[0])
     told = []
     for audit in seen:
-        units = round((audit.ended - last) / rails.unit)
-        last = audit.ended
-        state = filtered.predict(state, np.array([min(max(units, 0), scenario.horizon)]))
+        units = max(round((audit.ended - last) / rails.unit), 0)
+        last += units * rails.unit  # so that the rounding of short intervals does not add up
+        state = filtered.predict(state, np.array([min(units, scenario.horizon)]))
         if audit.outcome in TEACHING:
             sampled = np.array([min(audit.samples, blocks)])
             state = filtered.update(state, sampled, np.array([audit.outcome in FAILURES]))

@@ -44,6 +44,7 @@ def page(
         "/plan",
         tried=tried,
         frontier=frontier,
+        early=visit.desk.settings.rails.audits_per_interval,
         notch=notch,
         chosen=chosen,
         rules=rules,

@@ -105,6 +105,7 @@ def upgrade() -> None:
         sa.Column("quarantined", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.Column("number", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("audited", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("added", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("outcome", sa.Text(), nullable=True),
         sa.Column("history", sa.LargeBinary(), nullable=False),
         sa.Column("observed", sa.BigInteger(), server_default="0", nullable=False),
