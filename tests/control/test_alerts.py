@@ -9,10 +9,12 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, update
 from tests.control.world import Clock
 
+from holdfast.control import schema
 from holdfast.control.alerts import TELLING, Alerts, Kind, Webhook
+from holdfast.control.database import transaction
 from holdfast.control.rails import HOUR
 from holdfast.control.settings import AlertSettings, read_control
 from holdfast.errors import InputError
@@ -151,6 +153,44 @@ def test_an_opening_and_a_closing_are_told_once_each(
     }
     assert told.items() <= raised.items()
     assert (ended["state"], ended["ended"]) == ("ended", clock.now)
+
+
+def test_what_becomes_known_of_an_open_alert_is_told_too(
+    alerts: Alerts, engine: Engine, receiver: Receiver
+) -> None:
+    def learn(detail: str) -> None:
+        with transaction(engine) as connection:
+            connection.execute(update(schema.alerts).values(detail=detail, changed=True))
+
+    alerts.begin(Kind.NODE, "one", "it is slow")
+    learn("it is very slow")
+    assert [alerts.deliver(receiver.sink) for _ in range(3)] == [1, 0, 0]
+    learn("it does not answer")
+    assert [alerts.deliver(receiver.sink) for _ in range(3)] == [1, 0, 0]
+    learn("it is gone")
+    alerts.end(Kind.NODE, "one")
+    assert [alerts.deliver(receiver.sink) for _ in range(3)] == [1, 0, 0]
+    assert [(body["state"], body["detail"]) for body in receiver.bodies] == [
+        ("raised", "it is very slow"),
+        ("changed", "it does not answer"),
+        ("ended", "it is gone"),
+    ]
+
+
+def test_what_becomes_known_while_a_message_is_sent_is_not_lost(
+    alerts: Alerts, engine: Engine, receiver: Receiver
+) -> None:
+    alerts.begin(Kind.NODE, "one", "it is slow")
+
+    class Slow:
+        def tell(self, message: Any) -> bool:
+            with transaction(engine) as connection:
+                connection.execute(update(schema.alerts).values(detail="gone", changed=True))
+            return receiver.sink.tell(message)
+
+    assert alerts.deliver(Slow()) == 1
+    assert [alerts.deliver(receiver.sink) for _ in range(2)] == [1, 0]
+    assert [body["detail"] for body in receiver.bodies] == ["it is slow", "gone"]
 
 
 def test_what_was_not_delivered_is_told_later_and_in_order(

@@ -14,6 +14,8 @@ import structlog
 from sqlalchemy import update
 from tests.cli.conftest import Workplace
 from tests.control.site import Site, site
+from tests.control.test_alerts import listening
+from tests.control.test_responses import move_node
 from tests.control.world import Clock
 from tests.owner.world import flip
 
@@ -25,7 +27,7 @@ from holdfast.control.rails import DAY, HOUR, SECOND, Rails
 from holdfast.control.responses import Responses
 from holdfast.control.schema import holdings, versions
 from holdfast.control.service import Service, milliseconds
-from holdfast.control.settings import ControlSettings, MetricsSettings, read_control
+from holdfast.control.settings import AlertSettings, ControlSettings, MetricsSettings, read_control
 from holdfast.errors import InputError
 
 CONTENT = random.Random(1).randbytes(20_000)
@@ -109,7 +111,9 @@ def test_metrics_tell_what_was_done_and_how_the_database_stands(
         assert found["holdfast_working_holdings"] == 0
         assert found["holdfast_evidence_leaves"] == LEAVES
         assert found["holdfast_evidence_unsequenced_leaves"] == 0
-        assert found["holdfast_open_alerts"] == 1
+        assert found["holdfast_damaged_holdings"] == 0, "it is quarantined"
+        assert found["holdfast_silent_holdings"] == 0
+        assert found["holdfast_open_alerts"] == 2
         assert found["holdfast_open_cases"] == 0
         assert found["holdfast_decision_seconds_count"] == 2
         assert found["holdfast_tick_seconds_count"] == 2
@@ -208,6 +212,79 @@ def test_logs_are_json_unless_someone_reads_along(capsys: pytest.CaptureFixture[
     }
 
 
+def test_the_first_confirmed_loss_alerts_and_status_says_so_until_it_is_repaired(
+    place: Site, clock: Clock, desk: Workplace
+) -> None:
+    """A real node loses blocks, and a replica has them.
+
+    Before, no alert was raised, and `status` exited with 0 and "all is well" all along.
+    """
+    with listening() as receiver:
+        alerting = AlertSettings(webhook=f"http://127.0.0.1:{receiver.server_port}/")
+        settings = replace(place.settings, responses=Responses(), alerts=alerting)
+        with replace(place, settings=settings).service(clock, clock) as service:
+            settle(service)
+            clock.now += DAY
+            settle(service)
+            assert desk.run("status").stdout.startswith("2 holdings: all is well")
+
+            damage(place, "cellar")
+            clock.now += DAY
+            service.step()
+            assert_status(desk, "1 damaged", damaged=1)
+            service.responder.tick()
+            service.step()
+            assert_status(desk, "1 damaged, 1 under repair, 1 alert", damaged=1, cases=1)
+            (raised,) = receiver.bodies
+            assert (raised["state"], raised["kind"]) == ("raised", "holding-damaged")
+            assert raised["subject"] == "cellar"
+            assert re.match(
+                "audit 2 failed by a wrong proof .*; node 0x[0-9a-f]{40}$", raised["detail"]
+            )
+
+            move_node(place.home, "http://127.0.0.1:9", "attic")  # which has the same file
+            settle(service)
+            assert_status(desk, "1 damaged, 1 under repair, 1 alert", damaged=1, cases=1)
+            changed = receiver.bodies[-1]
+            assert (changed["state"], changed["id"]) == ("changed", raised["id"])
+            assert re.match("[0-9]+ blocks damaged; node 0x", changed["detail"])
+
+            move_node(place.home, place.node.url, "attic")
+            clock.now += HOUR
+            settle(service)
+            service.step()
+            ended = receiver.bodies[-1]
+            assert (ended["state"], ended["id"]) == ("ended", raised["id"])
+            assert ended["detail"] == f"{changed['detail']}; repaired, audit 4 passed"
+            assert [each["state"] for each in receiver.bodies] == ["raised", "changed", "ended"]
+            finished = desk.run("status", "--json")
+            assert (finished.code, finished.data["fine"], finished.data["alerts"]) == (0, True, [])
+            assert desk.run("status").stdout.startswith("2 holdings: all is well")
+    (past,) = place.alerts()
+    assert past.ended == clock.now, "what was repaired stays visible"
+
+
+def test_status_is_not_fine_while_a_node_is_silent(
+    place: Site, clock: Clock, desk: Workplace
+) -> None:
+    """Before, a holding whose last audit was offline or timed out left `status` at 0."""
+    with place.service(clock, clock) as service:
+        settle(service)
+        for outcome in ("timed-out", "offline", "unknown"):
+            ended = update(holdings).where(holdings.c.name == "attic").values(outcome=outcome)
+            with transaction(service.schedule.engine) as connection:
+                connection.execute(ended)
+            assert_status(desk, "1 silent", silent=1)
+
+
+def assert_status(desk: Workplace, words: str, **counts: int) -> None:
+    """Look at the command's exit code, words and data."""
+    told, shown = desk.run("status", "--json"), desk.run("status")
+    assert (told.code, shown.code, told.data["fine"]) == (1, 1, False)
+    assert {name: told.data[name] for name in counts} == counts
+    assert shown.stdout.splitlines()[0] == f"2 holdings: {words}"
+
+
 def test_status_tells_what_needs_a_look_first(place: Site, clock: Clock, desk: Workplace) -> None:
     with place.service(clock, clock) as service:
         settle(service)
@@ -237,8 +314,9 @@ def test_status_tells_what_needs_a_look_first(place: Site, clock: Clock, desk: W
     assert [each["health"] for each in found.data["worst"]] == ["quarantined", "sound"]
     assert found.data["evidence"] == found.data["checkpoint"]["leaves"]
     shown = desk.run("status").stdout.splitlines()
-    assert shown[0] == "2 holdings: 1 quarantined, 1 alerts"
+    assert shown[0] == "2 holdings: 1 quarantined, 2 alerts"
     assert shown[1].startswith("ALERT holding-quarantined: cellar")
+    assert re.match(r"ALERT holding-damaged: cellar: \d+ blocks damaged; node 0x", shown[2])
     assert "-> repair what is quarantined, then: holdfast audit release NAME" in shown
     assert desk.run("audit", "release", "cellar").code == 0
     clock.now += 2 * HOUR

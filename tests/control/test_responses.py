@@ -28,6 +28,7 @@ from holdfast.control.schema import NEVER
 from holdfast.control.telemetry import Outcome
 from holdfast.errors import InputError
 from holdfast.evidence import leaf
+from holdfast.owner import Home
 
 CONTENT = random.Random(1).randbytes(5 * SEGMENT_BYTES + 77)
 CONTROL = Path(responses.__file__).parent
@@ -63,15 +64,22 @@ def alerts(running: Guarded) -> list[tuple[str, str, bool]]:
         return [(a.kind, a.subject, a.ended == NEVER) for a in connection.execute(query)]
 
 
+def damage_told(running: Guarded) -> str:
+    """Return what the alert about damage says."""
+    query = select(schema.alerts.c.detail).where(schema.alerts.c.kind == Kind.DAMAGED)
+    with transaction(running.engine) as connection:
+        return str(connection.execute(query).scalar_one())
+
+
 def steps(running: Guarded) -> list[tuple[str, str]]:
     query = select(schema.responses).order_by(schema.responses.c.id)
     with transaction(running.engine) as connection:
         return [(row.step, row.state) for row in connection.execute(query)]
 
 
-def move_node(world: World, url: str, holding: str = "plain") -> None:
+def move_node(home: Home, url: str, holding: str = "plain") -> None:
     """Let the catalogue say that the node of a holding is somewhere else."""
-    with closing(sqlite3.connect(world.home.folder / "catalogue.db")) as db:
+    with closing(sqlite3.connect(home.folder / "catalogue.db")) as db:
         db.execute("UPDATE holdings SET url = ? WHERE name = ?", (url, holding))
         db.commit()
 
@@ -101,7 +109,7 @@ def test_damage_is_followed_up_located_and_repaired_from_the_other_holding(
         assert isinstance(repaired, leaf.Response)
         assert located.blocks == repaired.blocks != ()
         assert steps(running)[-2:] == [("quarantine", "dropped"), ("alert", "dropped")]
-        assert alerts(running) == []
+        assert alerts(running) == [(Kind.DAMAGED, "plain", False)]
         assert running.story("secret") == ["passed"]
         running.until(AUDITED + 2 * DAY)
         assert running.story("plain")[-1] == "passed"
@@ -119,7 +127,11 @@ def test_without_a_replica_the_holding_is_quarantined_until_it_is_released(
         told = ["failed", "follow-up", "failed", "localised", "lost", "quarantined", "alerted"]
         assert running.story("plain") == told
         assert running.row("plain") == (True, NEVER)
-        assert alerts(running) == [(Kind.QUARANTINED, "plain", True)]
+        assert alerts(running) == [
+            (Kind.DAMAGED, "plain", True),
+            (Kind.QUARANTINED, "plain", True),
+        ]
+        assert "lost: no replica has them; node 0x" in damage_told(running)
         quarantined = running.leaves("plain")[-2]
         assert isinstance(quarantined, leaf.Response)
         assert "lost: no replica has them" in quarantined.detail
@@ -128,7 +140,11 @@ def test_without_a_replica_the_holding_is_quarantined_until_it_is_released(
         release(engine, "plain", Author("a test", running.clock.now))
         running.until(running.clock.now + MINUTE)
         assert running.story("plain") == [*told, "released", "passed"]
-        assert alerts(running) == [(Kind.QUARANTINED, "plain", False)]
+        assert alerts(running) == [
+            (Kind.DAMAGED, "plain", False),
+            (Kind.QUARANTINED, "plain", False),
+        ]
+        assert damage_told(running).endswith("; a test released the holding")
         assert not running.row("plain")[0]
         assert running.verified(tmp_path).findings == ()
 
@@ -146,6 +162,8 @@ def test_a_follow_up_that_passes_ends_the_case(embedded: Engine, alone: World) -
         running.damage("plain")  # back again
         running.until(AUDITED + 2 * HOUR)
         assert running.story("plain") == ["failed", "follow-up", "passed"]
+        assert alerts(running) == [(Kind.DAMAGED, "plain", False)]
+        assert damage_told(running).endswith("; nothing was repaired, audit 2 passed")
         assert {state for _, state in steps(running)[1:]} == {State.DROPPED}
 
 
@@ -181,7 +199,8 @@ def test_whoever_was_too_slow_can_not_end_a_step_that_another_took_over(
         assert quick is not None
         with pytest.raises(LeaseLostError):
             cases.alert(slow, AUDITED + SECOND)
-        assert (running.story("plain"), alerts(running)) == (["failed"], [])
+        assert running.story("plain") == ["failed"]
+        assert alerts(running) == [(Kind.DAMAGED, "plain", True)]
         cases.alert(quick, AUDITED + SECOND)
         assert running.story("plain") == ["failed", "alerted"]
 
@@ -214,7 +233,10 @@ def test_lost_tags_are_repaired_in_slices_too(
         running.damage("plain")
         for path in replicated.one.stored(place, "tags"):
             flip(path, *range(200, path.stat().st_size, 700))
-        running.until(AUDITED + 4 * HOUR)  # the node can't prove by such tags, and times out
+        running.until(AUDITED + 2 * MINUTE)  # the node can't prove by such tags, and times out
+        assert alerts(running) == [], "that alone shows no damage"
+        running.until(AUDITED + 4 * HOUR)
+        assert alerts(running) == [(Kind.DAMAGED, "plain", False)]
         assert running.story("plain") == [
             *("timed-out", "follow-up", "timed-out"),
             *("localised", "repaired", "follow-up", "passed"),
@@ -246,10 +268,10 @@ def test_a_tick_ends_with_its_slice_though_there_is_more_to_do(
 def test_a_node_that_is_away_is_tried_again(embedded: Engine, replicated: World) -> None:
     with guarded(embedded, replicated, Responses(failed=EVERYTHING[1:])) as running:
         running.damage("plain")
-        move_node(replicated, "http://127.0.0.1:9")
+        move_node(replicated.home, "http://127.0.0.1:9")
         running.until(AUDITED + MINUTE)
         assert running.story("plain") == ["failed"]
-        move_node(replicated, replicated.one.url)
+        move_node(replicated.home, replicated.one.url)
         running.until(AUDITED + 15 * MINUTE)
         assert running.story("plain")[1:] == ["localised", "repaired", "follow-up", "passed"]
 
@@ -260,7 +282,7 @@ def test_what_can_t_be_located_for_too_long_is_quarantined(
     settings = Responses(failed=EVERYTHING[1:], patience=HOUR)
     with guarded(embedded, replicated, settings) as running:
         running.damage("plain")
-        move_node(replicated, "http://127.0.0.1:9")
+        move_node(replicated.home, "http://127.0.0.1:9")
         running.until(AUDITED + 2 * HOUR)
         assert running.story("plain") == ["failed", "quarantined", "alerted"]
         quarantined = running.leaves("plain")[1]
@@ -275,15 +297,15 @@ def test_a_replica_that_is_away_for_too_long_is_waited_for_no_more(
     settings = Responses(failed=plan, patience=HOUR)
     with guarded(embedded, replicated, settings) as running:
         running.damage("plain")
-        move_node(replicated, "http://127.0.0.1:9", "secret")
+        move_node(replicated.home, "http://127.0.0.1:9", "secret")
         running.until(AUDITED + 30 * MINUTE)
         assert running.story("plain") == ["failed", "localised"]
         running.until(AUDITED + 2 * HOUR)
         assert running.story("plain") == ["failed", "localised", "alerted"]
         assert steps(running)[1] == ("repair", "dropped")
-        assert alerts(running) == [(Kind.FAILED, "plain", True)]
+        assert alerts(running) == [(Kind.DAMAGED, "plain", True), (Kind.FAILED, "plain", True)]
         release(embedded, "plain", Author("a test", running.clock.now))
-        assert alerts(running) == [(Kind.FAILED, "plain", False)]
+        assert alerts(running) == [(Kind.DAMAGED, "plain", False), (Kind.FAILED, "plain", False)]
         assert running.verified(tmp_path).findings == ()
 
 
@@ -293,6 +315,7 @@ def test_steps_that_are_not_configured_are_not_taken(embedded: Engine, replicate
         running.until(AUDITED + MINUTE)
         assert running.story("plain") == ["failed"]
         assert steps(running) == []
+        assert alerts(running) == [(Kind.DAMAGED, "plain", True)], "that is told all the same"
 
 
 @pytest.mark.slow
@@ -325,7 +348,8 @@ def test_a_worker_that_is_killed_anywhere_leaves_each_step_to_be_taken_once(
             respond(AUDITED + settings.lease)
             told = running.story("plain")
             assert told == ["failed", "localised", "repaired", "quarantined", "alerted"], kill
-            assert alerts(running) == [(Kind.QUARANTINED, "plain", True)]
+            told_of = [(Kind.DAMAGED, "plain", True), (Kind.QUARANTINED, "plain", True)]
+            assert alerts(running) == told_of, kill
         assert running.verified(tmp_path).findings == ()
 
 

@@ -148,6 +148,8 @@ def test_the_health_of_a_fleet_is_a_sentence() -> None:
     )
     bad = {Health.OVERDUE: 1, Health.DAMAGED: 2, Health.SOUND: 7}
     assert headline(none | bad) == "3 of 10 holdings need a look: 1 overdue and 2 damaged."
+    repaired = none | {Health.SOUND: 3}
+    assert headline(repaired, cases=1, alerts=2) == "3 holdings, 1 under repair and 2 open alerts."
 
 
 @given(st.integers(50, 5000), st.floats(0.01, 1))

@@ -5,7 +5,7 @@ from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 from tests.control.operation import SIGNER
 from tests.inference.fleets import fitted
 from tests.web.conftest import COUNT, DAYS, Served
@@ -17,7 +17,7 @@ from holdfast.control.database import transaction
 from holdfast.control.fits import save_fit
 from holdfast.control.instructions import record_instruction
 from holdfast.control.rails import DAY, HOUR
-from holdfast.control.schema import audits
+from holdfast.control.schema import audits, holdings
 from holdfast.control.settings import ControlSettings
 from holdfast.evidence.bundle import Bundle
 from holdfast.evidence.checkpoint import open_checkpoint
@@ -58,6 +58,19 @@ def test_the_fleet_is_told_at_a_glance(served: Served) -> None:
     assert [day["start"] % DAY for day in fleet["days"]] == [0] * (DAYS + 1)
     assert fleet["policies"]["champion"]["name"] == "drqn-cmdp-plus"
     assert fleet["evidence"]["leaves"] == audit_count(served) + 1, "the first policy has a leaf"
+
+
+def test_the_fleet_is_fine_where_the_status_is(changing: Served) -> None:
+    engine = changing.operation.engine
+    for outcome, fine in (("passed", True), ("failed", False), ("timed-out", False)):
+        with transaction(engine) as connection:
+            connection.execute(update(holdings).values(outcome="passed"))
+            one = update(holdings).where(holdings.c.id == 1)
+            connection.execute(one.values(outcome=outcome))
+        status, fleet = got(changing, "/status"), got(changing, "/fleet")
+        assert (status["fine"], fleet["fine"]) == (fine, fine), outcome
+        assert status["damaged"] == fleet["health"]["damaged"] == (outcome == "failed")
+        assert status["silent"] == fleet["health"]["silent"] == (outcome == "timed-out")
 
 
 def test_a_day_that_is_over_is_told_as_it_was_and_today_as_it_is(changing: Served) -> None:

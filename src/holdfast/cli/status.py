@@ -25,7 +25,10 @@ def status(
     home: HomeFolder = DEFAULT_HOME,
     as_json: Json = False,
 ) -> int:
-    """Show how the holdings stand: exit 1 if one is overdue or quarantined, or an alert is open.
+    """Show how the holdings stand: exit 1 unless all is well.
+
+    It is not well while a holding is overdue, quarantined, damaged, silent or under repair, or an
+    alert is open.
 
     Asks the running server, else reads the control plane's database; changes nothing. Needs no
     passphrase.
@@ -50,7 +53,7 @@ def status(
             found = read_status(engine, milliseconds(), grace=grace, limit=limit)
             activity = read_activity(engine, found.at, limit=LAST)
     if as_json:
-        terminal.print_json(asdict(found) | {"fine": found.fine, "activity": asdict(activity)})
+        terminal.print_json(asdict(found) | {"activity": asdict(activity)})
     else:
         _tell(found, activity)
     return 0 if found.fine else 1
@@ -90,8 +93,11 @@ def _tell(found: "Status", activity: "Activity") -> None:
 
 
 def _verdict(found: "Status") -> str:
-    counts = {"overdue": found.overdue, "quarantined": found.quarantined}
-    counts["alerts"] = len(found.alerts)
+    counts = {
+        name: getattr(found, name) for name in ("overdue", "quarantined", "damaged", "silent")
+    }
+    counts |= {"under repair": found.cases}
+    counts["alert" if len(found.alerts) == 1 else "alerts"] = len(found.alerts)
     wrong = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
     return f"{found.holdings} holdings: {wrong or 'all is well'}"
 
@@ -104,6 +110,10 @@ def _hints(found: "Status") -> Iterator[str]:
         yield "is `holdfast serve` at work? If it is, give it more --workers; see holdfast doctor"
     if found.quarantined:
         yield "repair what is quarantined, then: holdfast audit release NAME"
+    if found.damaged and not found.cases:
+        yield "put damaged blocks back from a replica: holdfast repair NAME"
+    if found.silent:
+        yield "a node gave no proof or was not reached: is it running? See holdfast doctor"
     if found.alerts:
         yield "holdfast doctor names faults and their cures"
 

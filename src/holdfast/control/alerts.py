@@ -1,5 +1,7 @@
 """Alerts: what an operator must hear of, opened once, ended once, and each told once.
 
+Where more becomes known of an open one, that is told, too.
+
 Any number of workers may find the same thing wrong; the table has one open alert of a kind and a
 subject at most.
 """
@@ -21,7 +23,7 @@ from holdfast.control.schema import NEVER, alerts
 
 MOST_AT_ONCE = 8
 TELLING = 60 * SECOND  # for which a worker has an alert to itself, and until it is tried again
-RAISED, ENDED = "raised", "ended"
+RAISED, CHANGED, ENDED = "raised", "changed", "ended"
 MOST_OF_DISCORD = 2000  # characters
 NOT_YET = "0001-01-01T00:00:00Z"  # Alertmanager's end of what goes on
 TIMEOUT = 5.0  # seconds for a message: eight of them must fit into TELLING
@@ -58,8 +60,8 @@ class Alert:
 class Message:
     """What is sent: one form for chat rooms, for receivers of Alertmanager and for programs.
 
-    The id and the state name a message: one that comes again, because a worker died between
-    sending and writing that down, has the same.
+    The id, the state and the detail name a message: one that comes again, because a worker died
+    between sending and writing that down, has the same.
     """
 
     alert: Alert
@@ -174,12 +176,15 @@ class Alerts:
         """Tell what was not told yet, and stop where that fails; return how many were told."""
         told = 0
         for row in self._claimed():
-            message = Message(_alert(row), ENDED if row.told else RAISED)
+            open_state = CHANGED if row.ended == NEVER else ENDED
+            message = Message(_alert(row), open_state if row.told else RAISED)
             if not sink.tell(message):
                 break
             done = update(alerts).where(alerts.c.id == row.id, alerts.c.told == row.told)
+            newer = alerts.c.changed & (alerts.c.detail != row.detail)
+            count = row.told + (message.state != CHANGED)
             with transaction(self._engine) as connection:
-                connection.execute(done.values(told=row.told + 1, telling=0))
+                connection.execute(done.values(told=count, changed=newer, telling=0))
             told += 1
         return told
 
@@ -189,7 +194,8 @@ class Alerts:
         wanted = case((alerts.c.ended == NEVER, 1), else_=2)
         # A claim that lies too far ahead is from a clock that was set back since.
         free = or_(alerts.c.telling <= now, alerts.c.telling > now + TELLING)
-        untold = select(alerts.c.id).where(alerts.c.told < wanted, free)
+        due = or_(alerts.c.told < wanted, alerts.c.changed & (alerts.c.ended == NEVER))
+        untold = select(alerts.c.id).where(due, free)
         some = untold.order_by(alerts.c.id).limit(MOST_AT_ONCE).with_for_update(skip_locked=True)
         taken = update(alerts).where(alerts.c.id.in_(some.scalar_subquery()))
         with transaction(self._engine) as connection:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Connection, Engine, case, insert, or_, select, update
+from sqlalchemy import Connection, Engine, Select, case, func, insert, literal, or_, select, update
 
 from holdfast.control.aliases import Author
 from holdfast.control.database import transaction
@@ -45,6 +45,7 @@ class State(StrEnum):
 class Kind(StrEnum):
     """What alerts are about here."""
 
+    DAMAGED = "holding-damaged"
     FAILED = "audit-failed"
     QUARANTINED = "holding-quarantined"
 
@@ -90,6 +91,9 @@ class Cases:
         if _expected(connection, audit.holding, now):
             _answered(connection, audit.id)
             return
+        if audit.outcome == Outcome.FAILED:
+            signed = f"audit {audit.number} failed by a wrong proof that the node signed"
+            _alert_damage(connection, audit.holding, signed, now, first=True)
         under_way = select(responses.c.id).where(*_of(audit.holding, *_OPEN))
         if plan and not connection.execute(under_way.limit(1)).first():
             row = {"holding": audit.holding, "audit": audit.number, "detail": ""}
@@ -115,7 +119,9 @@ class Cases:
                 over = {"state": State.DONE, "ended": now, "detail": detail}
                 if row.outcome == Outcome.PASSED:
                     _drop(connection, row.holding, now)
-                    _calm(connection, row.holding, now)
+                    repaired = _repaired(connection, row.holding, row.audit)
+                    how = "repaired" if repaired else "nothing was repaired"
+                    _calm(connection, row.holding, f"{how}, audit {row.awaits} passed", now)
                 elif row.outcome not in FAILURES and now - row.began < patience:
                     over = {"state": State.READY, "due": now + pause, "awaits": None}
                 connection.execute(_row(row.id).values(over))
@@ -173,6 +179,8 @@ class Cases:
                 connection.execute(update(audits).where(*failed).values(found=found))
             for each in told:
                 _record(connection, task, each, now)
+                if each.step in _DAMAGE and each.blocks:
+                    _alert_damage(connection, task.holding, each.detail, now)
             if hand_on is not None:
                 repairs = (*_of(task.holding, State.PLANNED), responses.c.step == Step.REPAIR)
                 connection.execute(update(responses).where(*repairs).values(progress=hand_on))
@@ -233,13 +241,19 @@ def release(engine: Engine, name: str, author: Author) -> None:
         back = {"quarantined": False, "due": max(author.at, row.decided), "overrides": int(asked)}
         connection.execute(update(holdings).where(holdings.c.id == row.id).values(back))
         _drop(connection, row.id, author.at)
-        _calm(connection, row.id, author.at)
+        _calm(connection, row.id, f"{author.by} released the holding", author.at)
         told = Told(leaf.Step.RELEASED, f"{author.by} brought it back to the schedule")
         record(connection, row.id, row.number, told, author.at)
         record_instruction(connection, leaf.Order.RELEASE, name, author)
 
 
 _OPEN = (State.PLANNED, State.READY, State.ASKED)
+_DAMAGE = (leaf.Step.LOCALISED, leaf.Step.LOST)  # with blocks
+
+
+def open_cases() -> Select[int]:
+    """Return the query for the number of holdings with a response under way."""
+    return select(func.count(responses.c.holding.distinct())).where(responses.c.state.in_(_OPEN))
 
 
 def _of(holding: int, *states: State) -> tuple[Any, ...]:
@@ -310,11 +324,42 @@ def _raised(name: str, *kinds: Kind) -> tuple[Any, ...]:
     return alerts.c.subject == name, alerts.c.kind.in_(kinds), alerts.c.ended == NEVER
 
 
-def _calm(connection: Connection, holding: int, now: int) -> None:
-    """End the alerts about a holding."""
+def _alert_damage(
+    connection: Connection, holding: int, what: str, now: int, *, first: bool = False
+) -> None:
+    """Raise an alert that a holding is damaged, or say in the open one what is known now.
+
+    An audit that fails is the first sign: it adds nothing to what an open alert says.
+    """
+    name, node = _name(connection, holding), _last_leaf(connection, holding).holding.node
+    detail = plain(f"{what}; node 0x{node.hex()}")
+    newer = {"seen": now} if first else {"seen": now, "detail": detail, "changed": True}
+    still = update(alerts).where(*_raised(name, Kind.DAMAGED)).values(newer)
+    if not connection.execute(still).rowcount:
+        moments = {"raised": now, "seen": now}
+        row = {"kind": Kind.DAMAGED, "subject": name, "detail": detail, **moments}
+        connection.execute(insert(alerts), [row])
+
+
+def _repaired(connection: Connection, holding: int, audit: int) -> bool:
+    """Return whether blocks were put back in the case that this audit opened."""
+    case_of = (responses.c.holding == holding, responses.c.audit == audit)
+    done = (responses.c.step == Step.REPAIR, responses.c.state == State.DONE)
+    query = select(responses.c.id).where(*case_of, *done).limit(1)
+    return connection.execute(query).first() is not None
+
+
+def _calm(connection: Connection, holding: int, how: str, now: int) -> None:
+    """End the alerts about a holding, and say how."""
+    raised = update(alerts).where(*_raised(_name(connection, holding), *Kind))
+    detail = alerts.c.detail + literal(plain(f"; {how}"))
+    connection.execute(raised.values(ended=now, detail=detail))
+
+
+def _name(connection: Connection, holding: int) -> str:
     query = select(holdings.c.name).where(holdings.c.id == holding)
-    name = connection.execute(query).scalar_one()
-    connection.execute(update(alerts).where(*_raised(name, *Kind)).values(ended=now))
+    name: str = connection.execute(query).scalar_one()
+    return name
 
 
 def _record(connection: Connection, task: Task, told: Told, now: int) -> None:
@@ -323,16 +368,23 @@ def _record(connection: Connection, task: Task, told: Told, now: int) -> None:
 
 def record(connection: Connection, holding: int, audit: int, told: Told, now: int) -> None:
     """Write a leaf after the holding's last one, of which it takes whose it is."""
-    last = select(leaves.c.body).where(leaves.c.holding == holding).order_by(leaves.c.id.desc())
-    body = connection.execute(last.limit(1)).scalar()
-    if body is None:
-        raise StorageError("the evidence has no leaf of a holding that was audited")
-    before = leaf.decode(body)
-    if not isinstance(before, leaf.Audit | leaf.Response | leaf.Registration):
-        raise StorageError("the evidence has a leaf at a holding that is none of its own")
+    before = _last_leaf(connection, holding)
     # A clock that was set back does not undo the order of events.
     response = leaf.Response(
         max(now, before.at), before.holding, audit, told.step, told.blocks, plain(told.detail)
     )
     row = {"holding": holding, "body": leaf.encode(response), "proof": None}
     connection.execute(insert(leaves), [row])
+
+
+def _last_leaf(
+    connection: Connection, holding: int
+) -> leaf.Audit | leaf.Response | leaf.Registration:
+    last = select(leaves.c.body).where(leaves.c.holding == holding).order_by(leaves.c.id.desc())
+    body = connection.execute(last.limit(1)).scalar()
+    if body is None:
+        raise StorageError("the evidence has no leaf of a holding that was audited")
+    found = leaf.decode(body)
+    if not isinstance(found, leaf.Audit | leaf.Response | leaf.Registration):
+        raise StorageError("the evidence has a leaf at a holding that is none of its own")
+    return found

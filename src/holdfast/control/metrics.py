@@ -15,10 +15,10 @@ from sqlalchemy import func, select
 
 from holdfast.control import rails
 from holdfast.control.aliases import named_aliases
-from holdfast.control.cases import State
+from holdfast.control.cases import open_cases
 from holdfast.control.database import transaction
 from holdfast.control.schedule import Schedule
-from holdfast.control.schema import NEVER, alerts, checkpoints, holdings, leaves, responses, trees
+from holdfast.control.schema import NEVER, alerts, checkpoints, holdings, leaves, trees
 from holdfast.control.telemetry import Outcome
 from holdfast.control.worker import Tick
 from holdfast.errors import HoldfastError, InputError, LedgerError, NodeError, StorageError
@@ -31,6 +31,8 @@ class Figures:
     """How the database stands: everything but the lag."""
 
     holdings: int
+    damaged: int
+    silent: int
     evidence: int
     unsequenced: int
     anchored: int
@@ -39,13 +41,16 @@ class Figures:
 
 
 def figures(schedule: Schedule) -> Figures:
-    still = (State.PLANNED, State.READY, State.ASKED)
+    ended = holdings.c.outcome
+    damaged = ended == Outcome.FAILED
     queries = (
         select(func.count()).select_from(holdings),
+        select(func.count()).where(damaged, ~holdings.c.quarantined),
+        select(func.count()).where(~damaged, ended != Outcome.PASSED, ~holdings.c.quarantined),
         select(func.max(trees.c.size)),
         select(func.count()).where(leaves.c.place.is_(None)),
         select(func.max(checkpoints.c.size)).where(checkpoints.c.anchored),
-        select(func.count(responses.c.holding.distinct())).where(responses.c.state.in_(still)),
+        open_cases(),
         select(func.count()).select_from(alerts).where(alerts.c.ended == NEVER),
     )
     with transaction(schedule.engine) as connection:
@@ -151,6 +156,8 @@ class _Database(Collector):
             ("due_lag_seconds", "Since when the first of them is due.", lag.longest / 1000),
             ("working_holdings", "Holdings that a worker has now.", lag.working),
             ("quarantined_holdings", "Holdings taken off the schedule.", lag.quarantined),
+            ("damaged_holdings", "Holdings whose last audit failed.", found.damaged),
+            ("silent_holdings", "Holdings whose last audit got no proof.", found.silent),
             ("holdings", "Holdings known.", found.holdings),
             ("evidence_leaves", "Leaves in the evidence's tree.", found.evidence),
             ("evidence_anchored_leaves", "Leaves below the last anchor.", found.anchored),

@@ -190,8 +190,10 @@ alerts = Table(
     _moment("raised"),
     _moment("seen"),
     _moment("ended", NEVER),
-    # How many of its two messages were delivered, and until when a worker is at that.
+    # How many of its two messages were delivered, whether the detail is newer than the first, and
+    # until when a worker is at that.
     Column("told", SmallInteger, nullable=False, server_default="0"),
+    Column("changed", Boolean, nullable=False, server_default=false()),
     _moment("telling"),
     Column("acknowledged", BigInteger),
     Column("acknowledged_by", Text),

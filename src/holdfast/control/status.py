@@ -1,5 +1,7 @@
 """How everything stands, read from the database alone: holdings, evidence, alerts."""
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -7,6 +9,7 @@ from sqlalchemy import ColumnElement, Engine, case, func, select
 
 from holdfast.control.alerts import Alert, Alerts
 from holdfast.control.aliases import Named, named_aliases
+from holdfast.control.cases import open_cases
 from holdfast.control.database import transaction
 from holdfast.control.schema import checkpoints, holdings, leaves, trees
 from holdfast.control.telemetry import Outcome
@@ -19,6 +22,14 @@ class Health(StrEnum):
     SILENT = "silent"  # its node gave no proof, or was not there
     NEW = "new"
     SOUND = "sound"
+
+
+BAD = (Health.OVERDUE, Health.QUARANTINED, Health.DAMAGED, Health.SILENT)
+
+
+def all_fine(health: Mapping[Health, int], *, cases: int, alerts: int) -> bool:
+    """Return whether nobody needs to look: no holding is in a bad way, no case or alert is open."""
+    return not (cases or alerts or any(health[each] for each in BAD))
 
 
 def overdue_by(now: int, grace: int) -> ColumnElement[bool]:
@@ -66,8 +77,12 @@ class Head:
 class Status:
     at: int
     holdings: int
+    fine: bool
     overdue: int
     quarantined: int
+    damaged: int  # of the rest
+    silent: int
+    cases: int  # holdings with a response under way
     worst: tuple[HoldingStatus, ...]  # those that need a look first
     evidence: int
     checkpoint: Head | None
@@ -75,27 +90,20 @@ class Status:
     policies: dict[str, Named]  # by their aliases
     alerts: tuple[Alert, ...]
 
-    @property
-    def fine(self) -> bool:
-        return not (self.overdue or self.quarantined or self.alerts)
-
 
 def read_status(engine: Engine, now: int, *, grace: int, limit: int) -> Status:
     """Return how everything stands; an audit is overdue once it is late by more than `grace`."""
-    late, health = overdue_by(now, grace), health_of(now, grace)
+    health = health_of(now, grace)
     shown = (holdings.c[name] for name in ("name", "blocks", "number", "audited", "due"))
     listed = (
         select(*shown, holdings.c.quarantined, holdings.c.outcome, health.label("health"))
         .order_by(rank(health), holdings.c.due, holdings.c.id)
         .limit(limit)
     )
-    counted = select(
-        func.count(),
-        func.count(case((late, 1))),
-        func.count(case((holdings.c.quarantined, 1))),
-    ).select_from(holdings)
+    counted = select(health.label("health"), func.count()).group_by("health")
     with transaction(engine) as connection:
-        total, overdue, quarantined = connection.execute(counted).one()
+        counts = Counter({Health(name): times for name, times in connection.execute(counted)})
+        cases = connection.execute(open_cases()).scalar_one()
         rows = connection.execute(listed).all()
         placed = connection.execute(select(func.max(trees.c.size))).scalar() or 0
         waiting = select(func.count()).where(leaves.c.place.is_(None))
@@ -118,9 +126,13 @@ def read_status(engine: Engine, now: int, *, grace: int, limit: int) -> Status:
     alerts = tuple(Alerts(engine, lambda: now).listing())
     return Status(
         at=now,
-        holdings=total,
-        overdue=overdue,
-        quarantined=quarantined,
+        holdings=counts.total(),
+        fine=all_fine(counts, cases=cases, alerts=len(alerts)),
+        overdue=counts[Health.OVERDUE],
+        quarantined=counts[Health.QUARANTINED],
+        damaged=counts[Health.DAMAGED],
+        silent=counts[Health.SILENT],
+        cases=cases,
         worst=worst,
         evidence=size,
         checkpoint=None if checkpoint is None else Head(*checkpoint),

@@ -12,7 +12,7 @@ from holdfast.control.database import transaction
 from holdfast.control.metrics import figures
 from holdfast.control.schedule import Lag, Schedule, lag_at
 from holdfast.control.schema import holdings
-from holdfast.control.status import Health, Status, health_of, read_status
+from holdfast.control.status import Health, Status, all_fine, health_of, read_status
 from holdfast.web.days import MOST_DAYS, Day
 from holdfast.web.desk import AtDesk, Desk
 from holdfast.web.paging import Limit
@@ -32,6 +32,7 @@ class EvidenceFigures:
 @dataclass(frozen=True)
 class Fleet:
     at: int
+    fine: bool  # as `holdfast status` has it
     holdings: int
     health: dict[Health, int]
     due_today: int  # within a day, as `holdfast status` counts: late audits are among them
@@ -56,6 +57,7 @@ def fleet(desk: AtDesk, days: DayCount = 30) -> Fleet:
         due_today = count_due(connection, now)
     return Fleet(
         at=now,
+        fine=all_fine(health, cases=found.responses, alerts=found.alerts),
         holdings=found.holdings,
         health=health,
         due_today=due_today,

@@ -9,7 +9,7 @@ from fastapi.responses import HTMLResponse
 from sqlalchemy import and_, or_, select
 
 from holdfast.control.schema import audits
-from holdfast.control.status import Health
+from holdfast.control.status import BAD, Health
 from holdfast.control.telemetry import Outcome
 from holdfast.web import fleet, holdings
 from holdfast.web.days import Day
@@ -25,7 +25,6 @@ router = view()
 DAYS = 30
 ROWS = 50
 MISSED = 0.05  # how likely a sample may have missed more damage than is told
-BAD = (Health.OVERDUE, Health.QUARANTINED, Health.DAMAGED, Health.SILENT)
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ def page(
         "fleet.html",
         "/",
         fleet=state,
-        headline=headline(state.health),
+        headline=headline(state.health, cases=state.cases, alerts=state.alerts),
         chart=outcomes(state.days),
         found=found,
         assured=assured(visit.desk, found.holdings),
@@ -71,11 +70,10 @@ def page(
         search=wanted,
         sort=sort,
         sorts=list(Sort),
-        bad=BAD,
     )
 
 
-def headline(health: dict[Health, int]) -> str:
+def headline(health: dict[Health, int], *, cases: int = 0, alerts: int = 0) -> str:
     """Say in a sentence how the fleet is."""
     total = sum(health.values())
     if not total:
@@ -85,6 +83,10 @@ def headline(health: dict[Health, int]) -> str:
         troubled = sum(health[each] for each in BAD)
         verb = "needs" if troubled == 1 else "need"
         return f"{troubled:,} of {words.things(total, 'holding')} {verb} a look: {_and(parts)}."
+    if cases or alerts:
+        parts = [f"{cases:,} under repair"] if cases else []
+        parts += [words.things(alerts, "open alert")] if alerts else []
+        return f"{words.things(total, 'holding')}, {_and(parts)}."
     if health[Health.NEW]:
         return f"{health[Health.NEW]:,} of {words.things(total, 'holding')} await a first audit."
     return "The one holding is sound." if total == 1 else f"All {total:,} holdings are sound."
