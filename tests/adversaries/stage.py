@@ -12,7 +12,7 @@ import numpy as np
 from tests.ledger.world import World
 
 from holdfast.ledger import check, signing
-from holdfast.ledger.interface import Answer, Registered
+from holdfast.ledger.interface import Answer, Batch, Entry, Registered, batch_seed
 from holdfast.node.answers import ProofAnswer, ProofRequest, signed_part
 from holdfast.node.client import NodeClient
 from holdfast.node.holding import Holding as Kept
@@ -23,8 +23,8 @@ from holdfast.node.serving import Serving
 from holdfast.node.signature import Gate
 from holdfast.node.store import Store
 from holdfast.node.wire import Limits
-from holdfast.owner import Finding, Holding, HoldingRecord, Mode, Original, put, run_audit
-from holdfast.owner.audit import Question, Watch, ask, open_on, settle
+from holdfast.owner import Finding, Holding, HoldingRecord, Original, put, run_audit
+from holdfast.owner.audit import Place, Question, Watch, ask, id_on, open_on, settle
 from holdfast.owner.catalogue import Catalogue
 from holdfast.owner.keyring import Keyring
 from holdfast.pdp import Challenge, Location, Proof, draw_challenge, target_of
@@ -147,16 +147,27 @@ class Stage:
         length = 31 * self.world.owner.sectors * blocks - 1
         return np.random.default_rng(seed).bytes(length)
 
-    def audit(self, holding: Holding, samples: int, mode: Mode = Mode.CHECK) -> Finding:
+    def audit(self, holding: Holding, samples: int) -> Finding:
         """Audit the whole way; pauses pass on the ledger's clock alone."""
         watch = Watch(self.world.now, lambda seconds: self.world.advance(math.ceil(seconds)))
         ledger = self.world.owner
-        return run_audit(ledger, holding, samples, patience=PATIENCE, mode=mode, watch=watch)
+        return run_audit(ledger, holding, samples, patience=PATIENCE, watch=watch)
 
     def question(self, holding: Holding, samples: int, seed: bytes) -> Question:
         challenge = draw_challenge(holding.inventory, samples, seed=seed)
         target = check.target_address(target_of(holding.key, holding.inventory, challenge))
-        return Question(challenge, target, self.world.now() + PATIENCE)
+        where = id_on(self.world.owner, holding)
+        return Question(where, challenge, target, self.world.now() + PATIENCE)
+
+    def batched(self, holding: Holding, samples: int, seed: bytes) -> Question:
+        """Return a question that is the only one in its batch."""
+        question = self.question(
+            holding, samples, batch_seed(seed, id_on(self.world.owner, holding))
+        )
+        prefix = question.challenge.inventory_hash[:4]
+        word = Entry(question.target, holding.number, samples, prefix).encode()
+        batch = Batch(self.world.owner.sender, seed, question.deadline, (word,))
+        return replace(question, place=Place(batch, 0))
 
     def asked(self, holding: Holding, question: Question) -> Answer:
         """Open the challenge and return the node's answer, which must be one."""
@@ -167,7 +178,7 @@ class Stage:
 
     def seeded(self, holding: Holding, samples: int, seed: int) -> Finding:
         """Audit once by a known challenge."""
-        question = self.question(holding, samples, seed.to_bytes(32, "big"))
+        question = self.question(holding, samples, (seed + 1).to_bytes(8, "big") * 4)
         answer = self.asked(holding, question)
         finding = settle(self.world.owner, holding, question, answer)
         assert isinstance(finding, Finding)

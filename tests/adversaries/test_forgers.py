@@ -152,7 +152,7 @@ def _whole(block: bytes, layout: Layout) -> bytes:
 def observed(stage: Stage, holding: Holding, audits: int) -> list[tuple[Question, Proof]]:
     """Return what a node sees of honest audits: challenges, targets, and its proofs."""
     seen = []
-    for seed in range(audits):
+    for seed in range(1, audits + 1):
         question = stage.question(holding, 20, bytes([seed]) * 32)
         answer = stage.asked(holding, question)
         world = stage.world

@@ -7,17 +7,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from tests.adversaries.stage import BLOCKS, Stage, Turncoat
-from tests.ledger.scenes import refused
 
 from holdfast.ledger import signing
-from holdfast.ledger.interface import Opened, Posted, Reason, Verdict
 from holdfast.model.detection import detection_probability
 from holdfast.node.answers import ProofAnswer, ProofRequest
 from holdfast.node.holding import Holding as Kept
 from holdfast.node.identity import NodeKey
 from holdfast.node.wire import Code, NodeRefusedError
-from holdfast.owner import Holding, Mode, Outcome, upload
-from holdfast.owner.audit import id_on
+from holdfast.owner import Holding, Outcome, upload
 
 NEVER = 1e-9
 
@@ -68,23 +65,6 @@ def test_a_node_that_flips_bits_fails(any_stage: Stage) -> None:
     assert 0 < hit < BLOCKS / 2
     assert escape(hit, 200) < NEVER
     assert any_stage.audit(holding, 200).outcome is Outcome.FAILED
-
-
-def test_a_dropper_cannot_contest_a_true_verdict(any_stage: Stage) -> None:
-    node, url = any_stage.node()
-    holding = any_stage.holding(node, url, any_stage.content())
-    assert any_stage.audit(holding, 200, Mode.OPTIMISTIC).outcome is Outcome.PASSED
-    drop(node, holding, chosen(40, seed=5))
-    finding = any_stage.audit(holding, 200, Mode.OPTIMISTIC)
-    assert finding.outcome is Outcome.FAILED
-    world, proof = any_stage.world, node.kept(holding).prove(finding.challenge)
-    opened, posted = (receipt.events[0] for receipt in world.owner.receipts()[-2:])
-    assert isinstance(opened, Opened)
-    assert isinstance(posted, Posted)
-    where = (id_on(world.owner, holding), opened.challenge, opened.target)
-    verdict = Verdict(*where, posted.digest, posted.passed)
-    with refused(Reason.UPHELD):
-        world.stranger.contest(verdict, posted.until, proof)
 
 
 def test_one_flipped_bit_is_found_where_every_block_is_sampled(stage: Stage) -> None:

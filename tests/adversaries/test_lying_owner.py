@@ -4,25 +4,15 @@ from dataclasses import replace
 
 from tests.adversaries.stage import Stage, Turncoat
 from tests.ledger.scenes import refused
-from tests.ledger.world import wrong
+from tests.ledger.world import names, wrong
 
 from holdfast.ledger import check, signing
-from holdfast.ledger.interface import (
-    Answer,
-    Contested,
-    Failed,
-    Ledger,
-    Passed,
-    Posted,
-    PostedMany,
-    Reason,
-    Verdict,
-)
-from holdfast.ledger.keccak import Tree, address_of
+from holdfast.ledger.interface import Answer, Failed, Passed, Reason
+from holdfast.ledger.keccak import address_of
 from holdfast.node.client import upload_request
 from holdfast.node.place import Part
 from holdfast.owner import Holding, Outcome
-from holdfast.owner.audit import Question, id_on
+from holdfast.owner.audit import id_on
 from holdfast.pdp import Proof, PublicKey, curve
 from holdfast.pdp.field import Q
 from holdfast.pdp.readers import Memory
@@ -34,13 +24,6 @@ def audited(stage: Stage) -> tuple[Turncoat, Holding]:
     holding = stage.holding(node, url, stage.content(40))
     assert stage.audit(holding, 20).outcome is Outcome.PASSED
     return node, holding
-
-
-def verdict_on(
-    ledger: Ledger, holding: Holding, question: Question, proof: Proof, *, passed: bool
-) -> Verdict:
-    where = id_on(ledger, holding)
-    return Verdict(where, question.name, question.target, check.digest(proof), passed)
 
 
 def test_a_wrong_proof_in_the_nodes_name_fails_nobody(any_stage: Stage) -> None:
@@ -57,9 +40,13 @@ def test_a_wrong_proof_in_the_nodes_name_fails_nobody(any_stage: Stage) -> None:
     assert receipt.events == (Passed(where, question.name),)
 
 
-def test_an_old_challenge_opened_again_uses_nothing_that_the_node_once_signed(
+def test_an_old_challenge_is_not_opened_again_to_use_what_the_node_once_signed(
     any_stage: Stage,
 ) -> None:
+    """Before, a name could be opened again before its deadline.
+
+    One wrong proof that the node had signed once failed it ten times of ten.
+    """
     node, holding = audited(any_stage)
     world = any_stage.world
     where = id_on(world.owner, holding)
@@ -74,13 +61,43 @@ def test_an_old_challenge_opened_again_uses_nothing_that_the_node_once_signed(
     assert isinstance(event, Failed)
     kept.replace_block(file.file_id, 0, sound)  # the node mends itself
 
-    world.advance(1)
-    again = any_stage.question(holding, 40, b"2" * 32)
-    assert again.challenge == old.challenge
-    fresh = any_stage.asked(holding, again)
+    for later in (0, 1):  # under the same name, and for longer under another
+        again = (old.challenge, old.target, old.deadline + later)
+        for _ in range(10):
+            with refused(Reason.USED):
+                world.owner.open(holding.number, *again)
+            with refused(Reason.UNKNOWN):
+                world.owner.submit(where, old.name, admitted)
+    fresh = any_stage.question(holding, 40, b"3" * 32)
+    answer = any_stage.asked(holding, fresh)
     with refused(Reason.WRONG):
-        world.owner.submit(where, again.name, admitted)
-    assert world.stranger.submit(where, again.name, fresh).events == (Passed(where, again.name),)
+        world.owner.submit(where, fresh.name, admitted)
+    assert world.stranger.submit(where, fresh.name, answer).events == (Passed(where, fresh.name),)
+
+
+def test_a_batch_does_not_use_what_the_node_once_signed_twice(any_stage: Stage) -> None:
+    """Before, one signed wrong proof failed its node once for every batch and place of its word."""
+    node, holding = audited(any_stage)
+    world, batched = any_stage.world, any_stage.batched(holding, 40, b"b" * 32)
+    kept = node.kept(holding)
+    kept.replace_block(kept.record.files[0].file_id, 0, bytes(31 * world.owner.sectors))
+    place = batched.place
+    assert place is not None
+    (word,) = place.batch.words
+    beside = word[:-1] + bytes([word[-1] ^ 1])
+    with refused(Reason.MALFORMED):
+        world.owner.open_many(replace(place.batch, words=(word, word)))
+    signed = any_stage.asked(holding, batched)
+    for words, reason in (((word,), Reason.OPEN), (tuple(sorted((word, beside))), Reason.USED)):
+        with refused(reason):
+            world.owner.open_many(replace(place.batch, words=words))
+    assert names(world.owner.settle(place.batch, {0: signed})) == ["Failed"]
+    with refused(Reason.UNKNOWN):
+        world.owner.settle(place.batch, {0: signed})
+    longer = replace(place.batch, deadline=place.batch.deadline + 1)
+    world.owner.open_many(longer)
+    with refused(Reason.WRONG):
+        world.owner.settle(longer, {0: signed})
 
 
 def implied_target(public: PublicKey, proof: Proof) -> bytes:
@@ -128,39 +145,6 @@ def _parts(node: Turncoat, holding: Holding) -> list[bytes]:
     (file,) = kept.record.files
     readers = [kept.reader(file, part) for part in (Part.DATA, Part.TAGS)]
     return [reader.read_many([(0, reader.size())])[0] for reader in readers]
-
-
-def test_a_false_verdict_falls_to_the_proof_of_the_node(any_stage: Stage) -> None:
-    _, holding = audited(any_stage)
-    world = any_stage.world
-    question = any_stage.question(holding, 20, b"6" * 32)
-    answer = any_stage.asked(holding, question)
-    lie = verdict_on(world.owner, holding, question, wrong(answer.proof), passed=False)
-    (posted,) = world.owner.post(holding.number, question.name, lie.digest, passed=False).events
-    assert isinstance(posted, Posted)
-    receipt = world.stranger.contest(lie, posted.until, answer.proof)
-    assert receipt.events == (Contested(lie.holding, lie.challenge, passed=True),)
-
-
-def test_a_false_verdict_under_a_root_falls_to_the_proof_of_the_node(any_stage: Stage) -> None:
-    _, holding = audited(any_stage)
-    world = any_stage.world
-    questions = [any_stage.question(holding, 20, bytes([seed]) * 32) for seed in range(3)]
-    answers = [any_stage.asked(holding, question) for question in questions]
-    verdicts = [
-        verdict_on(world.owner, holding, question, answer.proof, passed=truth)
-        for question, answer, truth in zip(questions, answers, (True, False, True), strict=True)
-    ]
-    tree = Tree([verdict.leaf for verdict in verdicts])
-    (posted,) = world.owner.post_many(tree.root).events
-    assert isinstance(posted, PostedMany)
-    for index in (0, 2):
-        with refused(Reason.UPHELD):
-            world.stranger.contest_many(
-                verdicts[index], index, tree.path(index), answers[index].proof
-            )
-    receipt = world.stranger.contest_many(verdicts[1], 1, tree.path(1), answers[1].proof)
-    assert receipt.events == (Contested(verdicts[1].holding, verdicts[1].challenge, passed=True),)
 
 
 def test_a_node_signs_for_the_challenge_that_it_was_sent_and_no_other(stage: Stage) -> None:

@@ -20,6 +20,7 @@ from tests.ledger.world import (
 )
 
 from holdfast.cli.app import run
+from holdfast.ledger import artefact
 from holdfast.ledger.evm import EvmLedger
 from holdfast.ledger.interface import Answer
 from holdfast.ledger.transactions import Sender, connect
@@ -84,8 +85,8 @@ def audited(world: World, sectors: int) -> None:
 def test_a_deployed_contract_audits_and_its_events_are_shown(
     chain: str, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    facts = deployed(capsys, chain, "--sectors", "4", "--window", "60")
-    assert (facts["sectors"], facts["window"]) == (4, 60)
+    facts = deployed(capsys, chain, "--sectors", "4")
+    assert facts["sectors"] == 4
     sender = sender_of(connect(chain), place)
     ledger = EvmLedger(sender, bytes.fromhex(facts["contract"][2:]), sectors=4)
     now = sender.web3.eth.get_block("latest")["timestamp"]
@@ -164,7 +165,6 @@ def test_what_cannot_be_deployed_is_refused_in_one_sentence(
         ),
         (["--chain", chain, "--keystore", "payer.json"], "no passphrase"),
         (["--chain", chain, "--keystore", "payer.json", "--sectors", "3", *secret], "3 sectors"),
-        (["--chain", chain, "--keystore", "payer.json", "--window", "0", *secret], "window"),
         (["--chain", chain, "--keystore", "poor.json", *secret], "did not take"),
     ):
         assert told in refused(capsys, "deploy", *line)
@@ -173,10 +173,13 @@ def test_what_cannot_be_deployed_is_refused_in_one_sentence(
 def test_what_is_no_ledger_of_ours_is_not_shown(
     chain: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stranger = "0x" + "11" * 20
+    stranger, torn = "0x" + "11" * 20, "0x" + "33" * 20
     request(connect(chain), "anvil_setCode", stranger, "0x6001")
+    piece = artefact.load(1).bytecode[-2000:]
+    request(connect(chain), "anvil_setCode", torn, f"0x{piece}")
     for line, told in (
         (["--chain", chain, "--contract", stranger], "no audit contract"),
+        (["--chain", chain, "--contract", torn], "no audit contract"),
         (["--chain", chain, "--contract", "0x" + "22" * 20], "no audit contract"),
         (["--chain", chain, "--contract", "0x12"], "20 bytes"),
         (["--chain", chain, "--contract", "zz"], "hexadecimal"),

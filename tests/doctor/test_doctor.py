@@ -301,7 +301,7 @@ def test_a_contract_of_another_version_is_named(
     chained: World, chain: str, desk: Workplace, tmp_path: Path
 ) -> None:
     ours = artefact.load(CHAINED)
-    words = (b"upheld".hex(), b"UPHELD".hex())  # by which it tells a reason
+    words = (b"malformed".hex(), b"MALFORMED".hex())  # by which it tells a reason
     other = replace(ours, bytecode=ours.bytecode.replace(*words))
     assert other != ours
     folder = tmp_path / "other"

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from tests.ledger.world import Kept, World, batch_of
+from tests.ledger.world import Kept, World, batch_of, names
 from web3 import Web3
 
 from holdfast.ledger import check
 from holdfast.ledger.evm import EvmLedger, _signature
-from holdfast.ledger.interface import Reason
+from holdfast.ledger.interface import Reason, Receipt
 from holdfast.pdp import Proof, curve, target_of
 from holdfast.pdp.field import Q
 
@@ -59,31 +59,39 @@ def hostile_hints_are_malformed_even_with_the_nodes_signature(world: World) -> N
 
 
 def a_part_of_a_batch_is_only_what_and_where_it_was_opened(world: World) -> None:
-    batch, audits = batch_of(world, [Kept(world, seed=seed) for seed in range(4)], b"p" * 32)
+    kept = [Kept(world, seed=seed) for seed in range(4)]
+    batch, audits = batch_of(world, [*kept, *kept, *kept, *kept], b"p" * 32)
     world.owner.open_many(batch)
     head = (Web3.to_checksum_address(batch.owner), batch.seed, batch.deadline)
-    pair = batch.part([0, 1])
+    two_leaves = batch.part([0, 7])
+    assert (len(two_leaves.words), len(two_leaves.path)) == (8, 1)
 
     def settled(start: int, words: Any, path: Any, offset: int, signatures: Any = ()) -> str:
         answers = [(offset, _values(audits[0].proof))]
         return refusal(world, "settle", head, (start, words, path), answers, list(signatures))
 
-    assert settled(0, pair.words, pair.path, 0) == ""
+    words, path = two_leaves.words, two_leaves.path
+    assert settled(0, words, path, 0) == ""
     # Under the place of its neighbour a challenge could be settled twice, and the other never.
-    assert settled(1, pair.words, pair.path, 0) == MALFORMED
-    assert settled(4, pair.words, pair.path, 0) == MALFORMED
-    assert settled(0, [], pair.path, 0) == MALFORMED
-    assert settled(0, pair.words, pair.path, 2) == UNKNOWN
-    assert settled(2, pair.words, pair.path, 0) == UNKNOWN
-    assert settled(0, pair.words, (), 0) == UNKNOWN
-    assert settled(0, pair.words[:1], pair.path, 0) == UNKNOWN
-    assert settled(0, pair.words, pair.path, 0, [(0, 0, 0)] * 2) == MALFORMED
-
+    for start in (1, 4, 16):
+        assert settled(start, words, path, 0) == MALFORMED
+    assert settled(0, [], path, 0) == MALFORMED
+    assert settled(0, words[::-1], path, 0) == MALFORMED
+    assert settled(0, words, path, 8) == UNKNOWN
+    assert settled(8, words, path, 0) == UNKNOWN
+    assert settled(0, words, (), 0) == UNKNOWN
+    assert settled(0, words[:4], path, 0) == UNKNOWN
+    assert settled(0, words[:7], path, 0) == UNKNOWN
+    assert settled(0, words, path, 0, [(0, 0, 0)] * 2) == MALFORMED
+    # What is named twice is settled once, and nothing is never settled.
+    where = (0, words, path)
     twice = [(0, _values(audits[0].proof)), (0, _values(audits[0].proof))]
-    where = (0, pair.words, pair.path)
+    assert names(_sent(world, "settle", head, where, twice, [])) == ["Passed"]
     assert refusal(world, "settle", head, where, twice, []) == UNKNOWN
+    assert refusal(world, "settle", head, where, [], []) == UNKNOWN
     world.advance(200)
-    for offsets in ([0, 0], [2]):
+    assert names(_sent(world, "expire_many", head, where, [1, 1])) == ["TimedOut"]
+    for offsets in ([8], [1, 0], []):
         assert refusal(world, "expire_many", head, where, offsets) == UNKNOWN
 
 
@@ -91,8 +99,14 @@ def a_challenge_samples_some_of_its_blocks(world: World) -> None:
     kept = Kept(world)
     target, deadline = Web3.to_checksum_address(b"t" * 20), world.now() + 100
     for blocks, samples, told in ((5, 5, ""), (5, 6, MALFORMED), (5, 0, MALFORMED)):
-        question = (kept.number, bytes(32), bytes(32), blocks, samples, target, deadline)
+        question = (kept.number, b"s" * 32, bytes(32), blocks, samples, target, deadline)
         assert refusal(world, "open", *question) == told
+
+
+def _sent(world: World, name: str, *arguments: Any) -> Receipt:
+    ledger = world.owner
+    assert isinstance(ledger, EvmLedger)
+    return ledger._send(name, *arguments)
 
 
 def _values(proof: Proof) -> tuple[int, list[int]]:

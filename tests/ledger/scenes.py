@@ -18,18 +18,17 @@ from holdfast.ledger.interface import (
     Anchored,
     Answer,
     Batch,
-    Contested,
     Domain,
     Failed,
     LedgerRefusedError,
+    Opened,
     OpenedMany,
     Passed,
-    Posted,
-    PostedMany,
     Reason,
     TimedOut,
+    fresh_seed,
 )
-from holdfast.ledger.keccak import Tree, address_of
+from holdfast.ledger.keccak import address_of
 from holdfast.pdp import Proof, PublicKey, curve
 from holdfast.pdp.field import Q
 
@@ -99,13 +98,53 @@ def what_a_node_signed_is_good_for_that_challenge_alone(world: World) -> None:
     praise = kept.signed(good.id, good.proof)
     assert names(world.owner.submit(kept.id, admitted.id, fault)) == ["Failed"]
     assert names(world.owner.submit(kept.id, good.id, praise)) == ["Passed"]
-    # The owner opens both again: one for longer, one with a target that no proof of theirs meets.
-    again = kept.opened(admitted, seconds=200)
-    trap = kept.opened(replace(good, target=admitted.target))
-    for audit, answer in ((again, fault), (trap, praise)):
+    # The owner opens both again: as they were, for longer, with a target that no proof of theirs
+    # meets. But their serials are used, whatever the clock.
+    for audit in (admitted, good, replace(good, target=admitted.target)):
+        for seconds in (0, 50):
+            with refused(Reason.USED):
+                terms = (audit.target, audit.deadline + seconds)
+                world.owner.open(kept.number, audit.challenge, *terms)
+    with refused(Reason.UNKNOWN):
+        world.owner.submit(kept.id, admitted.id, fault)
+    fresh = kept.open(3)
+    for answer in (fault, praise):
         with refused(Reason.WRONG):
-            world.owner.submit(kept.id, audit.id, answer)
-    assert names(world.stranger.submit(kept.id, again.id, Answer(again.proof))) == ["Passed"]
+            world.owner.submit(kept.id, fresh.id, answer)
+    assert names(world.stranger.submit(kept.id, fresh.id, Answer(fresh.proof))) == ["Passed"]
+
+
+def serials_only_grow_for_every_holding_by_itself(world: World) -> None:
+    kept, other = keep(world), keep(world)
+    assert world.owner.newest_serial(kept.number) == 0
+    kept.open(5)
+    five = int.from_bytes(bytes([5]) * 8, "big")
+    assert world.owner.newest_serial(kept.number) == five
+    for seed in (0, 4):
+        late = kept.audit(seed)
+        with refused(Reason.USED):
+            world.owner.open(kept.number, late.challenge, late.target, world.now() + 100)
+    other.open(4)
+    # The same serial with other bytes behind it is no other seed.
+    beside = replace(kept.audit(5).challenge, seed=bytes([5]) * 31 + b"6")
+    with refused(Reason.USED):
+        world.owner.open(kept.number, beside, kept.audit(5).target, world.now() + 100)
+    assert world.owner.newest_serial(kept.number) == five
+    drawn = fresh_seed(world.owner, kept.number, 0, bytes([7]) * 32)
+    assert drawn == (five + 1).to_bytes(8, "big") + bytes([7]) * 24
+    assert fresh_seed(world.owner, kept.number, five + 9, drawn)[:8] == (five + 9).to_bytes(
+        8, "big"
+    )
+
+
+def a_name_binds_its_holding(world: World) -> None:
+    kept, other = keep(world), keep(world)
+    audit, deadline = kept.open(1), world.now() + 100
+    (event,) = world.owner.open(other.number, audit.challenge, audit.target, deadline).events
+    assert isinstance(event, Opened)
+    own = replace(audit, holding=other.id, deadline=deadline)
+    assert event.challenge == own.id
+    assert own.id != replace(own, holding=kept.id).id
 
 
 def a_signature_does_not_fail_a_proof_that_passes(world: World) -> None:
@@ -160,9 +199,9 @@ def blocks_of_zeros_pass_and_nothing_else_under_their_target(world: World) -> No
 
 def sectors_of_zeros_take_no_part(world: World) -> None:
     kept = keep(world)
-    for place in {0, kept.sectors // 2, kept.sectors - 1}:
+    for place in sorted({0, kept.sectors // 2, kept.sectors - 1}):
         mu = tuple(3 if j == place else 0 for j in range(kept.sectors))
-        audit, proof = crafted(kept, 11, mu, place)
+        audit, proof = crafted(kept, 11, mu, place + 1)
         with refused(Reason.WRONG):
             world.owner.submit(kept.id, audit.id, Answer(replace(proof, sigma=12)))
         assert names(world.owner.submit(kept.id, audit.id, Answer(proof))) == ["Passed"]
@@ -233,109 +272,9 @@ def keys_off_the_curve_are_malformed(world: World) -> None:
             world.owner.register(hostile, NODE_ADDRESS)
 
 
-def a_false_verdict_is_overturned_by_the_check(world: World) -> None:
-    kept = keep(world)
-    slandered, praised = kept.open(1), kept.open(2)
-    forged, other = wrong(praised.proof), wrong(wrong(praised.proof))
-    bad = kept.verdict(slandered, forged, passed=False)
-    with refused(Reason.UNKNOWN):
-        world.stranger.post(kept.number, slandered.id, bad.digest, passed=False)
-    (posted,) = world.owner.post(kept.number, slandered.id, bad.digest, passed=False).events
-    assert isinstance(posted, Posted)
-    with refused(Reason.UNKNOWN):
-        world.owner.post(kept.number, slandered.id, bad.digest, passed=True)
-    with refused(Reason.UNKNOWN):
-        world.owner.submit(kept.id, slandered.id, Answer(slandered.proof))
-    for changed in (replace(bad, passed=True), replace(bad, target=praised.target)):
-        with refused(Reason.UNKNOWN):
-            world.stranger.contest(changed, posted.until, slandered.proof)
-    with refused(Reason.UNKNOWN):
-        world.stranger.contest(bad, posted.until + 1, slandered.proof)
-    with refused(Reason.UPHELD):
-        world.stranger.contest(bad, posted.until, wrong(slandered.proof))
-    receipt = world.stranger.contest(bad, posted.until, slandered.proof)
-    assert receipt.events == (Contested(kept.id, slandered.id, passed=True),)
-    with refused(Reason.UNKNOWN):
-        world.stranger.contest(bad, posted.until, slandered.proof)
-
-    good = kept.verdict(praised, forged, passed=True)
-    (posted,) = world.owner.post(kept.number, praised.id, good.digest, passed=True).events
-    assert isinstance(posted, Posted)
-    for unposted in (praised.proof, replace(other, sigma=other.sigma ^ 2)):
-        with refused(Reason.UNKNOWN):
-            world.stranger.contest(good, posted.until, unposted)
-    receipt = world.stranger.contest(good, posted.until, forged)
-    assert receipt.events == (Contested(kept.id, praised.id, passed=False),)
-
-
-def a_true_verdict_stands_and_so_does_one_after_its_window(world: World) -> None:
-    kept = keep(world)
-    audit, late = kept.open(1), kept.open(2)
-    true = kept.verdict(audit, audit.proof, passed=True)
-    (posted,) = world.owner.post(kept.number, audit.id, true.digest, passed=True).events
-    assert isinstance(posted, Posted)
-    with refused(Reason.UPHELD):
-        world.stranger.contest(true, posted.until, audit.proof)
-    false = kept.verdict(late, wrong(late.proof), passed=False)
-    (posted,) = world.owner.post(kept.number, late.id, false.digest, passed=False).events
-    assert isinstance(posted, Posted)
-    world.advance(2000)
-    with refused(Reason.LATE):
-        world.stranger.contest(false, posted.until, late.proof)
-    with refused(Reason.UNKNOWN):
-        world.stranger.expire(kept.id, late.id)
-
-
-def verdicts_posted_by_their_root_are_overturned_one_by_one(world: World) -> None:
-    kept = keep(world)
-    audits = [kept.audit(seed) for seed in range(5)]
-    forged = [wrong(audit.proof) for audit in audits]
-    slander = [kept.verdict(audits[i], forged[i], passed=False) for i in (0, 1, 2)]
-    praise = kept.verdict(audits[3], forged[3], passed=True)
-    true = kept.verdict(audits[4], audits[4].proof, passed=True)
-    verdicts = [*slander, praise, true]
-    tree = Tree([verdict.leaf for verdict in verdicts])
-    (posted,) = world.owner.post_many(tree.root).events
-    assert isinstance(posted, PostedMany)
-    with refused(Reason.OPEN):
-        world.owner.post_many(tree.root)
-    proof, path = audits[1].proof, tree.path(1)
-    with refused(Reason.MALFORMED):
-        world.stranger.contest_many(verdicts[1], 9, path, proof)
-    for verdict, index in (
-        (verdicts[1], 0),
-        (verdicts[0], 1),
-        (replace(verdicts[1], passed=True), 1),
-    ):
-        with refused(Reason.UNKNOWN):
-            world.stranger.contest_many(verdict, index, path, proof)
-    with refused(Reason.UPHELD):
-        world.stranger.contest_many(verdicts[1], 1, path, wrong(proof))
-    receipt = world.stranger.contest_many(verdicts[1], 1, path, proof)
-    assert receipt.events == (Contested(kept.id, audits[1].id, passed=True),)
-    with refused(Reason.UNKNOWN):
-        world.stranger.contest_many(verdicts[1], 1, path, proof)
-
-    for unposted in (audits[3].proof, forged[4]):
-        with refused(Reason.UNKNOWN):
-            world.stranger.contest_many(praise, 3, tree.path(3), unposted)
-    receipt = world.stranger.contest_many(praise, 3, tree.path(3), forged[3])
-    assert receipt.events == (Contested(kept.id, audits[3].id, passed=False),)
-    with refused(Reason.UPHELD):
-        world.stranger.contest_many(true, 4, tree.path(4), audits[4].proof)
-
-    world.stranger.post_many(Tree([verdicts[0].leaf]).root)
-    with refused(Reason.UNKNOWN):  # the stranger's roots say nothing about the owner's holdings
-        world.stranger.contest_many(verdicts[0], 0, (), audits[0].proof)
-    world.advance(2000)
-    with refused(Reason.LATE):
-        world.stranger.contest_many(verdicts[2], 2, tree.path(2), audits[2].proof)
-
-
 def a_batch_is_opened_at_once_and_each_challenge_settled_once(world: World) -> None:
-    kept = [keep(world) for _ in range(3)]
-    order = [kept[0], kept[1], kept[2], kept[0], kept[1]]
-    batch, audits = batch_of(world, order)
+    kept = {holding.id: holding for holding in (keep(world), keep(world), keep(world))}
+    batch, audits = batch_of(world, [*kept.values(), *kept.values()][:5])
     answers = {index: Answer(audit.proof) for index, audit in enumerate(audits)}
     with refused(Reason.UNKNOWN):
         world.owner.settle(batch, {0: answers[0]})
@@ -351,8 +290,8 @@ def a_batch_is_opened_at_once_and_each_challenge_settled_once(world: World) -> N
     with refused(Reason.EARLY):
         world.owner.expire_many(batch, [0])
     receipt = world.stranger.settle(batch, {1: answers[1]})
-    assert receipt.events == (Passed(kept[1].id, batch.challenge_id(1)),)
-    forged = kept[2].signed(batch.challenge_id(2), wrong(audits[2].proof))
+    assert receipt.events == (Passed(audits[1].holding, batch.challenge_id(1)),)
+    forged = kept[audits[2].holding].signed(batch.challenge_id(2), wrong(audits[2].proof))
     assert names(world.stranger.settle(batch, {0: answers[0], 2: forged})) == ["Passed", "Failed"]
     for index in (0, 1, 2):
         with refused(Reason.UNKNOWN):
@@ -361,14 +300,66 @@ def a_batch_is_opened_at_once_and_each_challenge_settled_once(world: World) -> N
     world.advance(200)
     with refused(Reason.LATE):
         world.stranger.settle(batch, {3: answers[3]})
-    with refused(Reason.UNKNOWN):
-        world.stranger.expire_many(batch, [3, 4])
     receipt = world.stranger.expire_many(batch, [3])
-    assert receipt.events == (TimedOut(kept[0].id, batch.challenge_id(3)),)
+    assert receipt.events == (TimedOut(audits[3].holding, batch.challenge_id(3)),)
     with refused(Reason.UNKNOWN):
         world.owner.expire_many(batch, [3])
     with refused(Reason.LATE):
         world.owner.open_many(replace(batch, seed=b"c" * 32))
+
+
+def what_is_settled_already_stands_in_nobodys_way(world: World) -> None:
+    kept = {holding.id: holding for holding in (keep(world), keep(world), keep(world))}
+    batch, audits = batch_of(world, [*kept.values(), *kept.values()], b"g" * 32)
+    answers = {index: Answer(audit.proof) for index, audit in enumerate(audits)}
+    world.owner.open_many(batch)
+    assert names(world.stranger.settle(batch, {1: answers[1]})) == ["Passed"]
+    # Signatures stay with their answers, also behind one that is left out.
+    forged = kept[audits[2].holding].signed(batch.challenge_id(2), wrong(audits[2].proof))
+    receipt = world.owner.settle(batch, {1: forged, 0: answers[0], 2: forged})
+    assert receipt.events == (
+        Passed(audits[0].holding, batch.challenge_id(0)),
+        Failed(audits[2].holding, batch.challenge_id(2), check.digest(forged.proof)),
+    )
+    with refused(Reason.UNKNOWN):
+        world.owner.settle(batch, {index: answers[index] for index in (0, 1, 2)})
+    world.advance(200)
+    assert names(world.stranger.expire_many(batch, [3])) == ["TimedOut"]
+    receipt = world.owner.expire_many(batch, [0, 3, 4, 5])
+    assert receipt.events == tuple(
+        TimedOut(audits[index].holding, batch.challenge_id(index)) for index in (4, 5)
+    )
+    with refused(Reason.UNKNOWN):
+        world.owner.expire_many(batch, [0, 3, 4])
+
+
+def a_batch_is_its_owners_and_its_names_are_used_once(world: World) -> None:
+    kept = keep(world)
+    batch, audits = batch_of(world, [kept, kept], b"h" * 32)
+    for words in (batch.words[::-1], batch.words[:1] * 2, (bytes(32), *batch.words)):
+        with refused(Reason.MALFORMED):
+            world.owner.open_many(replace(batch, words=words))
+    theirs = replace(batch, owner=world.stranger.sender)
+    world.stranger.open_many(theirs)  # of the same seed, words and deadline
+    with refused(Reason.UNKNOWN):
+        world.stranger.settle(batch, {0: Answer(audits[0].proof)})
+    world.owner.open_many(batch)
+    with refused(Reason.UNKNOWN):
+        world.stranger.settle(theirs, {0: Answer(audits[0].proof)})
+    for words in (batch.words[:1], (*batch.words, b"\xff" * 32)):
+        with refused(Reason.USED):
+            world.owner.open_many(replace(batch, words=words))
+    assert names(world.owner.settle(batch, {0: Answer(audits[0].proof)})) == ["Passed"]
+    # The same seed for longer is another batch, whose names are others.
+    longer = replace(batch, deadline=batch.deadline + 1)
+    assert not {batch.challenge_id(0), batch.challenge_id(1)} & {
+        longer.challenge_id(0),
+        longer.challenge_id(1),
+    }
+    world.owner.open_many(longer)
+    signed = kept.signed(batch.challenge_id(1), wrong(audits[1].proof))
+    with refused(Reason.WRONG):
+        world.owner.settle(longer, {1: signed})
 
 
 def a_batch_without_targets_or_holdings_settles_nothing(world: World) -> None:
@@ -378,7 +369,7 @@ def a_batch_without_targets_or_holdings_settles_nothing(world: World) -> None:
     unknown = batch.words[0][:20] + b"\xff" * 4 + batch.words[0][24:]
     alpha = kept.store.key.alphas[0]
     zeros = (0,) * (kept.sectors - 1)
-    odd = replace(batch, words=(targetless, unknown))
+    odd = replace(batch, words=(targetless, unknown))  # in this order: the first begins with zeros
     world.owner.open_many(odd)
     for sigma, mu in ((0, 0), (alpha, 1)):  # both sum to the point at infinity
         with pytest.raises((LedgerRefusedError, InputError)) as error:
@@ -408,6 +399,8 @@ SCENES: list[Scene] = [
     an_honest_proof_passes_whoever_brings_it_and_only_once,
     a_wrong_proof_fails_its_node_only_with_its_signature,
     what_a_node_signed_is_good_for_that_challenge_alone,
+    serials_only_grow_for_every_holding_by_itself,
+    a_name_binds_its_holding,
     a_signature_does_not_fail_a_proof_that_passes,
     forgers_who_hold_the_target_are_refused,
     values_of_q_or_more_are_malformed_even_where_congruent,
@@ -417,10 +410,9 @@ SCENES: list[Scene] = [
     deadlines_are_kept_to_the_second,
     a_challenge_is_opened_once_by_its_owner_in_time_and_with_a_target,
     keys_off_the_curve_are_malformed,
-    a_false_verdict_is_overturned_by_the_check,
-    a_true_verdict_stands_and_so_does_one_after_its_window,
-    verdicts_posted_by_their_root_are_overturned_one_by_one,
     a_batch_is_opened_at_once_and_each_challenge_settled_once,
+    what_is_settled_already_stands_in_nobodys_way,
+    a_batch_is_its_owners_and_its_names_are_used_once,
     a_batch_without_targets_or_holdings_settles_nothing,
     a_root_is_anchored_under_its_sender,
 ]

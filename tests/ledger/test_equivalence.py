@@ -4,6 +4,7 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import ClassVar
 
@@ -24,15 +25,16 @@ from holdfast.ledger import signing
 from holdfast.ledger.interface import (
     Answer,
     Batch,
+    Entry,
     Event,
+    Failed,
     Ledger,
     LedgerRefusedError,
-    Posted,
+    Passed,
     Reason,
     Receipt,
-    Verdict,
+    TimedOut,
 )
-from holdfast.ledger.keccak import Tree
 from holdfast.pdp import PublicKey
 from holdfast.pdp.field import Q
 
@@ -40,6 +42,8 @@ Outcome = tuple[Event, ...] | Reason
 ANSWERS = st.sampled_from(("honest", "wrong", "signed", "of q", "too wide", "of more than a word"))
 HOLDINGS = st.integers(0, 1)
 SEEDS = st.integers(0, 2)
+OPENINGS = st.sampled_from(("anew", "again", "for longer"))
+BATCHES = st.sampled_from(("in order", "in order", "unsorted", "twice", "stray"))
 SECONDS = st.integers(-1, 12)
 OFF_CURVE = 5  # no point has this x
 
@@ -57,10 +61,12 @@ class TwoLedgers(RuleBasedStateMachine):
         self.kept = [Kept(self.chain, self.sectors, seed) for seed in (0, 1)]
         for kept in self.kept:
             self.local.owner.register(kept.store.key.public, NODE_ADDRESS)
-        self.audits = {(k, s): self.kept[k].audit(s) for k in (0, 1) for s in range(3)}
-        self.posted: dict[tuple[int, int], tuple[Verdict, int]] = {}
-        self.batches: list[tuple[Batch, list[Audit]]] = []
-        self.trees: list[tuple[list[Verdict], Tree]] = []
+        self.serials = count(1)
+        self.audits = {
+            (k, s): self.kept[k].audit(next(self.serials)) for k in (0, 1) for s in range(3)
+        }
+        self.batches: list[tuple[Batch, dict[bytes, Audit]]] = []
+        self.names: set[tuple[int, bytes]] = set()
 
     def teardown(self) -> None:
         shutil.rmtree(self.folder)
@@ -98,13 +104,17 @@ class TwoLedgers(RuleBasedStateMachine):
         points[place % self.sectors] = x.to_bytes(32, "big")
         self.both(True, lambda it: it.register(PublicKey(tuple(points)), NODE_ADDRESS))
 
-    @rule(by_owner=st.booleans(), k=HOLDINGS, s=SEEDS, seconds=SECONDS, again=st.booleans())
-    def open(self, by_owner: bool, k: int, s: int, seconds: int, again: bool) -> None:
+    @rule(by_owner=st.booleans(), k=HOLDINGS, s=SEEDS, seconds=SECONDS, way=OPENINGS)
+    def open(self, by_owner: bool, k: int, s: int, seconds: int, way: str) -> None:
         audit = self.audits[k, s]
-        if not again:
+        if way == "anew":
+            audit = self.kept[k].audit(next(self.serials))
+        if way != "again":
             audit = replace(audit, deadline=self.chain.now() + seconds)
         question = (self.kept[k].number, audit.challenge, audit.target, audit.deadline)
         if isinstance(self.both(by_owner, lambda it: it.open(*question)), tuple):
+            assert (k, audit.id) not in self.names, "a name is used once"
+            self.names.add((k, audit.id))
             self.audits[k, s] = audit
 
     @rule(k=HOLDINGS, s=SEEDS, t=SEEDS, kind=ANSWERS)
@@ -118,74 +128,60 @@ class TwoLedgers(RuleBasedStateMachine):
     def expire(self, k: int, s: int) -> None:
         self.both(False, lambda it: it.expire(self.kept[k].id, self.audits[k, s].id))
 
-    @rule(by_owner=st.booleans(), k=HOLDINGS, s=SEEDS, passed=st.booleans())
-    def post(self, by_owner: bool, k: int, s: int, passed: bool) -> None:
-        kept, audit = self.kept[k], self.audits[k, s]
-        verdict = kept.verdict(audit, audit.proof, passed=passed)
-        outcome = self.both(
-            by_owner, lambda it: it.post(kept.number, audit.id, verdict.digest, passed=passed)
-        )
-        if isinstance(outcome, tuple) and isinstance(outcome[0], Posted):
-            self.posted[k, s] = verdict, outcome[0].until
+    @rule(seed=st.binary(min_size=1, max_size=1), seconds=SECONDS, way=BATCHES)
+    def open_many(self, seed: bytes, seconds: int, way: str) -> None:
+        audits = dict(kept.in_batch(32 * seed, n) for kept in self.kept for n in (1, 2, 3))
+        words = sorted(audits)
+        if way == "unsorted":
+            words[1:3] = words[2:0:-1]
+        elif way == "twice":
+            words[1] = words[0]
+        elif way == "stray":
+            entry = replace(Entry.decode(words[1]), number=2**32 - 1)
+            words[1] = entry.encode()
+        deadline = self.chain.now() + seconds
+        self.open_batch(Batch(self.chain.owner.sender, 32 * seed, deadline, tuple(words)), audits)
 
-    @rule(data=st.data(), kind=ANSWERS)
-    def contest(self, data: st.DataObject, kind: str) -> None:
-        if self.posted:
-            where = data.draw(st.sampled_from(sorted(self.posted)))
-            verdict, until = self.posted[where]
-            self.both(
-                False,
-                lambda it: it.contest(
-                    verdict, until, self.answer(it, 0, b"", self.audits[where], kind).proof
-                ),
+    @rule(data=st.data(), words=st.integers(1, 6), seconds=st.integers(0, 1))
+    def open_many_again(self, data: st.DataObject, words: int, seconds: int) -> None:
+        if self.batches:
+            batch, audits = data.draw(st.sampled_from(self.batches))
+            again = replace(
+                batch, words=batch.words[:words], deadline=batch.deadline + 20 * seconds
             )
+            self.open_batch(again, audits)
 
-    @rule(by_owner=st.booleans(), truths=st.lists(st.booleans(), min_size=1, max_size=6))
-    def post_many(self, by_owner: bool, truths: list[bool]) -> None:
-        verdicts = [
-            self.kept[k].verdict(audit, audit.proof if true else wrong(audit.proof), passed=true)
-            for ((k, _), audit), true in zip(self.audits.items(), truths, strict=False)
-        ]
-        tree = Tree([verdict.leaf for verdict in verdicts])
-        self.both(by_owner, lambda it: it.post_many(tree.root))
-        self.trees.append((verdicts, tree))
+    @rule(data=st.data())
+    def open_many_as_another(self, data: st.DataObject) -> None:
+        if self.batches:
+            batch, audits = data.draw(st.sampled_from(self.batches))
+            self.open_batch(replace(batch, owner=self.chain.stranger.sender), audits)
 
-    @rule(data=st.data(), kind=ANSWERS, beside=st.integers(0, 1))
-    def contest_many(self, data: st.DataObject, kind: str, beside: int) -> None:
-        if self.trees:
-            verdicts, tree = data.draw(st.sampled_from(self.trees))
-            index = data.draw(st.integers(0, len(verdicts) - 1))
-            audit, path = list(self.audits.values())[index], tree.path(index)
-            self.both(
-                False,
-                lambda it: it.contest_many(
-                    verdicts[index],
-                    index + beside,
-                    path,
-                    self.answer(it, 0, b"", audit, kind).proof,
-                ),
-            )
-
-    @rule(seed=st.binary(min_size=1, max_size=1), seconds=SECONDS, stray=st.booleans())
-    def open_many(self, seed: bytes, seconds: int, stray: bool) -> None:
-        pairs = [kept.in_batch(32 * seed) for kept in (*self.kept, self.kept[0])]
-        entries = [entry for entry, _ in pairs]
-        if stray:
-            entries[1] = replace(entries[1], number=2**32 - 1)
-        words = tuple(entry.encode() for entry in entries)
-        batch = Batch(self.chain.owner.sender, 32 * seed, self.chain.now() + seconds, words)
-        self.both(True, lambda it: it.open_many(batch))
-        self.batches.append((batch, [audit for _, audit in pairs]))
+    def open_batch(self, batch: Batch, audits: dict[bytes, Audit]) -> None:
+        by_owner = batch.owner == self.chain.owner.sender
+        if isinstance(self.both(by_owner, lambda it: it.open_many(batch)), tuple):
+            names = [(-1, batch.challenge_id(index)) for index in range(len(batch.words))]
+            assert len(set(names) - self.names) == len(names), "a name is used once"
+            self.names.update(names)
+        self.batches.append((batch, audits))
 
     @rule(data=st.data(), kind=ANSWERS)
     def settle(self, data: st.DataObject, kind: str) -> None:
         if self.batches:
             batch, audits = data.draw(st.sampled_from(self.batches))
-            chosen = data.draw(st.lists(st.integers(0, 2), min_size=1, unique=True))
+            places = st.integers(0, len(batch.words) - 1)
+            chosen = data.draw(st.lists(places, min_size=1, unique=True))
+            spare = next(iter(audits.values()))
 
             def answers(it: Ledger) -> dict[int, Answer]:
                 return {
-                    i: self.answer(it, batch.holding(i), batch.challenge_id(i), audits[i], kind)
+                    i: self.answer(
+                        it,
+                        batch.holding(i),
+                        batch.challenge_id(i),
+                        audits.get(batch.words[i], spare),
+                        kind,
+                    )
                     for i in chosen
                 }
 
@@ -195,7 +191,8 @@ class TwoLedgers(RuleBasedStateMachine):
     def expire_many(self, data: st.DataObject) -> None:
         if self.batches:
             batch, _ = data.draw(st.sampled_from(self.batches))
-            chosen = data.draw(st.lists(st.integers(0, 2), min_size=1, unique=True))
+            places = st.integers(0, len(batch.words) - 1)
+            chosen = data.draw(st.lists(places, min_size=1, max_size=8))
             self.both(False, lambda it: it.expire_many(batch, chosen))
 
     @rule(by_owner=st.booleans(), root=st.binary(min_size=32, max_size=32), size=SEEDS)
@@ -214,6 +211,24 @@ class TwoLedgers(RuleBasedStateMachine):
                 for world in (self.local, self.chain)
             ]
             assert told[0] == told[1]
+
+    @invariant()
+    def a_name_has_one_verdict(self) -> None:
+        if hasattr(self, "chain"):
+            verdicts = [
+                (event.holding, event.challenge)
+                for receipt in self.chain.owner.receipts()
+                for event in receipt.events
+                if isinstance(event, (Passed, Failed, TimedOut))
+            ]
+            assert len(verdicts) == len(set(verdicts))
+
+    @invariant()
+    def the_newest_serials_are_the_same(self) -> None:
+        if hasattr(self, "chain"):
+            for kept in self.kept:
+                newest = [it.owner.newest_serial(kept.number) for it in (self.local, self.chain)]
+                assert newest[0] == newest[1]
 
 
 def attempted(call: Callable[[Ledger], Receipt], ledger: Ledger) -> Outcome:

@@ -29,7 +29,7 @@ def test_a_full_batch_of_the_default_width_is_settled_in_full_transactions(
             batch, {index: answers[index] for index in range(start, start + most)}
         )
         assert receipt.events == tuple(
-            Passed(kept[index].id, batch.challenge_id(index))
+            Passed(audits[index].holding, batch.challenge_id(index))
             for index in range(start, start + most)
         )
         assert receipt.gas <= most * 140_000

@@ -277,7 +277,7 @@ def test_only_the_contract_that_ships_is_recognised(tmp_path: Path) -> None:
         assert recognise(web3, deploy(sender, sectors)) == sectors
     slip = artefact.sources(1)
     slip["check.vy"] = slip["check.vy"].replace("sigma < Q and mu < Q", "mu < Q")
-    for contract in (b"\x01" * 20, deploy(sender, 1, 60, compiled(1, slip))):
+    for contract in (b"\x01" * 20, deploy(sender, 1, compiled(1, slip))):
         with pytest.raises(InputError, match="no audit contract of this version"):
             recognise(web3, contract)
 

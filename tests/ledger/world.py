@@ -31,7 +31,6 @@ from holdfast.ledger.interface import (
     Opened,
     Receipt,
     Registered,
-    Verdict,
     batch_seed,
     challenge_name,
     owner_of,
@@ -43,7 +42,6 @@ from holdfast.ledger.transactions import Node, Sender, Terms
 from holdfast.pdp import Challenge, Proof, draw_challenge, target_of
 from holdfast.tables import Room
 
-WINDOW = 1000
 TERMS = Terms(poll=0.05, gas=8_000_000)
 NODE = PrivateKey(b"\x07" * 32)
 NODE_ADDRESS = address_of(NODE.public_key)
@@ -64,6 +62,7 @@ class World:
 class Audit:
     """A challenge for a holding, with the target and the honest proof."""
 
+    holding: int
     challenge: Challenge
     target: bytes
     proof: Proof
@@ -71,7 +70,7 @@ class Audit:
 
     @property
     def id(self) -> bytes:
-        return challenge_name(self.challenge, self.target, self.deadline)
+        return challenge_name(self.holding, self.challenge, self.target, self.deadline)
 
 
 @dataclass
@@ -96,15 +95,15 @@ class Kept:
     def number(self) -> int:
         return self.id & 0xFFFFFFFF
 
-    def audit(self, seed: int = 0) -> Audit:
+    def audit(self, seed: int = 1) -> Audit:
         return self._audit(bytes([seed]) * 32)
 
-    def _audit(self, seed: bytes) -> Audit:
-        challenge = draw_challenge(self.store.inventory, 3, seed=seed)
+    def _audit(self, seed: bytes, samples: int = 3) -> Audit:
+        challenge = draw_challenge(self.store.inventory, samples, seed=seed)
         target = check.target_address(target_of(self.store.key, self.store.inventory, challenge))
-        return Audit(challenge, target, self.store.prove(challenge))
+        return Audit(self.id, challenge, target, self.store.prove(challenge))
 
-    def open(self, seed: int = 0, *, seconds: int = 100) -> Audit:
+    def open(self, seed: int = 1, *, seconds: int = 100) -> Audit:
         return self.opened(self.audit(seed), seconds=seconds)
 
     def opened(self, audit: Audit, *, seconds: int = 100) -> Audit:
@@ -116,26 +115,31 @@ class Kept:
         assert event.challenge == audit.id
         return audit
 
-    def in_batch(self, seed: bytes) -> tuple[Entry, Audit]:
-        audit = self._audit(batch_seed(seed, self.id))
+    def in_batch(self, seed: bytes, samples: int = 3) -> tuple[bytes, Audit]:
+        """Return the word of a challenge in a batch, and what there is to know of it."""
+        audit = self._audit(batch_seed(seed, self.id), samples)
         prefix = self.store.inventory.hash[:4]
-        return Entry(audit.target, self.number, audit.challenge.samples, prefix), audit
+        return Entry(audit.target, self.number, audit.challenge.samples, prefix).encode(), audit
 
     def signed(self, challenge: bytes, proof: Proof, key: PrivateKey | None = None) -> Answer:
         domain = self.world.owner.domain
         return Answer(proof, signing.sign(key or self.node, domain, self.id, challenge, proof))
 
-    def verdict(self, audit: Audit, proof: Proof, *, passed: bool) -> Verdict:
-        return Verdict(self.id, audit.id, audit.target, check.digest(proof), passed)
-
 
 def batch_of(
     world: World, kept: list[Kept], seed: bytes = b"b" * 32, seconds: int = 100
 ) -> tuple[Batch, list[Audit]]:
-    pairs = [holding.in_batch(seed) for holding in kept]
-    words = tuple(entry.encode() for entry, _ in pairs)
+    """Return a batch of challenges for these holdings, and its audits in their order there.
+
+    A holding that is named again is asked for fewer samples.
+    """
+    audits = dict(
+        holding.in_batch(seed, 4 - kept[:place].count(holding))
+        for place, holding in enumerate(kept)
+    )
+    words = tuple(sorted(audits))
     batch = Batch(owner_of(kept[0].id), seed, world.now() + seconds, words)
-    return batch, [audit for _, audit in pairs]
+    return batch, [audits[word] for word in words]
 
 
 def wrong(proof: Proof) -> Proof:
@@ -152,7 +156,7 @@ def local_world(folder: Path, sectors: int = 1, clock: Callable[[], int] | None 
 
     def ledger(number: int) -> LocalLedger:
         sender = bytes.fromhex(account_of(number).address[2:])
-        return LocalLedger(folder / "ledger", sender, now, sectors=sectors, window=WINDOW)
+        return LocalLedger(folder / "ledger", sender, now, sectors=sectors)
 
     def advance(seconds: int) -> None:
         time_now[0] += seconds
@@ -244,7 +248,7 @@ def _world(
     compiled: Artefact | None,
 ) -> World:
     senders = [sender_of(web3, folder, number) for number in (1, 2)]
-    contract = deploy(senders[0], sectors, WINDOW, compiled)
+    contract = deploy(senders[0], sectors, compiled)
     owner, stranger = (EvmLedger(sender, contract, sectors=sectors) for sender in senders)
     exact = isinstance(web3.provider, EthereumTesterProvider)
     return World(owner, stranger, now, advance, exact)

@@ -10,8 +10,8 @@ from tests.owner.small_node import SAMPLE_CAP
 from tests.owner.world import World, flip, node_process
 
 from holdfast.errors import RefusedError
-from holdfast.ledger.interface import Answer, Ledger, Posted, TimedOut
-from holdfast.owner import Holding, Mode, Outcome, resume, run_audit, sample_cap
+from holdfast.ledger.interface import Answer, Ledger, TimedOut
+from holdfast.owner import Holding, Outcome, resume, run_audit, sample_cap
 from holdfast.owner.audit import Silence, Watch, ask, draw, open_on, settle
 from holdfast.owner.catalogue import Intent
 from holdfast.pdp import Proof
@@ -67,19 +67,6 @@ def test_damage_in_the_sample_fails(
     assert finding.outcome is Outcome.FAILED
 
 
-def test_the_owners_verdict_may_be_posted_instead(
-    world: World, audited: tuple[Ledger, Holding], time: Time
-) -> None:
-    ledger, place = audited
-    kept = run_audit(ledger, place, 50, patience=30, mode=Mode.OPTIMISTIC, watch=time.watch)
-    for segment in world.one.stored(place, "data"):
-        flip(segment, *range(0, segment.stat().st_size, 31))
-    damaged = run_audit(ledger, place, 50, patience=30, mode=Mode.OPTIMISTIC, watch=time.watch)
-    assert (kept.outcome, damaged.outcome) == (Outcome.PASSED, Outcome.FAILED)
-    posted = [event.passed for event in events(ledger) if isinstance(event, Posted)]
-    assert posted == [True, False]
-
-
 def test_a_node_that_admits_damage_runs_into_the_deadline(
     world: World, audited: tuple[Ledger, Holding], time: Time
 ) -> None:
@@ -112,7 +99,7 @@ def test_a_node_that_cannot_be_reached_times_out_and_has_not_failed(
 def test_an_answer_after_the_deadline_does_not_count(
     audited: tuple[Ledger, Holding], time: Time
 ) -> None:
-    question = draw(audited[1], 50, int(time.now) + 30)
+    question = draw(*audited, 50, time.now, 30)
     open_on(*audited, question)
     answer = ask(*audited, question)
     assert isinstance(answer, Answer)
@@ -123,7 +110,7 @@ def test_an_answer_after_the_deadline_does_not_count(
 def test_a_wrong_proof_that_the_node_did_not_sign_frames_nobody(
     audited: tuple[Ledger, Holding], time: Time
 ) -> None:
-    question = draw(audited[1], 50, int(time.now) + 30)
+    question = draw(*audited, 50, time.now, 30)
     open_on(*audited, question)
     answer = ask(*audited, question)
     assert isinstance(answer, Answer)
@@ -172,7 +159,7 @@ def test_an_audit_left_open_is_expired_after_its_deadline(
     audited: tuple[Ledger, Holding], time: Time
 ) -> None:
     ledger, place = audited
-    question = draw(place, 50, int(time.now) + 30)
+    question = draw(ledger, place, 50, time.now, 30)
     place.catalogue.begin_audit("plain", question.row)
     open_on(ledger, place, question)
     time.now += 100
@@ -186,7 +173,7 @@ def test_an_audit_that_was_never_opened_is_dropped_after_its_deadline(
     audited: tuple[Ledger, Holding], time: Time
 ) -> None:
     ledger, place = audited
-    question = draw(place, 50, int(time.now) + 30)
+    question = draw(ledger, place, 50, time.now, 30)
     place.catalogue.begin_audit("plain", question.row)
     time.now += 100
     assert resume(ledger, place, time.watch) == []
@@ -197,7 +184,7 @@ def test_an_audit_that_was_settled_before_the_crash_is_not_held_again(
     audited: tuple[Ledger, Holding], time: Time
 ) -> None:
     ledger, place = audited
-    question = draw(place, 50, int(time.now) + 30)
+    question = draw(ledger, place, 50, time.now, 30)
     place.catalogue.begin_audit("plain", question.row)
     open_on(ledger, place, question)
     answer = ask(ledger, place, question)

@@ -6,6 +6,7 @@ Gas does not depend on the machine: the figures are those of any chain with the 
 import os
 import secrets
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,11 @@ from holdfast.ledger.interface import (
     Entry,
     Ledger,
     Registered,
-    Verdict,
     challenge_name,
+    fresh_seed,
     max_answers,
 )
-from holdfast.ledger.keccak import Tree, address_of
+from holdfast.ledger.keccak import address_of
 from holdfast.pdp import (
     Challenge,
     Inventory,
@@ -114,39 +115,34 @@ class _Stand:
         self.holding = event.holding
 
     def audit(self, samples: int) -> tuple[Challenge, bytes, Proof]:
-        challenge = draw_challenge(self.inventory, samples)
+        seed = fresh_seed(self.ledger, 0, time.time_ns() // 10**6, os.urandom(32))
+        challenge = draw_challenge(self.inventory, samples, seed=seed)
         target = check.target_address(target_of(self.key, self.inventory, challenge))
         return challenge, target, self.prover.prove(challenge)
 
     def pass_gas(self, samples: int) -> int:
         challenge, target, proof = self.audit(samples)
         self.ledger.open(0, challenge, target, DEADLINE)
-        name = challenge_name(challenge, target, DEADLINE)
+        name = challenge_name(self.holding, challenge, target, DEADLINE)
         return self.ledger.submit(self.holding, name, Answer(proof)).gas
 
     def other_gas(self) -> dict[str, float]:
-        challenge, target, proof = self.audit(SAMPLED[0])
+        challenge, target, _ = self.audit(SAMPLED[0])
         opened = self.ledger.open(0, challenge, target, DEADLINE)
-        name = challenge_name(challenge, target, DEADLINE)
-        posted = self.ledger.post(0, name, check.digest(proof), passed=True)
-        verdict = Verdict(self.holding, name, target, check.digest(proof), passed=True)
-        tree = self.ledger.post_many(Tree([verdict.leaf] * OPENED).root)
         return {
             "register_s1": self.registered.gas,
             "open": opened.gas,
-            "optimistic_verdict": posted.gas,
-            f"optimistic_per_verdict_{OPENED}": tree.gas / OPENED,
             "anchor": self.ledger.anchor(os.urandom(32), 1).gas,
         }
 
     def open_many_gas(self) -> float:
-        words = tuple(_word(os.urandom(20), number) for number in range(OPENED))
-        batch = Batch(self.ledger.sender, os.urandom(32), DEADLINE, words)
+        words = sorted(_word(os.urandom(20), number) for number in range(OPENED))
+        batch = Batch(self.ledger.sender, os.urandom(32), DEADLINE, tuple(words))
         return self.ledger.open_many(batch).gas / OPENED
 
     def settle_gas(self) -> float:
         """Settle proofs of as many holdings, for a second one of the same holding costs less."""
-        words, answers = [], {}
+        answers = {}
         for index in range(min(SETTLED, max_answers(self.key.sectors))):
             public = SecretKey.generate(self.key.sectors).public
             self.ledger.register(public, os.urandom(20))
@@ -154,11 +150,13 @@ class _Stand:
             sectors = [curve.times(A, m) for A, m in zip(public.points, mu, strict=True)]
             point = curve.total([*sectors, curve.times_base(Q - sigma)])
             assert point is not None  # noqa: S101 - so unlikely that it never happens
-            words.append(_word(address_of(point), index + 1))
-            answers[index] = Answer(Proof(bytes(32), sigma, tuple(mu)))
+            word = _word(address_of(point), index + 1)
+            answers[word] = Answer(Proof(bytes(32), sigma, tuple(mu)))
+        words = sorted(answers)
         batch = Batch(self.ledger.sender, os.urandom(32), DEADLINE, tuple(words))
         self.ledger.open_many(batch)
-        return self.ledger.settle(batch, answers).gas / len(answers)
+        brought = {index: answers[word] for index, word in enumerate(words)}
+        return self.ledger.settle(batch, brought).gas / len(brought)
 
 
 def _word(target: bytes, number: int) -> bytes:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -54,10 +54,6 @@ def now(
     confidence: Confidence = 0.99,
     damage: DamageShare = 0.01,
     deadline: Deadline = 30,
-    ledger_mode: Annotated[
-        Literal["check", "optimistic"],
-        typer.Option(help="The ledger checks the proof, or you do and post a verdict."),
-    ] = "check",
     home: HomeFolder = DEFAULT_HOME,
     passphrase_file: PassphraseFile = None,
     as_json: Json = False,
@@ -66,7 +62,7 @@ def now(
 
     Example: holdfast audit now attic --samples 460
     """
-    from holdfast.owner import Mode, resume, run_audit, sample_cap  # noqa: PLC0415
+    from holdfast.owner import resume, run_audit, sample_cap  # noqa: PLC0415
 
     opened = open_home(home, passphrase_file)
     facts = []
@@ -80,8 +76,7 @@ def now(
             damaged = damaged_blocks(damage, blocks)
             count = sample_count(blocks, samples, ratio, confidence, damaged)
             count = min(count, sample_cap(place) or count)
-            mode = Mode(ledger_mode)
-            found = run_audit(ledger, place, count, patience=deadline, mode=mode)
+            found = run_audit(ledger, place, count, patience=deadline)
             chance = float(detection_probability(damaged, count, blocks))
             facts.append({**_facts(found), "detection_probability": chance})
     if not facts:

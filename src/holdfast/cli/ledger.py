@@ -65,9 +65,6 @@ def deploy(
     sectors: Annotated[
         int, typer.Option(help="Sectors a block of the holdings that it serves.")
     ] = DEFAULT_SECTORS,
-    window: Annotated[
-        int, typer.Option(min=1, max=2**32, help="Seconds in which a verdict may be contested.")
-    ] = local.CONTEST_WINDOW,
     passphrase_file: PassphraseFile = None,
     journal: Annotated[
         Path | None,
@@ -100,14 +97,13 @@ def deploy(
     try:
         terms = transactions.Terms(fee_cap=fee_cap * GWEI, confirmations=confirmations)
         sender = transactions.Sender(web3, account, written, terms)
-        contract = evm.deploy(sender, sectors, window)
+        contract = evm.deploy(sender, sectors)
     finally:
         written.close()
     facts = {
         "contract": web3.to_checksum_address(contract),
         "chain": web3.eth.chain_id,
         "sectors": sectors,
-        "window": window,
         "since": since,
     }
     if as_json:

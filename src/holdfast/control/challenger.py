@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from enum import StrEnum
+from operator import itemgetter
 from typing import Protocol
 
 from holdfast.control.auditor import Departure, Later, Prepared, Result
@@ -19,7 +20,7 @@ from holdfast.control.schedule import Claim
 from holdfast.control.settlement import Going, Patience, settle_together
 from holdfast.errors import LedgerError
 from holdfast.ledger import check
-from holdfast.ledger.interface import MOST_AT_ONCE, Batch, Entry, Ledger, batch_seed
+from holdfast.ledger.interface import MOST_AT_ONCE, Batch, Entry, Ledger, batch_seed, fresh_seed
 from holdfast.model.detection import samples
 from holdfast.owner.audit import Subject, id_on
 from holdfast.pdp import draw_challenge, target_of
@@ -74,16 +75,22 @@ class Challenger:
             for first in range(0, len(due), self._together):
                 some = due[first : first + self._together]
                 seed = self._seed() if len(some) > 1 else None
-                words = []
-                for index, claim in enumerate(some):
+                drawn = []
+                for claim in some:
                     subject = self._fleet.subject(claim.name)
-                    own = batch_seed(seed, id_on(ledger, subject)) if seed else self._seed()
+                    if seed:
+                        own = batch_seed(seed, id_on(ledger, subject))
+                    else:
+                        own = fresh_seed(ledger, subject.number, self._clock(), self._seed())
                     flight, capped = self._drawn(claim, subject, own, deadline)
-                    flight = replace(flight, batch=seed, index=index, since=since)
-                    prepared[claim.id] = Prepared(flight.encode(), capped)
-                    words.append(_entry(subject, flight).encode())
+                    drawn.append((_entry(subject, flight).encode(), claim.id, flight, capped))
+                drawn.sort(key=itemgetter(0))  # as the ledger asks of a batch
+                for index, (_, claim_id, flight, capped) in enumerate(drawn):
+                    placed = replace(flight, batch=seed, index=index, since=since)
+                    prepared[claim_id] = Prepared(placed.encode(), capped)
                 if seed:
-                    batches.append(Batch(ledger.sender, seed, deadline, tuple(words)))
+                    words = tuple(word for word, *_ in drawn)
+                    batches.append(Batch(ledger.sender, seed, deadline, words))
         return Departure([prepared[claim.id] for claim in claims], batches)
 
     def _drawn(

@@ -25,10 +25,11 @@ class Flight:
     sent: int | None = None  # when it was first asked, in milliseconds
     reason: str = ""  # why there is no answer yet
 
-    def question(self, batch: Batch | None) -> Question:
-        """Return what the ledger is told, within its batch if it is in one."""
+    def question(self, holding: int, batch: Batch | None) -> Question:
+        """Return what the ledger is told of a holding, within its batch if it is in one."""
+        target = check.target_address(self.target)
         place = None if batch is None else Place(batch, self.index)
-        return Question(self.challenge, check.target_address(self.target), self.deadline, place)
+        return Question(holding, self.challenge, target, self.deadline, place)
 
     def encode(self) -> bytes:
         return json.dumps(

@@ -5,7 +5,7 @@ again, or found where the ledger has it already.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from holdfast.control.auditor import Later, Result
@@ -48,8 +48,8 @@ class Patience:
 def settle_together(batch: Batch, going: Sequence["Going"], now: int) -> None:
     """Bring what can be settled of a batch to the ledger, many at once.
 
-    Where the ledger refuses, as it does all for the sake of one, each is left to be settled by
-    itself; where it can't be reached, to be settled later.
+    Where the ledger refuses all for the sake of a wrong one, each is left to be settled by itself;
+    where it can't be reached, to be settled later.
     """
     ledger, at = going[0].ledger, {each.index: each for each in going}
     answers = {each.index: each.answer for each in going if each.answer}
@@ -85,7 +85,7 @@ class Going:
     ) -> None:
         self.ledger, self.batch = ledger, batch
         self._subject, self._flight, self._anew = subject, flight, anew
-        self._question = flight.question(batch)
+        self._question = flight.question(audit.id_on(ledger, subject), batch)
         self._answered: int | None = None
         self._ended: Finding | None = None
         self.told: Answer | Silence | LedgerError | LedgerRefusedError | None = None
@@ -105,15 +105,18 @@ class Going:
         return late and isinstance(self.told, Silence) and self._ended is None
 
     def hear(self, receipt: Receipt) -> None:
-        """Take the verdict from what settled several audits at once."""
-        self._ended = audit.verdict_in(receipt, self._subject, self._question)
+        """Take the verdict from what settled several audits at once.
+
+        An audit that was settled before is left out there: its verdict is looked up by itself.
+        """
+        with suppress(LookupError):
+            self._ended = audit.verdict_in(receipt, self._subject, self._question)
 
     def open(self, now: int, batches: dict[bytes, int | Exception]) -> None:
         """Open the challenge, or find what became of it if it is not open any more.
 
-        A batch opens once for all that are in it; `batches` has what came of that. A ledger forgets
-        a challenge with its verdict, and would take it a second time: what a crash has interrupted
-        may have its verdict already.
+        A batch opens once for all that are in it; `batches` has what came of that. What a crash has
+        interrupted may have its verdict already.
         """
         flight = self._flight
         try:

@@ -20,6 +20,7 @@ class Artefact:
     source_sha256: str
     abi: list[Any]
     bytecode: str
+    code_sha256: str  # of what a chain keeps of it
 
     def encode(self) -> bytes:
         return json.dumps(vars(self), indent=1).encode() + b"\n"

@@ -3,6 +3,7 @@
 Needs Vyper, which users don't: a test compiles again and compares.
 """
 
+import hashlib
 from pathlib import Path, PurePath
 
 import vyper
@@ -17,7 +18,7 @@ def compiled(sectors: int, contract: dict[str, str]) -> Artefact:
     output = vyper.compile_code(
         contract["audit.vy"],
         input_bundle=JSONInputBundle(modules, [PurePath()]),
-        output_formats=["abi", "bytecode"],
+        output_formats=["abi", "bytecode", "bytecode_runtime"],
     )
     return Artefact(
         sectors=sectors,
@@ -25,6 +26,7 @@ def compiled(sectors: int, contract: dict[str, str]) -> Artefact:
         source_sha256=source_hash(contract),
         abi=output["abi"],
         bytecode=output["bytecode"],
+        code_sha256=hashlib.sha256(bytes.fromhex(output["bytecode_runtime"][2:])).hexdigest(),
     )
 
 

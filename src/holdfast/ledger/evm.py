@@ -1,5 +1,6 @@
 """The audit contract on a chain, through web3: over HTTP, or on an EVM in this process."""
 
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -22,21 +23,21 @@ from holdfast.ledger.interface import (
     LedgerRefusedError,
     Reason,
     Receipt,
-    Verdict,
     check_owner,
     check_whole,
     check_words,
+    holding_id,
     max_answers,
 )
-from holdfast.ledger.local import CONTEST_WINDOW
 from holdfast.ledger.signing import SIGNATURE_BYTES
 from holdfast.ledger.transactions import Sender
 from holdfast.pdp import Challenge, Proof, PublicKey
 from holdfast.pdp.field import SCALAR_BYTES
 
 LOG_BLOCKS = 10_000  # whose events a node tells at once; public ones refuse more
+NODE_BITS = 160  # of the slot that has a node's address; a serial is above them
+DEADLINE_BITS = 64  # of a challenge's slot; its target is above them
 GAS_MARGIN = 1.1  # refunds come at the end: a transaction needs more than it costs
-_IMMUTABLES = 32  # bytes at the end of the deployed code: the contest window
 _NO_SIGNATURE = (0, 0, 0)
 _REVERTED = re.compile(r"execution reverted: (\w+)")
 
@@ -64,6 +65,10 @@ class EvmLedger:
 
     def key(self, holding: int) -> PublicKey:
         return registered_key(self._contract, self.sectors, holding)
+
+    def newest_serial(self, number: int) -> int:
+        holding = holding_id(self.sender, number)
+        return int(self._contract.functions.nodes(holding).call()) >> NODE_BITS
 
     def open(self, number: int, challenge: Challenge, target: bytes, deadline: int) -> Receipt:
         check_whole(challenge)
@@ -106,22 +111,6 @@ class EvmLedger:
         offsets = [index - part.start for index in indices]
         return self._send("expire_many", _head(batch), (part.start, part.words, part.path), offsets)
 
-    def post(self, number: int, challenge: bytes, digest: bytes, *, passed: bool) -> Receipt:
-        return self._send("post", number, challenge, digest, passed)
-
-    def post_many(self, root: bytes) -> Receipt:
-        return self._send("post_many", root)
-
-    def contest(self, verdict: Verdict, until: int, proof: Proof) -> Receipt:
-        values = self._proof(verdict.holding, verdict.target, proof)
-        return self._send("contest", _row(verdict), until, values)
-
-    def contest_many(
-        self, verdict: Verdict, index: int, path: Sequence[bytes], proof: Proof
-    ) -> Receipt:
-        values = self._proof(verdict.holding, verdict.target, proof)
-        return self._send("contest_many", _row(verdict), index, list(path), values)
-
     def anchor(self, root: bytes, size: int) -> Receipt:
         return self._send("anchor", root, size)
 
@@ -141,7 +130,7 @@ class EvmLedger:
     def _target(self, holding: int, challenge: bytes) -> bytes:
         """Return the target of an open challenge, of which the contract keeps the state."""
         state = int(self._contract.functions.challenges(holding, challenge).call())
-        return (state >> 96).to_bytes(20, "big")
+        return (state >> DEADLINE_BITS).to_bytes(20, "big")
 
     def _proof(self, holding: int, target: bytes, proof: Proof) -> tuple[Any, ...]:
         """Return the proof as the contract takes it; hints need the key and the target."""
@@ -226,23 +215,18 @@ def history(contract: Contract, since: int, confirmations: int) -> list[Receipt]
 def recognise(web3: Web3, contract: bytes) -> int:
     """Return for how many sectors a block the contract is, if its code is what ships, no other."""
     address = Web3.to_checksum_address(contract)
-    code = bytes(web3.eth.get_code(address))[:-_IMMUTABLES].hex()
+    code = hashlib.sha256(web3.eth.get_code(address)).hexdigest()
     for sectors in artefact.SECTORS:
-        if code and code in artefact.load(sectors).bytecode:
+        if code == artefact.load(sectors).code_sha256:
             return sectors
     raise InputError(f"there is no audit contract of this version at {address} on this chain")
 
 
-def deploy(
-    sender: Sender,
-    sectors: int,
-    window: int = CONTEST_WINDOW,
-    compiled: artefact.Artefact | None = None,
-) -> bytes:
+def deploy(sender: Sender, sectors: int, compiled: artefact.Artefact | None = None) -> bytes:
     """Put the contract on the chain and return its address."""
     compiled = compiled or artefact.load(sectors)
     factory = sender.web3.eth.contract(abi=compiled.abi, bytecode=compiled.bytecode)
-    creation = factory.constructor(window)
+    creation = factory.constructor()
     data = bytes.fromhex(creation.data_in_transaction[2:])
     receipt = sender.resume(b"", data)
     if receipt is None:
@@ -256,11 +240,6 @@ def deploy(
 
 def _head(batch: Batch) -> tuple[str, bytes, int]:
     return Web3.to_checksum_address(batch.owner), batch.seed, batch.deadline
-
-
-def _row(verdict: Verdict) -> tuple[int, bytes, str, bytes, bool]:
-    target = Web3.to_checksum_address(verdict.target)
-    return verdict.holding, verdict.challenge, target, verdict.digest, verdict.passed
 
 
 def _signature(answer: Answer) -> tuple[int, int, int]:

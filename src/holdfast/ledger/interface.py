@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Protocol, get_args
 
-from holdfast.errors import InputError, RefusedError
+from holdfast.errors import InputError, LedgerError, RefusedError
 from holdfast.ledger.keccak import Tree, keccak
 from holdfast.pdp import Challenge, Proof, PublicKey
 
@@ -20,6 +20,10 @@ NUMBER_BITS = 32  # of a holding among those of its owner
 MOST_AT_ONCE = 1024
 PART = 128
 WORD_BYTES = 32
+LEAF_LEVEL = 2
+LEAF_BYTES = WORD_BYTES << LEAF_LEVEL  # four words
+SERIAL_BYTES = 8  # at the beginning of a seed
+MAX_SERIAL = (1 << 8 * SERIAL_BYTES) - 1
 
 
 class Reason(StrEnum):
@@ -31,7 +35,7 @@ class Reason(StrEnum):
     EARLY = "early"
     MALFORMED = "malformed"
     WRONG = "wrong"
-    UPHELD = "upheld"
+    USED = "used"
 
 
 _SENTENCES = {
@@ -41,7 +45,7 @@ _SENTENCES = {
     Reason.EARLY: "its deadline has not passed yet",
     Reason.MALFORMED: "it has values that no key, challenge or proof can have",
     Reason.WRONG: "the proof does not pass, and its node did not sign it",
-    Reason.UPHELD: "the check confirms the verdict that was contested",
+    Reason.USED: "its seed was used before, or a later one; draw another challenge",
 }
 
 
@@ -100,49 +104,13 @@ class TimedOut:
 
 
 @dataclass(frozen=True)
-class Posted:
-    holding: int
-    challenge: bytes
-    digest: bytes
-    passed: bool
-    until: int
-
-
-@dataclass(frozen=True)
-class PostedMany:
-    owner: bytes
-    root: bytes
-    until: int
-
-
-@dataclass(frozen=True)
-class Contested:
-    """A verdict was overturned: `passed` is what the check found."""
-
-    holding: int
-    challenge: bytes
-    passed: bool
-
-
-@dataclass(frozen=True)
 class Anchored:
     owner: bytes
     root: bytes
     size: int
 
 
-Event = (
-    Registered
-    | Opened
-    | OpenedMany
-    | Passed
-    | Failed
-    | TimedOut
-    | Posted
-    | PostedMany
-    | Contested
-    | Anchored
-)
+Event = Registered | Opened | OpenedMany | Passed | Failed | TimedOut | Anchored
 EVENTS: dict[str, type[Event]] = {kind.__name__: kind for kind in get_args(Event)}
 
 
@@ -200,7 +168,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Batch:
-    """Many challenges opened at once; each leaf of their tree binds all that concerns one."""
+    """Many challenges opened at once; each leaf of their tree binds all that concerns one.
+
+    The words are in ascending order, so that none of them is there twice.
+    """
 
     owner: bytes
     seed: bytes
@@ -212,9 +183,16 @@ class Batch:
             raise InputError(f"a batch has 1 to {MOST_AT_ONCE} challenges, not {len(self.words)}")
 
     @cached_property
+    def head(self) -> bytes:
+        """What the ledger knows the batch by: a hash of its owner, seed and deadline."""
+        return keccak(bytes(12) + self.owner + self.seed + self.deadline.to_bytes(32, "big"))
+
+    @cached_property
     def tree(self) -> Tree:
-        head = keccak(bytes(12) + self.owner + self.seed + self.deadline.to_bytes(32, "big"))
-        return Tree([keccak(head + word) for word in self.words])
+        """The tree over the words, four in a leaf: it hashes 160 bytes, an inner node 64."""
+        whole = b"".join(self.words)
+        leaves = (whole[at : at + LEAF_BYTES] for at in range(0, len(whole), LEAF_BYTES))
+        return Tree([keccak(self.head + leaf.ljust(LEAF_BYTES, b"\0")) for leaf in leaves])
 
     @property
     def root(self) -> bytes:
@@ -222,7 +200,7 @@ class Batch:
 
     def challenge_id(self, index: int) -> bytes:
         """Return the name of a challenge of this batch on the ledger."""
-        return self.tree.levels[0][index]
+        return keccak(self.holding(index).to_bytes(32, "big") + self.head + self.words[index])
 
     def holding(self, index: int) -> int:
         return holding_id(self.owner, Entry.decode(self.words[index]).number)
@@ -240,33 +218,19 @@ class Batch:
             raise InputError(f"the batch has {len(self.words)} challenges: name some of these")
         if len(indices) > most:
             raise InputError(f"at most {most} challenges are settled at once, not {len(indices)}")
-        level = (min(indices) ^ max(indices)).bit_length()
+        level = max((min(indices) ^ max(indices)).bit_length(), LEAF_LEVEL)
         if 2**level > PART:
             raise InputError(f"challenges settled at once must share a subtree of {PART}")
         start = min(indices) >> level << level
         words = self.words[start : start + 2**level]
         # The last subtree may be shorter, and then a lower one that holds the same words.
-        level = (len(words) - 1).bit_length()
-        return Part(start, words, self.tree.path(start >> level, level))
+        level = max((len(words) - 1).bit_length(), LEAF_LEVEL)
+        return Part(start, words, self.tree.path(start >> level, level - LEAF_LEVEL))
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What an owner says about a challenge: it stands unless it is contested in time."""
-
-    holding: int
-    challenge: bytes
-    target: bytes
-    digest: bytes
-    passed: bool
-
-    def encode(self) -> bytes:
-        holding, passed = self.holding.to_bytes(32, "big"), self.passed.to_bytes(32, "big")
-        return holding + self.challenge + bytes(12) + self.target + self.digest + passed
-
-    @property
-    def leaf(self) -> bytes:
-        return keccak(self.encode())
+def ascending(words: Iterable[bytes]) -> bool:
+    """Return whether a batch may have these words, in which none may be zero or repeated."""
+    return all(word < after for word, after in pairwise((bytes(WORD_BYTES), *words)))
 
 
 def holding_id(owner: bytes, number: int) -> int:
@@ -299,13 +263,19 @@ def check_whole(challenge: Challenge) -> None:
         raise InputError("a challenge on a ledger is for the whole holding")
 
 
-def challenge_name(challenge: Challenge, target: bytes, deadline: int) -> bytes:
-    """Return the name of a challenge on the ledger, which a node signs for.
+def challenge_name(holding: int, challenge: Challenge, target: bytes, deadline: int) -> bytes:
+    """Return the name of a challenge that is opened by itself, which a node signs for.
 
-    It binds the target and the deadline: else an owner could open an old challenge again and
-    bring what the node signed then.
+    It binds the holding, and so the owner, the target and the deadline: what is said of it on the
+    ledger can't be about anything else.
     """
-    return keccak(challenge.id + bytes(12) + target + deadline.to_bytes(32, "big"))
+    bound = holding.to_bytes(32, "big") + challenge.id
+    return keccak(bound + bytes(12) + target + deadline.to_bytes(32, "big"))
+
+
+def serial_of(seed: bytes) -> int:
+    """Return the number that a seed begins with."""
+    return int.from_bytes(seed[:SERIAL_BYTES], "big")
 
 
 def batch_seed(seed: bytes, holding: int) -> bytes:
@@ -325,7 +295,7 @@ class Opening:
         """Return the name that the challenge has on the ledger; raise if it can't be the one."""
         check_whole(challenge)
         if self.batch is None:
-            return challenge_name(challenge, self.target, self.deadline)
+            return challenge_name(holding, challenge, self.target, self.deadline)
         if challenge.seed != batch_seed(self.batch, holding):
             raise InputError("the challenge was not drawn from the seed of its batch")
         if challenge.samples >= 2**32:
@@ -334,6 +304,19 @@ class Opening:
         entry = Entry(self.target, number, challenge.samples, challenge.inventory_hash[:4])
         alone = Batch(owner_of(holding), self.batch, self.deadline, (entry.encode(),))
         return alone.challenge_id(0)
+
+
+def fresh_seed(ledger: "Ledger", number: int, milliseconds: int, drawn: bytes) -> bytes:
+    """Return a seed of a serial and random bytes, of which 32 are `drawn`, that `open` will take.
+
+    The serial is the time, or one more than the newest where that is ahead of our clock.
+    """
+    try:
+        newest = ledger.newest_serial(number)
+    except LedgerError:  # it can't be asked now: the time alone will do unless a clock was wrong
+        newest = 0
+    serial = min(max(milliseconds, newest + 1), MAX_SERIAL)
+    return serial.to_bytes(SERIAL_BYTES, "big") + drawn[SERIAL_BYTES:]
 
 
 class Ledger(Protocol):
@@ -353,30 +336,30 @@ class Ledger(Protocol):
     def key(self, holding: int) -> PublicKey:
         """Return the key under which a holding is registered, for the node to compare."""
 
-    def open(self, number: int, challenge: Challenge, target: bytes, deadline: int) -> Receipt: ...
+    def newest_serial(self, number: int) -> int:
+        """Return the serial of the newest challenge that was opened by itself; 0 if none was."""
+
+    def open(self, number: int, challenge: Challenge, target: bytes, deadline: int) -> Receipt:
+        """Open a challenge whose seed begins with a higher serial than all before it.
+
+        The ledger forgets a challenge with its verdict, but never the serial: so a name that was
+        used is never open again.
+        """
+
     def open_many(self, batch: Batch) -> Receipt: ...
 
     def submit(self, holding: int, challenge: bytes, answer: Answer) -> Receipt:
         """Bring a proof. It passes, or it fails with its node's signature, or is refused."""
 
     def settle(self, batch: Batch, answers: Mapping[int, Answer]) -> Receipt:
-        """Bring the proofs of neighbours in a batch, by their index; all of them or none."""
+        """Bring the proofs of neighbours in a batch, by their index.
+
+        What is settled already is left out. Any other reason to refuse one refuses all.
+        """
 
     def expire(self, holding: int, challenge: bytes) -> Receipt: ...
     def expire_many(self, batch: Batch, indices: Sequence[int]) -> Receipt: ...
 
-    def post(self, number: int, challenge: bytes, digest: bytes, *, passed: bool) -> Receipt:
-        """Post the owner's verdict on an open challenge, to be contested within the window."""
-
-    def post_many(self, root: bytes) -> Receipt:
-        """Post verdicts on challenges that were never opened, by the root of their tree."""
-
-    def contest(self, verdict: Verdict, until: int, proof: Proof) -> Receipt:
-        """Overturn a verdict: one of failure by a proof that passes, one of success by its own."""
-
-    def contest_many(
-        self, verdict: Verdict, index: int, path: Sequence[bytes], proof: Proof
-    ) -> Receipt: ...
     def anchor(self, root: bytes, size: int) -> Receipt: ...
 
     def receipts(self, since: int = 0) -> list[Receipt]:

@@ -40,11 +40,3 @@ class Tree:
             siblings.append(nodes[beside] if beside < len(nodes) else ZERO)
             index //= 2
         return tuple(siblings)
-
-
-def climb(leaf: bytes, index: int, path: Sequence[bytes]) -> bytes | None:
-    """Return the root that a path leads to, or nothing if the tree has no such index."""
-    for sibling in path:
-        leaf = keccak(sibling + leaf if index % 2 else leaf + sibling)
-        index //= 2
-    return None if index else leaf

@@ -6,7 +6,7 @@ is one transaction of the database, and times come from the clock that is passed
 
 import secrets
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,10 +14,10 @@ from pathlib import Path
 from holdfast.errors import InputError, MalformedError, StorageError
 from holdfast.ledger import check, record
 from holdfast.ledger.interface import (
+    SERIAL_BYTES,
     Anchored,
     Answer,
     Batch,
-    Contested,
     Domain,
     Entry,
     Event,
@@ -25,47 +25,41 @@ from holdfast.ledger.interface import (
     LedgerRefusedError,
     Opened,
     OpenedMany,
+    Part,
     Passed,
-    Posted,
-    PostedMany,
     Reason,
     Receipt,
     Registered,
     TimedOut,
-    Verdict,
+    ascending,
     challenge_name,
     check_owner,
     check_whole,
     check_words,
     holding_id,
     max_answers,
-    owner_of,
+    serial_of,
 )
-from holdfast.ledger.keccak import climb
 from holdfast.ledger.signing import signer
 from holdfast.pdp import Challenge, Proof, PublicKey
 from holdfast.pdp.field import SCALAR_BYTES
 from holdfast.tables import open_file
 
 CHAIN = 0  # no chain has this id: a signature for a local ledger is good for nothing else
-CONTEST_WINDOW = 86_400
 _SCHEMA = """
-CREATE TABLE ledger (contract BLOB NOT NULL, sectors INTEGER NOT NULL, window INTEGER NOT NULL);
-CREATE TABLE holdings (id BLOB PRIMARY KEY, node BLOB NOT NULL, key BLOB NOT NULL);
+CREATE TABLE ledger (contract BLOB NOT NULL, sectors INTEGER NOT NULL);
+CREATE TABLE holdings (
+  id BLOB PRIMARY KEY, node BLOB NOT NULL, key BLOB NOT NULL, serial BLOB NOT NULL
+);
 CREATE TABLE challenges (
   holding BLOB NOT NULL, id BLOB NOT NULL, target BLOB NOT NULL, deadline INTEGER NOT NULL,
-  digest BLOB, passed INTEGER, until INTEGER, PRIMARY KEY (holding, id)
+  PRIMARY KEY (holding, id)
 );
-CREATE TABLE batches (root BLOB PRIMARY KEY);
-CREATE TABLE settled (root BLOB NOT NULL, place INTEGER NOT NULL, PRIMARY KEY (root, place));
-CREATE TABLE verdicts (owner BLOB NOT NULL, root BLOB NOT NULL, until INTEGER NOT NULL,
-  PRIMARY KEY (owner, root));
-CREATE TABLE contested (root BLOB NOT NULL, leaf BLOB NOT NULL, PRIMARY KEY (root, leaf));
+CREATE TABLE batches (head BLOB PRIMARY KEY, root BLOB NOT NULL);
+CREATE TABLE settled (head BLOB NOT NULL, place INTEGER NOT NULL, PRIMARY KEY (head, place));
 CREATE TABLE calls (block INTEGER PRIMARY KEY, time INTEGER NOT NULL, events TEXT NOT NULL);
 """
 _HISTORY = "SELECT block, events FROM calls WHERE block >= ? ORDER BY block"
-
-Row = tuple[bytes, int, bytes | None, int | None, int | None]
 
 
 @dataclass
@@ -89,7 +83,6 @@ class LocalLedger:
         clock: Callable[[], float],
         *,
         sectors: int,
-        window: int = CONTEST_WINDOW,
     ) -> None:
         self.sender, self.sectors, self._clock = sender, sectors, clock
         try:
@@ -98,9 +91,9 @@ class LocalLedger:
                 if not self._db.execute("SELECT 1 FROM sqlite_master").fetchone():
                     for statement in _SCHEMA.split(";"):
                         self._db.execute(statement)
-                    row = (secrets.token_bytes(20), sectors, window)
-                    self._db.execute("INSERT INTO ledger VALUES (?, ?, ?)", row)
-            contract, found, self.window = self._db.execute("SELECT * FROM ledger").fetchone()
+                    row = (secrets.token_bytes(20), sectors)
+                    self._db.execute("INSERT INTO ledger VALUES (?, ?)", row)
+            contract, found = self._db.execute("SELECT * FROM ledger").fetchone()
         except sqlite3.Error as error:
             raise StorageError(f"{path} can't be used as a ledger: {error}") from error
         if found != sectors:
@@ -125,14 +118,18 @@ class LocalLedger:
                 "SELECT count(*) FROM holdings WHERE id BETWEEN ? AND ?", (first, last)
             ).fetchone()
             holding = holding_id(self.sender, number)
-            row = (_blob(holding), node, b"".join(public.abscissas))
-            self._db.execute("INSERT INTO holdings VALUES (?, ?, ?)", row)
+            row = (_blob(holding), node, b"".join(public.abscissas), bytes(SERIAL_BYTES))
+            self._db.execute("INSERT INTO holdings VALUES (?, ?, ?, ?)", row)
             call.events.append(Registered(holding, node))
         return call.receipt
 
     def key(self, holding: int) -> PublicKey:
         with _usable():
             return self._holding(holding)[1]
+
+    def newest_serial(self, number: int) -> int:
+        with _usable():
+            return self._serial(holding_id(self.sender, number))
 
     def open(self, number: int, challenge: Challenge, target: bytes, deadline: int) -> Receipt:
         with self._call() as call:
@@ -141,10 +138,13 @@ class LocalLedger:
             self._holding(holding)
             _require(any(target), Reason.MALFORMED)
             _require(call.now <= deadline, Reason.LATE)
-            name = challenge_name(challenge, target, deadline)
+            name = challenge_name(holding, challenge, target, deadline)
             _require(self._state(holding, name) is None, Reason.OPEN)
+            _require(serial_of(challenge.seed) > self._serial(holding), Reason.USED)
+            serial = (challenge.seed[:SERIAL_BYTES], _blob(holding))
+            self._db.execute("UPDATE holdings SET serial = ? WHERE id = ?", serial)
             row = (_blob(holding), name, target, deadline)
-            self._db.execute("INSERT INTO challenges VALUES (?, ?, ?, ?, NULL, NULL, NULL)", row)
+            self._db.execute("INSERT INTO challenges VALUES (?, ?, ?, ?)", row)
             call.events.append(
                 Opened(
                     holding,
@@ -163,8 +163,11 @@ class LocalLedger:
         with self._call() as call:
             check_owner(batch, self.sender)
             _require(call.now <= batch.deadline, Reason.LATE)
-            _require(not self._has("batches", root=batch.root), Reason.OPEN)
-            self._db.execute("INSERT INTO batches VALUES (?)", (batch.root,))
+            _require(ascending(batch.words), Reason.MALFORMED)
+            opened = self._root(batch)
+            _require(opened != batch.root, Reason.OPEN)
+            _require(opened is None, Reason.USED)
+            self._db.execute("INSERT INTO batches VALUES (?, ?)", (batch.head, batch.root))
             call.events.append(
                 OpenedMany(batch.root, self.sender, batch.seed, batch.deadline, batch.words)
             )
@@ -181,13 +184,13 @@ class LocalLedger:
 
     def settle(self, batch: Batch, answers: Mapping[int, Answer]) -> Receipt:
         with self._call() as call:
-            batch.part(list(answers), max_answers(self.sectors))
+            part = batch.part(list(answers), max_answers(self.sectors))
             for answer in answers.values():
                 check_words(answer.proof, self.sectors)
-            _require(self._has("batches", root=batch.root), Reason.UNKNOWN)
+            self._find(batch, part)
             _require(call.now <= batch.deadline, Reason.LATE)
-            for index, answer in answers.items():
-                self._mark(batch, index)
+            for index in self._unsettled(batch, answers):
+                answer = answers[index]
                 target = Entry.decode(batch.words[index]).target
                 holding, name = batch.holding(index), batch.challenge_id(index)
                 call.events.append(self._judge(holding, name, target, answer))
@@ -203,63 +206,11 @@ class LocalLedger:
 
     def expire_many(self, batch: Batch, indices: Sequence[int]) -> Receipt:
         with self._call() as call:
-            batch.part(indices)
-            _require(self._has("batches", root=batch.root), Reason.UNKNOWN)
+            self._find(batch, batch.part(indices))
             _require(call.now > batch.deadline, Reason.EARLY)
-            for index in indices:
-                self._mark(batch, index)
+            for index in self._unsettled(batch, indices):
                 self._holding(batch.holding(index))
                 call.events.append(TimedOut(batch.holding(index), batch.challenge_id(index)))
-        return call.receipt
-
-    def post(self, number: int, challenge: bytes, digest: bytes, *, passed: bool) -> Receipt:
-        with self._call() as call:
-            holding = holding_id(self.sender, number)
-            self._open(holding, challenge)
-            until = call.now + self.window
-            self._db.execute(
-                "UPDATE challenges SET digest = ?, passed = ?, until = ? "
-                "WHERE holding = ? AND id = ?",
-                (digest, passed, until, _blob(holding), challenge),
-            )
-            call.events.append(Posted(holding, challenge, digest, passed, until))
-        return call.receipt
-
-    def post_many(self, root: bytes) -> Receipt:
-        with self._call() as call:
-            until = call.now + self.window
-            _require(not self._has("verdicts", owner=self.sender, root=root), Reason.OPEN)
-            self._db.execute("INSERT INTO verdicts VALUES (?, ?, ?)", (self.sender, root, until))
-            call.events.append(PostedMany(self.sender, root, until))
-        return call.receipt
-
-    def contest(self, verdict: Verdict, until: int, proof: Proof) -> Receipt:
-        with self._call() as call:
-            check_words(proof, self.sectors)
-            state = self._state(verdict.holding, verdict.challenge)
-            known = state is not None and state[2:] == (verdict.digest, verdict.passed, until)
-            _require(known and state is not None and state[0] == verdict.target, Reason.UNKNOWN)
-            _require(call.now <= until, Reason.LATE)
-            self._forget(verdict.holding, verdict.challenge)
-            call.events.append(self._overturn(verdict, proof))
-        return call.receipt
-
-    def contest_many(
-        self, verdict: Verdict, index: int, path: Sequence[bytes], proof: Proof
-    ) -> Receipt:
-        with self._call() as call:
-            check_words(proof, self.sectors)
-            root = climb(verdict.leaf, index, path)
-            _require(root is not None, Reason.MALFORMED)
-            found = self._db.execute(
-                "SELECT until FROM verdicts WHERE owner = ? AND root = ?",
-                (owner_of(verdict.holding), root),
-            ).fetchone()
-            _require(found is not None, Reason.UNKNOWN)
-            _require(not self._has("contested", root=root, leaf=verdict.leaf), Reason.UNKNOWN)
-            _require(call.now <= found[0], Reason.LATE)
-            self._db.execute("INSERT INTO contested VALUES (?, ?)", (root, verdict.leaf))
-            call.events.append(self._overturn(verdict, proof))
         return call.receipt
 
     def anchor(self, root: bytes, size: int) -> Receipt:
@@ -305,31 +256,47 @@ class LocalLedger:
     def _holding(self, holding: int) -> tuple[bytes, PublicKey]:
         return _registered(self._db, holding)
 
-    def _state(self, holding: int, challenge: bytes) -> Row | None:
-        query = "SELECT target, deadline, digest, passed, until FROM challenges"
-        found: Row | None = self._db.execute(
-            f"{query} WHERE holding = ? AND id = ?", (_blob(holding), challenge)
+    def _serial(self, holding: int) -> int:
+        query = "SELECT serial FROM holdings WHERE id = ?"
+        row = self._db.execute(query, (_blob(holding),)).fetchone()
+        return serial_of(row[0]) if row else 0
+
+    def _state(self, holding: int, challenge: bytes) -> tuple[bytes, int] | None:
+        query = "SELECT target, deadline FROM challenges WHERE holding = ? AND id = ?"
+        row: tuple[bytes, int] | None = self._db.execute(
+            query, (_blob(holding), challenge)
         ).fetchone()
-        return found
+        return row
 
     def _open(self, holding: int, challenge: bytes) -> tuple[bytes, int]:
         state = self._state(holding, challenge)
-        if state is None or state[2] is not None:
+        if state is None:
             raise LedgerRefusedError(Reason.UNKNOWN)
-        return state[:2]
+        return state
+
+    def _root(self, batch: Batch) -> bytes | None:
+        """Return the root of what was opened under the batch's owner, seed and deadline."""
+        query = "SELECT root FROM batches WHERE head = ?"
+        row = self._db.execute(query, (batch.head,)).fetchone()
+        return row[0] if row else None
 
     def _forget(self, holding: int, challenge: bytes) -> None:
         where = (_blob(holding), challenge)
         self._db.execute("DELETE FROM challenges WHERE holding = ? AND id = ?", where)
 
-    def _has(self, table: str, **values: bytes | int | None) -> bool:
-        where = " AND ".join(f"{name} = ?" for name in values)
-        query = f"SELECT 1 FROM {table} WHERE {where}"  # noqa: S608 - names of our own tables
-        return self._db.execute(query, tuple(values.values())).fetchone() is not None
+    def _find(self, batch: Batch, part: Part) -> None:
+        _require(ascending(part.words), Reason.MALFORMED)
+        _require(self._root(batch) == batch.root, Reason.UNKNOWN)
 
-    def _mark(self, batch: Batch, index: int) -> None:
-        _require(not self._has("settled", root=batch.root, place=index), Reason.UNKNOWN)
-        self._db.execute("INSERT INTO settled VALUES (?, ?)", (batch.root, index))
+    def _unsettled(self, batch: Batch, indices: Iterable[int]) -> list[int]:
+        """Mark challenges of a batch as settled; return those that were not, of which some must be.
+
+        In the contract, too, the others are left out and stand in no one's way.
+        """
+        insert = "INSERT OR IGNORE INTO settled VALUES (?, ?)"
+        some = [i for i in indices if self._db.execute(insert, (batch.head, i)).rowcount]
+        _require(bool(some), Reason.UNKNOWN)
+        return some
 
     def _judge(self, holding: int, challenge: bytes, target: bytes, answer: Answer) -> Event:
         node, public = self._holding(holding)
@@ -338,14 +305,6 @@ class LocalLedger:
         signed_by = signer(answer.signature, self.domain, holding, challenge, answer.proof)
         _require(signed_by == node, Reason.WRONG)
         return Failed(holding, challenge, check.digest(answer.proof))
-
-    def _overturn(self, verdict: Verdict, proof: Proof) -> Event:
-        _, public = self._holding(verdict.holding)
-        passed = _passes(public, verdict.target, proof)
-        own = verdict.digest == check.digest(proof)
-        _require(own or not verdict.passed, Reason.UNKNOWN)
-        _require(passed != verdict.passed, Reason.UPHELD)
-        return Contested(verdict.holding, verdict.challenge, passed)
 
 
 def history(path: Path, since: int) -> list[Receipt]:

@@ -1,6 +1,6 @@
 """The owner's side: a home, files put on nodes and had back, audits of one holding, repair."""
 
-from holdfast.owner.audit import Finding, Mode, Outcome, resume, run_audit, sample_cap
+from holdfast.owner.audit import Finding, Outcome, resume, run_audit, sample_cap
 from holdfast.owner.catalogue import Catalogue, FileRecord, HoldingRecord
 from holdfast.owner.content import Original
 from holdfast.owner.download import Fetched, get
@@ -33,7 +33,6 @@ __all__ = [
     "HoldingRecord",
     "Home",
     "LocalCopy",
-    "Mode",
     "Original",
     "Others",
     "Outcome",

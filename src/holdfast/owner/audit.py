@@ -4,6 +4,7 @@
 that one which a crash left open is found again and brought to its verdict.
 """
 
+import secrets
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,25 +22,18 @@ from holdfast.ledger.interface import (
     LedgerRefusedError,
     Opening,
     Passed,
-    Posted,
     Reason,
     Receipt,
     TimedOut,
-    challenge_name,
+    fresh_seed,
     holding_id,
 )
 from holdfast.node.answers import AnswerTo
 from holdfast.node.wire import Code, NodeRefusedError
 from holdfast.owner.catalogue import OpenAudit
 from holdfast.owner.holding import Holding
-from holdfast.pdp import (
-    Challenge,
-    Inventory,
-    SecretKey,
-    draw_challenge,
-    target_of,
-    verify_with_key,
-)
+from holdfast.pdp import Challenge, Inventory, SecretKey, draw_challenge, target_of
+from holdfast.pdp.challenge import SEED_BYTES
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 4.0  # seconds between two attempts
 
@@ -82,11 +76,7 @@ class Outcome(StrEnum):
     TIMEOUT = "timeout"
 
 
-class Mode(StrEnum):
-    """Who decides: the ledger by its own check, or the owner, whose verdict may be contested."""
-
-    CHECK = "check"
-    OPTIMISTIC = "optimistic"
+OUTCOMES = {Passed: Outcome.PASSED, Failed: Outcome.FAILED, TimedOut: Outcome.TIMEOUT}
 
 
 @dataclass(frozen=True)
@@ -99,8 +89,12 @@ class Place:
 
 @dataclass(frozen=True)
 class Question:
-    """A challenge over the whole holding, as the ledger is told of it: by itself or in a batch."""
+    """A challenge over the whole holding, as the ledger is told of it: by itself or in a batch.
 
+    `holding` is what the ledger knows the holding by, which has the owner in it.
+    """
+
+    holding: int
     challenge: Challenge
     target: bytes
     deadline: int
@@ -115,15 +109,15 @@ class Question:
         """Its name on the ledger."""
         if self.place:
             return self.place.batch.challenge_id(self.place.index)
-        return challenge_name(self.challenge, self.target, self.deadline)
+        return self.opening.name(self.holding, self.challenge)
 
     @property
     def row(self) -> OpenAudit:
         return OpenAudit(self.challenge.encode(), self.target, self.deadline)
 
     @classmethod
-    def of(cls, row: OpenAudit) -> "Question":
-        return cls(Challenge.decode(row.challenge), row.target, row.deadline)
+    def of(cls, holding: int, row: OpenAudit) -> "Question":
+        return cls(holding, Challenge.decode(row.challenge), row.target, row.deadline)
 
 
 @dataclass(frozen=True)
@@ -162,12 +156,13 @@ def id_on(ledger: Ledger, holding: Subject) -> int:
     return holding_id(ledger.sender, holding.number)
 
 
-def draw(holding: Subject, samples: int, deadline: int) -> Question:
+def draw(ledger: Ledger, holding: Subject, samples: int, now: float, patience: int) -> Question:
     """Draw a fresh challenge and compute its target, which only the owner can."""
     inventory = holding.inventory
-    challenge = draw_challenge(inventory, samples)
+    seed = fresh_seed(ledger, holding.number, int(1000 * now), secrets.token_bytes(SEED_BYTES))
+    challenge = draw_challenge(inventory, samples, seed=seed)
     target = check.target_address(target_of(holding.key, inventory, challenge))
-    return Question(challenge, target, deadline)
+    return Question(id_on(ledger, holding), challenge, target, int(now) + patience)
 
 
 def open_on(ledger: Ledger, holding: Subject, question: Question) -> int:
@@ -188,7 +183,7 @@ def open_on(ledger: Ledger, holding: Subject, question: Question) -> int:
 
 def ask(ledger: Ledger, holding: Subject, question: Question) -> Answer | Silence:
     """Ask the node once for its proof, signed for this challenge on this ledger."""
-    to = AnswerTo.of(ledger.domain, id_on(ledger, holding), question.opening)
+    to = AnswerTo.of(ledger.domain, question.holding, question.opening)
     try:
         return holding.node.prove(holding.key.public.id, question.challenge, to)
     except NodeRefusedError as error:
@@ -201,19 +196,14 @@ def ask(ledger: Ledger, holding: Subject, question: Question) -> Answer | Silenc
 
 
 def settle(
-    ledger: Ledger, holding: Subject, question: Question, answer: Answer, mode: Mode = Mode.CHECK
+    ledger: Ledger, holding: Subject, question: Question, answer: Answer
 ) -> Finding | Silence:
     """Bring the answer to the ledger, where it may come too late to count."""
-    name, place = question.name, question.place
     try:
-        if place:
+        if place := question.place:
             receipt = ledger.settle(place.batch, {place.index: answer})
-        elif mode is Mode.CHECK:
-            receipt = ledger.submit(id_on(ledger, holding), name, answer)
         else:
-            inventory, proof = holding.inventory, answer.proof
-            passed = verify_with_key(holding.key, inventory, question.challenge, proof)
-            receipt = ledger.post(holding.number, name, check.digest(proof), passed=passed)
+            receipt = ledger.submit(question.holding, question.name, answer)
     except LedgerRefusedError as error:
         if error.reason in {Reason.LATE, Reason.MALFORMED, Reason.WRONG}:
             return Silence(str(error))
@@ -226,7 +216,7 @@ def expire(ledger: Ledger, holding: Subject, question: Question, silence: Silenc
     if place := question.place:
         receipt = ledger.expire_many(place.batch, [place.index])
     else:
-        receipt = ledger.expire(id_on(ledger, holding), question.name)
+        receipt = ledger.expire(question.holding, question.name)
     return replace(verdict_in(receipt, holding, question), reason=silence.reason)
 
 
@@ -236,17 +226,16 @@ def run_audit(
     samples: int,
     *,
     patience: int,
-    mode: Mode = Mode.CHECK,
     watch: Watch = REAL_TIME,
 ) -> Finding:
     """Audit the holding the whole way; the node has `patience` seconds to answer."""
     if holding.catalogue.intents(holding.name):
         with suppress(NodeError):  # nobody to ask yet: the audit will tell
             holding.reconcile()
-    question = draw(holding, samples, int(watch.now()) + patience)
+    question = draw(ledger, holding, samples, watch.now(), patience)
     holding.catalogue.begin_audit(holding.name, question.row)
     open_on(ledger, holding, question)
-    finding = _awaited(ledger, holding, question, mode, watch)
+    finding = _awaited(ledger, holding, question, watch)
     holding.catalogue.end_audit(holding.name, question.row, finding.block)
     return finding
 
@@ -255,7 +244,8 @@ def resume(ledger: Ledger, holding: Holding, watch: Watch = REAL_TIME) -> list[F
     """Bring the audits that a crash left open to their verdict; those never opened are dropped."""
     findings = []
     for row in holding.catalogue.audits(holding.name):
-        finding = _resumed(ledger, holding, Question.of(row), watch)
+        question = Question.of(id_on(ledger, holding), row)
+        finding = _resumed(ledger, holding, question, watch)
         holding.catalogue.end_audit(holding.name, row, finding.block if finding else None)
         if finding:
             findings.append(finding)
@@ -281,24 +271,36 @@ def _resumed(ledger: Ledger, holding: Holding, question: Question, watch: Watch)
     try:
         if watch.now() <= question.deadline:
             open_on(ledger, holding, question)
-            return _awaited(ledger, holding, question, Mode.CHECK, watch)
+            return _awaited(ledger, holding, question, watch)
         return expire(ledger, holding, question, interrupted)
     except LedgerRefusedError as error:
-        if error.reason in {Reason.UNKNOWN, Reason.LATE}:
+        if error.reason in {Reason.UNKNOWN, Reason.LATE, Reason.USED}:
             return None
         raise
 
 
-def _awaited(
-    ledger: Ledger, holding: Holding, question: Question, mode: Mode, watch: Watch
+def _awaited(ledger: Ledger, holding: Holding, question: Question, watch: Watch) -> Finding:
+    """Return the verdict, to which anyone may have brought the challenge before us."""
+    try:
+        return _brought_to_verdict(ledger, holding, question, watch)
+    except LedgerRefusedError as error:
+        if error.reason is Reason.UNKNOWN:
+            verdict = verdict_on(ledger, holding, question, holding.record.block)
+            if verdict is not None:
+                return verdict
+        raise
+
+
+def _brought_to_verdict(
+    ledger: Ledger, holding: Holding, question: Question, watch: Watch
 ) -> Finding:
-    """Ask until there is an answer or the deadline has passed."""
+    """Ask until there is an answer or the deadline has passed, and tell the ledger."""
     silence = Silence("there was no time to ask the node")
     pause = FIRST_PAUSE
     while watch.now() <= question.deadline:
         told: Finding | Answer | Silence = ask(ledger, holding, question)
         if isinstance(told, Answer):
-            told = settle(ledger, holding, question, told, mode)
+            told = settle(ledger, holding, question, told)
         if isinstance(told, Finding):
             return told
         silence = told
@@ -314,20 +316,17 @@ def _awaited(
 
 
 def verdict_in(receipt: Receipt, holding: Subject, question: Question) -> Finding:
-    """Return what the ledger says of this challenge, LookupError if it says nothing."""
-    verdicts = [
-        event for event in receipt.events if isinstance(event, (Passed, Failed, TimedOut, Posted))
-    ]
+    """Return what the ledger says of this challenge, LookupError if it says nothing.
+
+    Anyone may write to a ledger: an event counts only for the holding and the name that it bears.
+    """
+    asked = (question.holding, question.name)
+    verdicts = [event for event in receipt.events if isinstance(event, (Passed, Failed, TimedOut))]
     for event in verdicts:
-        if event.challenge == question.name:
-            if isinstance(event, TimedOut):
-                outcome = Outcome.TIMEOUT
-            else:
-                passed = event.passed if isinstance(event, Posted) else isinstance(event, Passed)
-                outcome = Outcome.PASSED if passed else Outcome.FAILED
+        if (event.holding, event.challenge) == asked:
             return Finding(
                 holding.name,
-                outcome,
+                OUTCOMES[type(event)],
                 question.challenge,
                 receipt.transaction,
                 receipt.block,

@@ -9,9 +9,13 @@ it; one that fails counts only with the node's signature. No funds are held, nob
 A holding is its owner's address and, in the low 32 bits, its number among the owner's: so
 only the owner can open a challenge for it, and its owner need not be stored.
 
+A challenge is named by a hash that begins with its holding, and no name is used twice. The state of
+a batch is kept by its head, a hash that begins with its owner. In its tree a leaf hashes 160 bytes
+and an inner node 64: neither can be taken for the other.
+
 Reasons of refusal: "unknown" (no such holding, or nothing open under that name), "open" (it is open
-already), "late", "early", "malformed" (can't be a proof, a key or a challenge), "wrong" (a proof
-that fails, without the node's signature), "upheld" (a verdict that the check confirms).
+already), "used" (its seed was used, or a later one), "late", "early", "malformed" (can't be a proof,
+a key or a challenge), "wrong" (a proof that fails, without the node's signature).
 """
 import check
 
@@ -19,10 +23,11 @@ SECTORS: constant(uint256) = 16
 MOST: constant(uint256) = 1024  # challenges opened at once
 AT_ONCE: constant(uint256) = 128  # neighbouring challenges settled at once
 ANSWERS: constant(uint256) = max(AT_ONCE // SECTORS, 1)
-DEPTH: constant(uint256) = 10
-VERDICTS: constant(uint256) = 32  # levels of a tree of verdicts
+LEAF: constant(uint256) = 4  # words in a leaf of a batch's tree
+DEPTH: constant(uint256) = 8
 LOW_32: constant(uint256) = 2**32 - 1
 LOW_64: constant(uint256) = 2**64 - 1
+LOW_160: constant(uint256) = 2**160 - 1
 
 struct Signature:
     v: uint256
@@ -45,13 +50,6 @@ struct Part:
 struct Answer:
     offset: uint256  # among the words of the part
     proof: check.Proof
-
-struct Verdict:
-    holding: uint256
-    challenge: bytes32
-    target: address
-    digest: bytes32
-    passed: bool
 
 event Registered:
     holding: indexed(uint256)
@@ -88,29 +86,11 @@ event TimedOut:
     holding: indexed(uint256)
     challenge: bytes32
 
-event Posted:
-    holding: indexed(uint256)
-    challenge: bytes32
-    digest: bytes32
-    passed: bool
-    until: uint64
-
-event PostedMany:
-    owner: indexed(address)
-    root: indexed(bytes32)
-    until: uint64
-
-event Contested:
-    holding: indexed(uint256)
-    challenge: bytes32
-    passed: bool
-
 event Anchored:
     owner: indexed(address)
     root: indexed(bytes32)
     size: uint64
 
-WINDOW: public(immutable(uint64))  # seconds in which a posted verdict may be contested
 ANSWER: constant(bytes32) = keccak256("Answer(uint256 holding,bytes32 challenge,bytes proof)")
 DOMAIN: constant(bytes32) = keccak256(
     "EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"
@@ -118,18 +98,11 @@ DOMAIN: constant(bytes32) = keccak256(
 
 registered: public(HashMap[address, uint32])
 keys: public(HashMap[uint256, uint256])
-nodes: public(HashMap[uint256, address])
-# Open: 160 bits target, 64 deadline, 32 zeros. Posted: 224 bits of the verdict's hash, then 1.
-challenges: public(HashMap[uint256, HashMap[bytes32, uint256]])
-batches: HashMap[bytes32, bool]
+# 64 bits serial of the newest challenge that was opened by itself, then 160 of the node's address.
+nodes: public(HashMap[uint256, uint256])
+challenges: public(HashMap[uint256, HashMap[bytes32, uint256]])  # 160 bits target, 64 deadline
+roots: HashMap[bytes32, bytes32]  # of batches, by their heads
 settled: HashMap[bytes32, HashMap[uint256, uint256]]  # a bit for each challenge, 256 a word
-verdicts: HashMap[address, HashMap[bytes32, uint64]]  # until when the tree may be contested
-contested: HashMap[bytes32, HashMap[bytes32, bool]]
-
-
-@deploy
-def __init__(window: uint64):
-    WINDOW = window
 
 
 @external
@@ -140,7 +113,7 @@ def register(node: address, points: uint256[SECTORS]) -> uint256:
     holding: uint256 = self._holding(msg.sender, convert(number, uint256))
     key: uint256 = check.enrol(points)
     self.keys[holding] = key
-    self.nodes[holding] = node
+    self.nodes[holding] = convert(node, uint256)
     log Registered(holding=holding, node=node, key=key)
     return holding
 
@@ -156,7 +129,8 @@ def open(
     deadline: uint64,
 ) -> bytes32:
     holding: uint256 = self._holding(msg.sender, convert(number, uint256))
-    assert self.keys[holding] != 0, "unknown"
+    node: uint256 = self.nodes[holding]
+    assert node != 0, "unknown"
     assert 0 < samples and samples <= blocks and target != empty(address), "malformed"
     assert block.timestamp <= convert(deadline, uint256), "late"
     asked: bytes32 = sha256(
@@ -170,11 +144,15 @@ def open(
             convert(blocks, bytes8),
         )
     )
-    # The node signs for this name. Opened again, with another target or for longer, it has another.
-    challenge: bytes32 = keccak256(abi_encode(asked, target, deadline))
+    # The node signs for this name.
+    challenge: bytes32 = keccak256(abi_encode(holding, asked, target, deadline))
     assert self.challenges[holding][challenge] == 0, "open"
-    self.challenges[holding][challenge] = (convert(target, uint256) << 96) | (
-        convert(deadline, uint256) << 32
+    # A verdict clears the challenge's slot. The serial, with which its seed begins, is remembered.
+    serial: uint256 = convert(seed, uint256) >> 192
+    assert serial > node >> 160, "used"
+    self.nodes[holding] = (serial << 160) | (node & LOW_160)
+    self.challenges[holding][challenge] = (convert(target, uint256) << 64) | convert(
+        deadline, uint256
     )
     log Opened(
         holding=holding,
@@ -193,10 +171,12 @@ def open(
 def open_many(seed: bytes32, deadline: uint64, words: DynArray[bytes32, MOST]) -> bytes32:
     assert len(words) > 0, "malformed"
     assert block.timestamp <= convert(deadline, uint256), "late"
-    batch: Batch = Batch(owner=msg.sender, seed=seed, deadline=deadline)
-    root: bytes32 = self._root(self._head(batch), words)
-    assert not self.batches[root], "open"
-    self.batches[root] = True
+    head: bytes32 = self._head(Batch(owner=msg.sender, seed=seed, deadline=deadline))
+    root: bytes32 = self._root(head, words)
+    opened: bytes32 = self.roots[head]
+    assert opened != root, "open"
+    assert opened == empty(bytes32), "used"
+    self.roots[head] = root
     log OpenedMany(root=root, owner=msg.sender, seed=seed, deadline=deadline, words=words)
     return root
 
@@ -206,7 +186,7 @@ def submit(holding: uint256, challenge: bytes32, proof: check.Proof, signature: 
     state: uint256 = self._open(holding, challenge)
     assert block.timestamp <= self._deadline(state), "late"
     self.challenges[holding][challenge] = 0
-    self._judge(holding, challenge, convert(state >> 96, address), proof, signature)
+    self._judge(holding, challenge, convert(state >> 64, address), proof, signature)
 
 
 @external
@@ -217,34 +197,39 @@ def settle(
     signatures: DynArray[Signature, ANSWERS],
 ):
     """
-    Signatures are one for each answer, or none at all, which saves 400 gas a proof.
+    Signatures are one for each answer, or none at all, which saves 400 gas a proof. What is settled
+    already is left out; the others settle.
     """
     signed: bool = len(signatures) > 0
     assert not signed or len(signatures) == len(answers), "malformed"
     signature: Signature = empty(Signature)
     place: uint256 = 0
     head: bytes32 = self._head(batch)
-    root: bytes32 = self._find(head, part)
+    self._find(head, part)
     assert block.timestamp <= convert(batch.deadline, uint256), "late"
     owner: uint256 = convert(batch.owner, uint256) << 32
-    done: uint256 = self.settled[root][part.start >> 8]
+    before: uint256 = self.settled[head][part.start >> 8]
+    done: uint256 = before
     for answer: Answer in answers:
         assert answer.offset < len(part.words), "unknown"
-        bit: uint256 = 1 << unsafe_add(part.start & 255, answer.offset)
-        assert done & bit == 0, "unknown"
-        done |= bit
-        word: bytes32 = part.words[answer.offset]
         if signed:
             signature = signatures[place]
             place = unsafe_add(place, 1)
+        bit: uint256 = 1 << unsafe_add(part.start & 255, answer.offset)
+        if done & bit != 0:
+            continue
+        done |= bit
+        word: bytes32 = part.words[answer.offset]
+        holding: uint256 = owner | self._number(word)
         self._judge(
-            owner | self._number(word),
-            keccak256(concat(head, word)),
+            holding,
+            keccak256(abi_encode(holding, head, word)),
             convert(convert(word, uint256) >> 96, address),
             answer.proof,
             signature,
         )
-    self.settled[root][part.start >> 8] = done
+    assert done != before, "unknown"
+    self.settled[head][part.start >> 8] = done
 
 
 @external
@@ -257,67 +242,22 @@ def expire(holding: uint256, challenge: bytes32):
 @external
 def expire_many(batch: Batch, part: Part, offsets: DynArray[uint256, AT_ONCE]):
     head: bytes32 = self._head(batch)
-    root: bytes32 = self._find(head, part)
+    self._find(head, part)
     assert block.timestamp > convert(batch.deadline, uint256), "early"
-    done: uint256 = self.settled[root][part.start >> 8]
+    before: uint256 = self.settled[head][part.start >> 8]
+    done: uint256 = before
     for offset: uint256 in offsets:
         assert offset < len(part.words), "unknown"
         bit: uint256 = 1 << unsafe_add(part.start & 255, offset)
-        assert done & bit == 0, "unknown"
+        if done & bit != 0:
+            continue
         done |= bit
         word: bytes32 = part.words[offset]
         holding: uint256 = self._holding(batch.owner, self._number(word))
         assert self.keys[holding] != 0, "unknown"
-        log TimedOut(holding=holding, challenge=keccak256(concat(head, word)))
-    self.settled[root][part.start >> 8] = done
-
-
-@external
-def post(number: uint32, challenge: bytes32, digest: bytes32, passed: bool):
-    """
-    The owner's verdict on an open challenge. It stands unless it is contested in time.
-    """
-    holding: uint256 = self._holding(msg.sender, convert(number, uint256))
-    target: address = convert(self._open(holding, challenge) >> 96, address)
-    until: uint64 = convert(block.timestamp, uint64) + WINDOW
-    verdict: Verdict = Verdict(
-        holding=holding, challenge=challenge, target=target, digest=digest, passed=passed
-    )
-    self.challenges[holding][challenge] = self._posted(verdict, until)
-    log Posted(holding=holding, challenge=challenge, digest=digest, passed=passed, until=until)
-
-
-@external
-def post_many(root: bytes32):
-    """
-    The owner's verdicts on challenges that were never opened here, as the root of a tree of them.
-    """
-    assert self.verdicts[msg.sender][root] == 0, "open"
-    until: uint64 = convert(block.timestamp, uint64) + WINDOW
-    self.verdicts[msg.sender][root] = until
-    log PostedMany(owner=msg.sender, root=root, until=until)
-
-
-@external
-def contest(verdict: Verdict, until: uint64, proof: check.Proof):
-    state: uint256 = self.challenges[verdict.holding][verdict.challenge]
-    assert state == self._posted(verdict, until), "unknown"
-    assert block.timestamp <= convert(until, uint256), "late"
-    self.challenges[verdict.holding][verdict.challenge] = 0
-    self._overturn(verdict, proof)
-
-
-@external
-def contest_many(
-    verdict: Verdict, index: uint256, path: DynArray[bytes32, VERDICTS], proof: check.Proof
-):
-    leaf: bytes32 = keccak256(abi_encode(verdict))
-    root: bytes32 = self._climb(leaf, index, path)
-    until: uint64 = self.verdicts[convert(convert(verdict.holding >> 32, uint160), address)][root]
-    assert until != 0 and not self.contested[root][leaf], "unknown"
-    assert block.timestamp <= convert(until, uint256), "late"
-    self.contested[root][leaf] = True
-    self._overturn(verdict, proof)
+        log TimedOut(holding=holding, challenge=keccak256(abi_encode(holding, head, word)))
+    assert done != before, "unknown"
+    self.settled[head][part.start >> 8] = done
 
 
 @external
@@ -334,21 +274,15 @@ def _holding(owner: address, number: uint256) -> uint256:
 @internal
 @pure
 def _deadline(state: uint256) -> uint256:
-    return (state >> 32) & LOW_64
+    return state & LOW_64
 
 
 @internal
 @view
 def _open(holding: uint256, challenge: bytes32) -> uint256:
     state: uint256 = self.challenges[holding][challenge]
-    assert state != 0 and state & LOW_32 == 0, "unknown"
+    assert state != 0, "unknown"
     return state
-
-
-@internal
-@pure
-def _posted(verdict: Verdict, until: uint64) -> uint256:
-    return ((convert(keccak256(abi_encode(verdict, until)), uint256) >> 32) << 32) | 1
 
 
 @internal
@@ -371,21 +305,8 @@ def _judge(
     )
     signed: bytes32 = keccak256(concat(x"1901", domain, message))
     signer: address = ecrecover(signed, signature.v, signature.r, signature.s)
-    assert signer == self.nodes[holding], "wrong"
+    assert convert(signer, uint256) == self.nodes[holding] & LOW_160, "wrong"
     log Failed(holding=holding, challenge=challenge, digest=digest)
-
-
-@internal
-def _overturn(verdict: Verdict, proof: check.Proof):
-    """
-    A verdict of failure falls to any proof that passes, one of success to its own failing proof.
-    """
-    key: uint256 = self.keys[verdict.holding]
-    assert key != 0, "unknown"
-    passed: bool = check.passes(key, verdict.target, proof)
-    assert not verdict.passed or verdict.digest == check.digest(proof), "unknown"
-    assert passed != verdict.passed, "upheld"
-    log Contested(holding=verdict.holding, challenge=verdict.challenge, passed=passed)
 
 
 @internal
@@ -398,49 +319,59 @@ def _number(word: bytes32) -> uint256:
 @pure
 def _head(batch: Batch) -> bytes32:
     """
-    Return what stands before each word of a batch: so a leaf binds all, and is no inner node.
+    Return what a batch is kept by. Its owner is in it, so nobody reaches the batches of another.
     """
     return keccak256(abi_encode(batch))
 
 
 @internal
 @view
-def _find(head: bytes32, part: Part) -> bytes32:
+def _find(head: bytes32, part: Part):
     """
-    Return the root of an open batch that has the part where it claims to be.
+    Refuse a part that is not where it claims to be in the batch that was opened under this head.
     """
     words: uint256 = len(part.words)
     assert words > 0, "malformed"
-    levels: uint256 = 0
-    for level: uint256 in range(8):
+    levels: uint256 = 2  # of words, in a leaf
+    for level: uint256 in range(2, 8):
         if (1 << level) >= words:
             levels = level
             break
     assert part.start % (1 << levels) == 0, "malformed"
     root: bytes32 = self._climb(self._root(head, part.words), part.start >> levels, part.path)
-    assert self.batches[root], "unknown"
-    return root
+    assert self.roots[head] == root, "unknown"
 
 
 @internal
 @pure
 def _root(head: bytes32, words: DynArray[bytes32, MOST]) -> bytes32:
     """
-    Return the root of the words' tree; a node without a right neighbour is hashed with zero.
+    Return the root of the words' tree. A leaf is the hash of the head and four words, an inner node
+    that of two nodes. A word or node that is missing at the end is zero.
     """
-    nodes: bytes32[MOST + 1] = empty(bytes32[MOST + 1])
+    nodes: bytes32[MOST // LEAF + 1] = empty(bytes32[MOST // LEAF + 1])
+    leaf: bytes32[LEAF] = empty(bytes32[LEAF])
+    last: uint256 = 0
     count: uint256 = 0
     for word: bytes32 in words:
-        nodes[count] = keccak256(concat(head, word))
+        assert convert(word, uint256) > last, "malformed"  # ascending: none stands here twice
+        last = convert(word, uint256)
+        leaf[count % LEAF] = word
         count = unsafe_add(count, 1)
+        if count % LEAF == 0:
+            nodes[unsafe_sub(count // LEAF, 1)] = keccak256(abi_encode(head, leaf))
+            leaf = empty(bytes32[LEAF])
+    if count % LEAF != 0:
+        nodes[count // LEAF] = keccak256(abi_encode(head, leaf))
+    count = unsafe_add(count, LEAF - 1) // LEAF
     for level: uint256 in range(DEPTH):
         if count == 1:
             break
-        if count & 1 == 1:
+        if count % 2 == 1:
             nodes[count] = empty(bytes32)
-        count = unsafe_add(count, 1) >> 1
+        count = unsafe_add(count, 1) // 2
         left: uint256 = 0
-        for i: uint256 in range(count, bound=MOST):
+        for i: uint256 in range(count, bound=MOST // LEAF):
             nodes[i] = keccak256(concat(nodes[left], nodes[unsafe_add(left, 1)]))
             left = unsafe_add(left, 2)
     return nodes[0]
@@ -448,7 +379,7 @@ def _root(head: bytes32, words: DynArray[bytes32, MOST]) -> bytes32:
 
 @internal
 @pure
-def _climb(leaf: bytes32, index: uint256, path: DynArray[bytes32, VERDICTS]) -> bytes32:
+def _climb(leaf: bytes32, index: uint256, path: DynArray[bytes32, DEPTH]) -> bytes32:
     node: bytes32 = leaf
     place: uint256 = index
     for other: bytes32 in path:
