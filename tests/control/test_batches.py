@@ -1,7 +1,7 @@
 """What is due together is opened and settled together, and comes to the same as one by one."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -25,7 +25,15 @@ from holdfast.control.worker import Pace
 from holdfast.errors import LedgerError
 from holdfast.evidence.bundle import Bundle, write_bundle
 from holdfast.evidence.verification import verify
-from holdfast.ledger.interface import Opened, OpenedMany, Passed, TimedOut
+from holdfast.ledger.interface import (
+    Answer,
+    Batch,
+    Opened,
+    OpenedMany,
+    Passed,
+    Receipt,
+    TimedOut,
+)
 from holdfast.model.scenario import PAPER
 from holdfast.node.wire import Code, NodeRefusedError
 from holdfast.pdp import FileEntry, Inventory, Proof, SecretKey
@@ -118,13 +126,62 @@ class Interrupted(BaseException):
     """What a kill would be, at a chosen moment."""
 
 
-@pytest.mark.parametrize("after", ["open_many", "settle"])
+class OnChain(Clock):
+    """A chain's time, which is moved with ours."""
+
+    def __init__(self, chain: Chain) -> None:
+        self.chain = chain
+        super().__init__(chain.now() * SECOND)
+
+    @property
+    def now(self) -> int:
+        return self._now
+
+    @now.setter
+    def now(self, now: int) -> None:
+        self._now = now
+        behind = now // SECOND - self.chain.now()
+        if behind > 0:
+            self.chain.advance(behind)
+
+
+@pytest.fixture(params=["local", "evm"])
+def daily_on(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Settlement], Operation]:
+    """Return what starts an operation on one of the ledgers."""
+
+    def start(settlement: Settlement) -> Operation:
+        if request.param == "local":
+            return daily(tmp_path, settlement=settlement)
+        chain = evm_world(tmp_path, 1)
+        clock = OnChain(chain)
+        return daily(tmp_path, settlement=settlement, clock=clock, chain=chain.owner)
+
+    return start
+
+
+def a_day_later(running: Operation) -> None:
+    running.until(running.clock.now)
+    running.clock.now += DAY
+
+
+@pytest.mark.parametrize(
+    ("settlement", "after"),
+    [
+        (Settlement.BATCH, "open_many"),
+        (Settlement.BATCH, "settle"),
+        (Settlement.SINGLE, "open"),
+        (Settlement.SINGLE, "submit"),
+    ],
+)
 def test_an_interruption_anywhere_tells_the_ledger_nothing_twice(
-    tmp_path: Path, after: str, monkeypatch: pytest.MonkeyPatch
+    daily_on: Callable[[Settlement], Operation],
+    settlement: Settlement,
+    after: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
-    running = daily(tmp_path)
-    running.until(START)
-    running.clock.now = START + DAY
+    running = daily_on(settlement)
+    a_day_later(running)
     chain = running.world.chain
     call = getattr(chain, after)
 
@@ -146,12 +203,35 @@ def test_an_interruption_anywhere_tells_the_ledger_nothing_twice(
         assert connection.execute(select(holdings.c.flight)).scalars().all() == [None] * TOGETHER
     assert len(made) == TOGETHER
     assert set(made) <= {Outcome.PASSED, Outcome.FAILED}
-    opened = [name for event in events(running, OpenedMany) for name in names_opened(event)]
+    openings = [*events(running, Opened), *events(running, OpenedMany)]
+    opened = [name for event in openings for name in names_opened(event)]
     assert len(opened) == len(set(opened)) == TOGETHER
     passed = [event.challenge for event in events(running, Passed)]
     assert len(passed) == len(set(passed)) == made.count(Outcome.PASSED)
     running.sequencer.sequence()
     check_evidence(running, tmp_path)
+
+
+def test_one_that_a_stranger_settled_stands_in_nobodys_way(
+    daily_on: Callable[[Settlement], Operation], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, the ledger refused all twelve, and took twelve transactions instead of one."""
+    running = daily_on(Settlement.BATCH)
+    a_day_later(running)
+    chain, settled = running.world.chain, []
+    settle = chain.settle
+
+    def overtaken(batch: Batch, answers: dict[int, Answer]) -> Receipt:
+        if not settled:
+            settled.append(settle(batch, {3: answers[3]}))  # anyone may, and does so before us
+        settled.append(settle(batch, answers))
+        return settled[-1]
+
+    monkeypatch.setattr(chain, "settle", overtaken)
+    results = running.worker.tick().concluded
+    assert len(results) == TOGETHER
+    assert {result.outcome for result in results} <= {Outcome.PASSED, Outcome.FAILED}
+    assert [len(receipt.events) for receipt in settled] == [1, TOGETHER - 1]
 
 
 def test_a_ledger_that_is_away_is_asked_once_for_a_batch(
@@ -219,25 +299,6 @@ def test_a_holding_that_its_owner_changes_meanwhile_has_not_failed(
     assert result.outcome == Outcome.UNKNOWN
     assert result.reason == "the holding was changed while its audit was under way"
     check_evidence(running, tmp_path)
-
-
-class OnChain(Clock):
-    """A chain's time, which is moved with ours."""
-
-    def __init__(self, chain: Chain) -> None:
-        self.chain = chain
-        super().__init__(chain.now() * SECOND)
-
-    @property
-    def now(self) -> int:
-        return self._now
-
-    @now.setter
-    def now(self, now: int) -> None:
-        self._now = now
-        behind = now // SECOND - self.chain.now()
-        if behind > 0:
-            self.chain.advance(behind)
 
 
 def test_a_batch_costs_less_on_a_chain(tmp_path: Path) -> None:

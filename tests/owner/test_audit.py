@@ -10,7 +10,7 @@ from tests.owner.small_node import SAMPLE_CAP
 from tests.owner.world import World, flip, node_process
 
 from holdfast.errors import RefusedError
-from holdfast.ledger.interface import Answer, Ledger, TimedOut
+from holdfast.ledger.interface import Answer, Ledger, Receipt, TimedOut
 from holdfast.owner import Holding, Outcome, resume, run_audit, sample_cap
 from holdfast.owner.audit import Silence, Watch, ask, draw, open_on, settle
 from holdfast.owner.catalogue import Intent
@@ -194,3 +194,31 @@ def test_an_audit_that_was_settled_before_the_crash_is_not_held_again(
     (finding,) = resume(ledger, place, time.watch)
     assert finding.outcome is Outcome.PASSED
     assert len(events(ledger)) == told
+
+
+def test_a_verdict_that_somebody_else_brought_about_first_counts(
+    audited: tuple[Ledger, Holding], time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger, place = audited
+    submit = ledger.submit
+
+    def overtaken(holding: int, challenge: bytes, answer: Answer) -> Receipt:
+        submit(holding, challenge, answer)
+        return submit(holding, challenge, answer)
+
+    monkeypatch.setattr(ledger, "submit", overtaken)
+    finding = run_audit(ledger, place, 50, patience=30, watch=time.watch)
+    assert finding.outcome is Outcome.PASSED
+
+
+def test_an_audit_that_a_later_one_overtook_before_it_was_opened_is_dropped(
+    audited: tuple[Ledger, Holding], time: Time
+) -> None:
+    ledger, place = audited
+    question = draw(ledger, place, 50, time.now, 30)
+    place.catalogue.begin_audit("plain", question.row)
+    assert run_audit(ledger, place, 50, patience=30, watch=time.watch).outcome is Outcome.PASSED
+    told = len(events(ledger))
+    assert resume(ledger, place, time.watch) == []
+    assert len(events(ledger)) == told
+    assert run_audit(ledger, place, 50, patience=30, watch=time.watch).outcome is Outcome.PASSED
