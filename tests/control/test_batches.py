@@ -218,8 +218,9 @@ def test_one_that_a_stranger_settled_stands_in_nobodys_way(
     """Before, the ledger refused all twelve, and took twelve transactions instead of one."""
     running = daily_on(Settlement.BATCH)
     a_day_later(running)
-    chain, settled = running.world.chain, []
+    chain = running.world.chain
     settle = chain.settle
+    settled: list[Receipt] = []
 
     def overtaken(batch: Batch, answers: dict[int, Answer]) -> Receipt:
         if not settled:
