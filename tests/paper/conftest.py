@@ -25,7 +25,7 @@ def results(jobs_done: Path) -> dict[str, Result]:
 
 @pytest.fixture(scope="session")
 def published(results: dict[str, Result], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with data, tables, figures and the report."""
+    """Return a folder with data, tables and figures."""
     folder = tmp_path_factory.mktemp("published")
     publication.publish(list(results.values()), folder)
     return folder

@@ -1,15 +1,15 @@
 """Retraining put to the test where the truth is known: a fleet unlike the one we trained for.
 
-The shipped policy audits it for two months. From that log alone come a fitted world with a
-challenger trained in it, and challengers trained on the log itself. All are tried in the true
-world on episodes that nothing else uses, beside the planner that knows the one or the other.
+The shipped policy audits it for two months. A world is fitted to that log, and challengers are
+trained in it. All are tried in the true world on episodes that nothing else uses, beside the
+planner that knows the one or the other.
 """
 
 from collections.abc import Callable
 from dataclasses import asdict, astuple, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 import numpy as np
 
@@ -17,12 +17,10 @@ from holdfast.bench.logged import operate
 from holdfast.errors import InputError
 from holdfast.inference.fit import Fitted, fit
 from holdfast.inference.log import Log
-from holdfast.learn.operation import OperationLearner, OperationSettings
-from holdfast.learn.retraining import Budget, Order, ordered, report, retrain
-from holdfast.learn.training import VALIDATION_SEED, Run, train
+from holdfast.learn.retraining import Budget, ordered, report, retrain
+from holdfast.learn.training import VALIDATION_SEED
 from holdfast.learn.validation import attempt
 from holdfast.model.action import GRID
-from holdfast.model.arrays import FloatArray, IntArray
 from holdfast.model.scenario import PAPER, Scenario
 from holdfast.policy import checkpoint
 from holdfast.policy.belief import belief_policy
@@ -41,9 +39,7 @@ DECLARED = Ceilings(0.05, 9.1)  # the champion's own
 TIGHT = Ceilings(0.25)  # near what is possible there
 LOG_SEED = 60_060
 EVALUATION_SEED = 6161  # never used for tuning
-WANDERING = 0.1  # of the decisions, in the second log
 TURNS = 500  # episodes in which each dial of the champion is tried
-LESS = 6  # a log of some thousand audits is learnt in so much fewer rounds than a world
 
 Say = Callable[[str], None]
 Figures = dict[str, Any]
@@ -55,25 +51,6 @@ class Fleet:
     units: int = 60
 
 
-@dataclass(frozen=True, eq=False)
-class Wandering:
-    """A policy that takes a random action now and then, so that a log shows more than its own."""
-
-    policy: Policy[Any]
-    share: float
-    draws: np.random.Generator
-    privileged: ClassVar[Literal[False]] = False
-
-    def initial_state(self, batch: int) -> Any:
-        return self.policy.initial_state(batch)
-
-    def act(self, state: Any, observations: FloatArray) -> tuple[IntArray, Any]:
-        actions, state = self.policy.act(state, observations)
-        anywhere = self.draws.integers(GRID.size, size=len(actions))
-        wandering = self.draws.random(len(actions)) < self.share
-        return np.where(wandering, anywhere, actions), state
-
-
 def measure(fleet: Fleet, budget: Budget, folder: Path, say: Say) -> Figures:
     """Return the fit and what each policy does in the true world; the folder keeps trainings."""
     champion = policy_named(CHAMPION, TRUE)
@@ -81,25 +58,17 @@ def measure(fleet: Fleet, budget: Budget, folder: Path, say: Say) -> Figures:
         raise TypeError("the champion sees what is hidden")
     say(f"{fleet.nodes} nodes are audited for {fleet.units} units, then fitted")
     log = _log(champion, fleet)
-    wandered = _log(Wandering(champion, WANDERING, np.random.default_rng(LOG_SEED)), fleet)
     fitted = fit(log, BASE)
     order = ordered(fitted.scenario, log.blocks, champion, DECLARED, budget, facts={})
     order = replace(order, targets=(*order.targets, TIGHT))
     say(f"{budget.seeds} seeds are trained in the fitted world, for {order.ceilings}")
     retrained = retrain(order, champion, folder / "fitted")
-    trained = {"fitted world": [folder / "fitted" / f"seed-{k}" for k in range(budget.seeds)]}
-    for name, source in (("log", log), ("wandering log", wandered)):
-        say(f"{budget.seeds} seeds are trained on the {name} alone")
-        trained[name] = [
-            _on_log(source, order, seed, folder / name.replace(" ", "-"))
-            for seed in range(budget.seeds)
-        ]
+    seeds = [folder / "fitted" / f"seed-{seed}" for seed in range(budget.seeds)]
     say("all are tried in the true world")
     tried = partial(_tried, episodes=budget.episodes)
     return {
         "world": asdict(TRUE),
         "log": _about(log),
-        "wandering_log": _about(wandered),
         "fit": _recovered(fitted),
         "declared": asdict(DECLARED),
         "chosen_seed": retrained.seed,
@@ -108,12 +77,8 @@ def measure(fleet: Fleet, budget: Budget, folder: Path, say: Say) -> Figures:
             | {
                 "champion": tried(champion),
                 "champion with another dial": tried(_turned(fitted.scenario, ceilings)),
-                **{
-                    way: {
-                        folder.name: tried(_set(checkpoint.load(folder), ceilings))
-                        for folder in folders
-                    }
-                    for way, folders in trained.items()
+                "fitted world": {
+                    seed.name: tried(_set(checkpoint.load(seed), ceilings)) for seed in seeds
                 },
                 "belief in the fitted world": tried(_planned(fitted.scenario, ceilings)),
                 "belief in the true world": tried(_planned(TRUE, ceilings)),
@@ -125,22 +90,6 @@ def measure(fleet: Fleet, budget: Budget, folder: Path, say: Say) -> Figures:
 
 def _log(policy: Policy[Any], fleet: Fleet) -> Log:
     return operate(policy, TRUE, nodes=fleet.nodes, units=fleet.units, seed=LOG_SEED).log
-
-
-def _on_log(log: Log, order: Order, seed: int, folder: Path) -> Path:
-    """Train on the log; its dials are validated in the fitted world, as nothing else could."""
-    usual = order.run(seed)
-    own = {"length": OperationSettings.length, "targets": (order.ceilings, TIGHT)}
-    settings = OperationSettings(**vars(usual.settings) | own)
-    units = max(1, usual.units // LESS)
-    run = replace(usual, method="drqn-cmdp-log", units=units, settings=settings)
-
-    def begin(run: Run) -> OperationLearner:
-        return OperationLearner(log, run.scenario, run.seed, settings, run.units)
-
-    place = folder / f"seed-{seed}"
-    train(run, place, begin=begin)
-    return place
 
 
 def _turned(world: Scenario, ceilings: Ceilings) -> AnyPolicy | None:

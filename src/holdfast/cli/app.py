@@ -48,7 +48,7 @@ COMMANDS = {
     "evidence": "evidence:app",
     "bench": "bench:app",
     "ledger": "ledger:app",
-    "paper": "paper:app",
+    "paper": "paper:paper",
     "demo": "demo:demo",
     "evaluate": "evaluate:evaluate",
     "plan": "plan:plan",

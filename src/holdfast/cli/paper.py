@@ -27,10 +27,6 @@ if TYPE_CHECKING:
     from holdfast.paper.job import Job
     from holdfast.paper.result import Result
 
-app = typer.Typer(
-    no_args_is_help=True, help="Show the paper's tables and figures, or make them anew."
-)
-
 SEEDS, SEEDS_OF_A_TASTE = 5, 1
 EPISODES_OF_A_TASTE = 100
 WIDTH = 132
@@ -57,6 +53,18 @@ Quick = Annotated[
 ]
 
 
+class Experiment(StrEnum):
+    """The experiments of the paper, and all of them."""
+
+    TABLE1 = "table1"
+    DECOMPOSITION = "decomposition"
+    ABLATION = "ablation"
+    SENSITIVITY = "sensitivity"
+    SHIFT = "shift"
+    FRONTIER = "frontier"
+    ALL = "all"
+
+
 class World(StrEnum):
     """The scenarios of the main comparison."""
 
@@ -64,132 +72,47 @@ class World(StrEnum):
     DRIFT = "drift"
 
 
-@app.command()
-def table1(
-    scenario: Annotated[World, typer.Option(help="The world of the comparison.")] = World.PAPER,
+def paper(
+    experiment: Annotated[
+        Experiment,
+        typer.Argument(
+            metavar="EXPERIMENT",
+            help="table1 (the main comparison), decomposition (recurrence and adaptive λ), "
+            "ablation, sensitivity (trained for fewer and more malicious nodes), shift (trained "
+            "for the usual share, tried on others), frontier (tighter and looser ceilings), or "
+            "all: about three hours on two cores.",
+        ),
+    ],
+    scenario: Annotated[
+        World | None, typer.Option(help="The world of table1: paper.", show_default=False)
+    ] = None,
     out: Out = None,
     seeds: Seeds = None,
     jobs: Jobs = None,
     quick: Quick = False,
     as_json: Json = False,
 ) -> None:
-    """Compare all methods, rules and references: the paper's main table.
+    """Show a table of the paper as it ships, or make it anew with its figures.
+
+    An interrupted run resumes where it stopped when you give the command again.
 
     Example: holdfast paper table1 --scenario drift
-    """
-    _present([f"table1-{scenario}"], out, seeds, jobs, quick=quick, as_json=as_json)
-
-
-@app.command()
-def decomposition(
-    out: Out = None,
-    seeds: Seeds = None,
-    jobs: Jobs = None,
-    quick: Quick = False,
-    as_json: Json = False,
-) -> None:
-    """Tell recurrence and adaptive λ apart, each with and without the other.
-
-    Example: holdfast paper decomposition --out results
-    """
-    _present(["decomposition"], out, seeds, jobs, quick=quick, as_json=as_json)
-
-
-@app.command()
-def ablation(
-    out: Out = None,
-    seeds: Seeds = None,
-    jobs: Jobs = None,
-    quick: Quick = False,
-    as_json: Json = False,
-) -> None:
-    """Take parts of DRQN-CMDP away, one at a time.
-
-    Example: holdfast paper ablation --json
-    """
-    _present(["ablation"], out, seeds, jobs, quick=quick, as_json=as_json)
-
-
-@app.command()
-def sensitivity(
-    out: Out = None,
-    seeds: Seeds = None,
-    jobs: Jobs = None,
-    quick: Quick = False,
-    as_json: Json = False,
-) -> None:
-    """Train and try with fewer and with more malicious nodes.
-
-    Example: holdfast paper sensitivity --out results --seeds 3
-    """
-    _present(["sensitivity"], out, seeds, jobs, quick=quick, as_json=as_json)
-
-
-@app.command()
-def shift(
-    out: Out = None,
-    seeds: Seeds = None,
-    jobs: Jobs = None,
-    quick: Quick = False,
-    as_json: Json = False,
-) -> None:
-    """Try, with fewer and more malicious nodes, what was trained for the usual share.
-
-    Example: holdfast paper shift --quick
-    """
-    _present(["shift"], out, seeds, jobs, quick=quick, as_json=as_json)
-
-
-@app.command()
-def frontier(
-    out: Out = None,
-    seeds: Seeds = None,
-    jobs: Jobs = None,
-    quick: Quick = False,
-    as_json: Json = False,
-) -> None:
-    """Ask for tighter and looser ceilings on misses and on latency.
-
-    Example: holdfast paper frontier
-    """
-    _present(["frontier"], out, seeds, jobs, quick=quick, as_json=as_json)
-
-
-@app.command(name="all")
-def every(
-    out: Out = None,
-    seeds: Seeds = None,
-    jobs: Jobs = None,
-    quick: Quick = False,
-    as_json: Json = False,
-) -> None:
-    """Do all of the above, and write the report.
-
-    It takes some three hours on two cores. Stop it whenever you like: it goes on where it was.
 
     Example: holdfast paper all --out results
     """
+    if scenario and experiment is not Experiment.TABLE1:
+        raise InputError("--scenario chooses the world of table1: leave it out")
+    names = _names(experiment, scenario or World.PAPER)
+    together = experiment is Experiment.ALL
+    _present(names, out, seeds, jobs, quick=quick, as_json=as_json, together=together)
+
+
+def _names(experiment: Experiment, scenario: World) -> list[str]:
     from holdfast.paper.experiments import EXPERIMENTS  # noqa: PLC0415 - NumPy is slow to load
 
-    _present(list(EXPERIMENTS), out, seeds, jobs, quick=quick, as_json=as_json, together=True)
-
-
-@app.command()
-def report(
-    out: Annotated[Path, typer.Option(metavar="DIR", help="A folder with results.")],
-    as_json: Json = False,
-) -> None:
-    """Write report.html from whatever results the folder holds.
-
-    Example: holdfast paper report --out results
-    """
-    from holdfast.paper import publication  # noqa: PLC0415 - NumPy is slow to load
-
-    path = publication.write_report(out)
-    if as_json:
-        terminal.print_json({"report": str(path)})
-    else:
-        terminal.say(f"wrote {path}")
+    if experiment is Experiment.ALL:
+        return list(EXPERIMENTS)
+    return [f"table1-{scenario}" if experiment is Experiment.TABLE1 else str(experiment)]
 
 
 def _present(
@@ -200,7 +123,7 @@ def _present(
     *,
     quick: bool,
     as_json: bool,
-    together: bool = False,
+    together: bool,
 ) -> None:
     from holdfast.paper.experiments import Effort  # noqa: PLC0415 - NumPy is slow to load
     from holdfast.paper.job import EPISODES  # noqa: PLC0415

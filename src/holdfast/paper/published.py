@@ -42,36 +42,3 @@ DECOMPOSITION = {
     ("drqn", "fixed λ = 50"): Published(7.3, None, 0.043, None),
     ("drqn", "adaptive λ"): Published(6.4, None, 0.067, None),
 }
-
-# What the text says of each experiment, in its own words as far as they fit a sentence.
-CLAIMS = {
-    "table1-paper": (
-        "DRQN-CMDP uniquely combines moderate gas (8.4), a single-digit miss rate (7.5 %) and a"
-        " latency below 10 (9.1); no single method dominates it in all three. PPO-Lagrangian"
-        " collapses to FixedHigh, as λ hits 200. One run of each method, 100 test episodes."
-    ),
-    "table1-drift": (
-        "The text describes non-stationary nodes; the table shows none. There is nothing to"
-        " compare with: this is what its methods come to in such a world."
-    ),
-    "decomposition": (
-        "Recurrence alone halves the misses (8.1 to 4.3 %), adaptive λ alone lowers them to"
-        " 4.7 %, and both together combine the lowest gas (6.4) with 6.7 % misses."
-    ),
-    "ablation": (
-        "Removing λ doubles the miss rate and destabilises gas. Masking reputation or consecutive"
-        " failures costs 1 to 2 points of miss rate."
-    ),
-    "sensitivity": (
-        "With malicious priors of 0.1, 0.3 and 0.5 the gas of DRQN-CMDP stays between 6 and 9 and"
-        " its miss rate below 10 %, while FixedHigh exceeds 60 % at 0.1."
-    ),
-    "shift": (
-        "Trained at a prior of 0.3 and tested at 0.1 and 0.5, DRQN-CMDP loses fewer than 5 points"
-        " of miss rate."
-    ),
-    "frontier": (
-        "The achieved miss rate tracks the ceiling, λ and gas rise as it tightens: one knob, no"
-        " retuning."
-    ),
-}

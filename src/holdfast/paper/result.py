@@ -10,7 +10,7 @@ from pathlib import Path
 from holdfast import atomic
 from holdfast.errors import InputError, MalformedError
 from holdfast.paper.curve import Curve
-from holdfast.paper.experiments import EXPERIMENTS, Effort, Line, Programme
+from holdfast.paper.experiments import Effort, Line, Programme
 from holdfast.paper.job import EVALUATION_SEED, Done, Figure, Tried, read_done
 from holdfast.paper.published import DECOMPOSITION, MAIN
 from holdfast.paper.summary import Summary, summarise
@@ -157,12 +157,6 @@ def read_result(path: Path) -> Result:
         return document.read(Result, document.parse(content))
     except InputError as error:
         raise MalformedError(f"{path} can't be used: {error}") from error
-
-
-def read_results(folder: Path) -> list[Result]:
-    """Return what the folder holds, in the order of the paper."""
-    paths = [folder / f"{experiment}.json" for experiment in EXPERIMENTS]
-    return [read_result(path) for path in paths if path.exists()]
 
 
 def shipped(experiment: str) -> Result:
