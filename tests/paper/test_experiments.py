@@ -7,7 +7,7 @@ import pytest
 from holdfast.errors import InputError
 from holdfast.model.scenario import PAPER
 from holdfast.paper.experiments import AGENTS, EXPERIMENTS, RULES, Effort, Programme
-from holdfast.paper.job import EVALUATION_SEED, Job, read_job
+from holdfast.paper.job import EVALUATION_SEED, Job
 from holdfast.paper.published import MAIN
 
 WHOLE = Programme(Effort())
@@ -61,9 +61,9 @@ def test_training_takes_as_long_as_in_the_paper() -> None:
         assert {job.training.units for job in WHOLE.jobs([name]) if job.training} == {units}
 
 
-def test_a_job_is_its_text() -> None:
-    for job in WHOLE.jobs(["frontier"]):
-        assert read_job(job.text) == job
+def test_different_jobs_have_different_texts() -> None:
+    jobs = WHOLE.jobs(["frontier"])
+    assert len({job.text for job in jobs}) == len(jobs)
 
 
 def test_more_seeds_add_jobs_and_change_none() -> None:

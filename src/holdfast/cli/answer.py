@@ -1,4 +1,4 @@
-"""What `holdfast plan` answers: as text with a small plot, as data, and as a picture."""
+"""What `holdfast plan` answers: as text, as data, and as a picture."""
 
 import math
 import shlex
@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.cli.evaluate import finite
-from holdfast.cli.scatter import Mark, scatter
 from holdfast.cli.terminal import say
 from holdfast.control.costs import Currency, Prices
 from holdfast.control.planning import Plan, Point, Trials, Wish, better, frontier
@@ -19,7 +18,6 @@ from holdfast.sim.frontier import Chart, Spot, draw
 from holdfast.sim.measures import Estimate, Measures
 
 Row = tuple[str, str, str]  # a label, a figure and its interval
-LEAST = 0.01  # per cent of misses that the plot can show
 DIGITS = {Currency.UNITS: ",.4g", Currency.GAS: ",.0f", Currency.MONEY: ",.2f"}
 
 
@@ -97,9 +95,6 @@ class Answer:
         for label, figure, interval in rows:
             say(f"{label:<{widths[0]}}  {figure:>{widths[1]}}  {interval:>{widths[2]}}".rstrip())
         say("")
-        for line in self._plot():
-            say(line)
-        say("")
         for point in self.better:
             misses, cost = point.measures.miss_rate.value, self.cost(point.measures).value
             dear = format(cost, DIGITS[self.wish.currency])
@@ -135,21 +130,6 @@ class Answer:
         if prices.money is not None:
             each_audit.append(("an audit: money", f"{prices.gas * prices.money:,.2f}", ""))
         return [audits, *costs, *each_audit]
-
-    def _plot(self) -> list[str]:
-        groups = ((self.points, "."), (self.frontier, "o"), (self.references, "x"))
-        spots = [(spot, letter) for some, letter in groups for spot in self._spots(some)]
-        spots += [(spot, "@") for spot in self._spots([self.plan.fresh])]
-        marks = [
-            Mark(spot.cost.value, max(100 * spot.misses.value, LEAST), letter)
-            for spot, letter in spots
-        ]
-        legend = "@ the plan, o the frontier, . other settings, x rules and belief"
-        currency = self.wish.currency
-        return [
-            f"miss rate over {currency.label} a month: {legend}",
-            *scatter(marks, lambda cost: format(cost, DIGITS[currency]), "{:.1f} %".format),
-        ]
 
     def _entry(self, point: Point) -> dict[str, Any]:
         measures = point.measures

@@ -87,9 +87,6 @@ def plan(
     out: Annotated[
         Path | None, typer.Option(metavar="FILE.svg|.png", help="Draw the frontier as well.")
     ] = None,
-    write: Annotated[
-        bool, typer.Option("--set", help="Write the policy into the home's holdfast.toml.")
-    ] = False,
     home: HomeFolder = DEFAULT_HOME,
     as_json: Json = False,
 ) -> None:
@@ -101,20 +98,15 @@ def plan(
 
     Example: holdfast plan --gas-per-month 50000000 --holdings 100 --out frontier.svg
     """
-    from holdfast.control.amendment import set_policy  # noqa: PLC0415 - as in other commands
-    from holdfast.control.costs import MONTH, Prices  # noqa: PLC0415
+    from holdfast.control.costs import MONTH, Prices  # noqa: PLC0415 - as in other commands
     from holdfast.control.planning import Wish  # noqa: PLC0415
     from holdfast.model.scenario import SCENARIOS  # noqa: PLC0415
-    from holdfast.owner import check_home  # noqa: PLC0415
     from holdfast.policy.registry import settings_of  # noqa: PLC0415
-    from holdfast.policy.serving import serving  # noqa: PLC0415
     from holdfast.sim.figure import check_can_draw  # noqa: PLC0415
 
     folder = home.expanduser()
     if out:
         check_can_draw(out)
-    if write:
-        check_home(folder)
     settings, found, running = _home(folder, named=policy is not None)
     fleet = _fleet(found, holdings, sectors)
     world = _world(running.world, scenario, blocks or (None if scenario else fleet.blocks))
@@ -143,17 +135,12 @@ def plan(
     answer = _answer(
         wish, prices, world, base, names, references=references, episodes=episodes, seed=seed
     )
-    if write:
-        serving(answer.policy, settings.scenario)  # refuses what can't be served
-        set_policy(folder, answer.policy)
     if out:
         answer.draw(out)
     if as_json:
         terminal.print_json(answer.data())
         return
     answer.tell(unit)
-    if write:
-        say(f"{folder / 'holdfast.toml'} names it now")
     if running.champion:
         say(f"{running.champion} decides at present; to try this one in its shadow:")
         say(shlex.join(("holdfast", "policy", "add", answer.policy, "--challenger")))

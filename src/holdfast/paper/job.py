@@ -112,10 +112,6 @@ class Job:
         return _SECONDS_TO_PLAN if planned else _SECONDS_TO_TRY
 
 
-def read_job(text: bytes) -> Job:
-    return document.read(Job, document.parse(text))
-
-
 @dataclass(frozen=True)
 class Figure:
     """A measure of one trial with its 95 % interval over episodes; null where there is none."""

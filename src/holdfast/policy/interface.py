@@ -41,14 +41,6 @@ class PrivilegedPolicy(Protocol[S]):
     def act(self, state: S, observations: FloatArray, truth: Truth) -> tuple[IntArray, S]: ...
 
 
-class Corrigible(Protocol[S]):
-    """Wants to know which actions were really carried out, if not those it chose."""
-
-    def executed(self, state: S, actions: IntArray) -> S:
-        """Return the state after `actions` took the place of those chosen last."""
-        ...
-
-
 AnyPolicy = Policy[Any] | PrivilegedPolicy[Any]
 
 
