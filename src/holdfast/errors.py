@@ -7,7 +7,8 @@ HoldfastError                  could not run: the command line prints it and exi
 ├── StorageError               bytes could not be read or written
 ├── LedgerError                a ledger could not be reached, or did not finish a transaction
 ├── NodeError                  a storage node's answer makes no sense
-│   └── UnreachableError       it could not be reached at all
+│   ├── UnreachableError       nothing could be delivered to it
+│   └── UnansweredError        it took a request and gave no whole answer
 └── RefusedError               allowed by the machine, forbidden by the protocol
 
 A finding (an audit failed, a log does not verify) is a result, not an error: it is returned,
@@ -48,4 +49,8 @@ class NodeError(HoldfastError):
 
 
 class UnreachableError(NodeError):
-    """A storage node could not be reached at all."""
+    """Nothing could be delivered to a storage node: no connection was made."""
+
+
+class UnansweredError(NodeError):
+    """A storage node took a request and gave no whole answer."""

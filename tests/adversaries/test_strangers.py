@@ -192,11 +192,18 @@ def begun(stage: Stage) -> tuple[Turncoat, Holding, Flight, Opened]:
     challenge = draw_challenge(holding.inventory, 20, seed=b"s" * 32)
     target = target_of(holding.key, holding.inventory, challenge)
     deadline = stage.world.now() + PATIENCE
-    flight = Flight(0, challenge, target, deadline, since=ledger.height(), reached=True)
+    flight = Flight(0, challenge, target, deadline, since=ledger.height())
     Going(holding, ledger, flight, None, anew=True).open(milliseconds(stage), {})
     (opened,) = ledger.receipts(ledger.height())[-1].events
     assert isinstance(opened, Opened)
     return node, holding, flight, opened
+
+
+SHORT = Patience(deadline=PATIENCE * SECOND)
+
+
+def not_blamed(_going: Going) -> str:
+    return ""
 
 
 def milliseconds(stage: Stage) -> int:
@@ -213,11 +220,12 @@ def test_a_copy_of_an_honest_nodes_challenge_does_not_fail_it(any_stage: Stage) 
     copycat = Copycat(any_stage, opened, holding.key.public)
     going = Going(holding, world.owner, flight, None, anew=False)
     going.open(milliseconds(any_stage), {})
-    going.ask(lambda: milliseconds(any_stage))
+    going.take(going.ask(lambda: milliseconds(any_stage)))
     assert going.answer is not None
     copycat.fail(wrong(going.answer.proof))
     world.stranger.submit(opened.holding, opened.challenge, going.answer)  # before the owner does
-    result = going.concluded(Patience(), milliseconds(any_stage))
+    going.settle()
+    result = going.concluded(SHORT, milliseconds(any_stage), not_blamed)
     assert isinstance(result, Result)
     assert result.outcome is Outcome.PASSED
     assert copycat.name != opened.challenge
@@ -230,13 +238,15 @@ def test_a_copy_of_a_silent_nodes_challenge_does_not_excuse_it(any_stage: Stage)
     """
     _, holding, flight, opened = begun(any_stage)
     world = any_stage.world
+    opened_at, deadline = milliseconds(any_stage), flight.deadline * SECOND
+    asked = replace(flight, opened_at=opened_at, tries=1, delivered=True, next_try=deadline)
     public, proof = key_for(flight.target, world.owner.sectors)
     Copycat(any_stage, opened, public).succeed(proof)
     world.advance(PATIENCE + 1)
     world.stranger.expire(opened.holding, opened.challenge)  # before the owner does
-    going = Going(holding, world.owner, replace(flight, opened=True), None, anew=False)
+    going = Going(holding, world.owner, asked, None, anew=False)
     going.open(milliseconds(any_stage), {})
-    result = going.concluded(Patience(), milliseconds(any_stage))
+    result = going.concluded(SHORT, milliseconds(any_stage), not_blamed)
     assert isinstance(result, Result)
     assert result.outcome is Outcome.TIMED_OUT
 

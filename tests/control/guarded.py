@@ -13,6 +13,7 @@ from tests.owner.world import World, flip
 
 from holdfast.control.cases import Cases, State
 from holdfast.control.challenger import Challenger
+from holdfast.control.contacts import Contacts
 from holdfast.control.database import transaction
 from holdfast.control.duty import Roster, begin
 from holdfast.control.fleet import HomeFleet
@@ -125,6 +126,7 @@ def guarded(engine: Engine, world: World, settings: Responses | None = None) -> 
         challenger = Challenger(
             fleet,
             schedule.batch,
+            Contacts(engine),
             sample_cap=RAILS.sample_cap,
             patience=Patience(at_once=1),
             clock=clock,

@@ -8,6 +8,7 @@ from sqlalchemy import Engine
 from tests.control.world import Clock, World
 
 from holdfast.control.challenger import Challenger, Settlement
+from holdfast.control.contacts import Contacts
 from holdfast.control.database import connect, migrate
 from holdfast.control.duty import Roster, begin
 from holdfast.control.log import DatabaseLog
@@ -78,6 +79,7 @@ def operation(
     challenger = Challenger(
         world,
         schedule.batch,
+        Contacts(engine),
         sample_cap=rails.sample_cap,
         patience=patience or Patience(at_once=1),
         clock=clock,

@@ -65,9 +65,10 @@ class Site:
         assert port is not None
         return port
 
-    def holding(self, name: str, content: bytes) -> None:
-        """Put a file on the node, in a holding of its own."""
-        add_holding(self.home, name, self.node.url, sectors=SECTORS, encrypted=False)
+    def holding(self, name: str, content: bytes, node: RunningNode | None = None) -> None:
+        """Put a file on the node, or on another one, in a holding of its own."""
+        url = (node or self.node).url
+        add_holding(self.home, name, url, sectors=SECTORS, encrypted=False)
         path = self.folder / name
         path.write_bytes(content)
         original = Original.of(Location(str(path)), SEGMENT_BYTES)

@@ -84,13 +84,13 @@ def test_answers_that_the_ledger_refuses_do_no_harm_to_their_neighbours(
     liar, garbled, away = running.world.subjects[3:6]
     honest = liar.prove
 
-    def unsigned(*asked: Any) -> Any:
-        answer = honest(*asked)
+    def unsigned(*asked: Any, **limits: Any) -> Any:
+        answer = honest(*asked, **limits)
         wrong = Proof(answer.proof.challenge_id, answer.proof.sigma ^ 1, answer.proof.mu)
         return replace(answer, proof=wrong)
 
-    def too_long(*asked: Any) -> Any:
-        answer = type(garbled).prove(garbled, *asked)
+    def too_long(*asked: Any, **limits: Any) -> Any:
+        answer = type(garbled).prove(garbled, *asked, **limits)
         proof = replace(answer.proof, mu=(*answer.proof.mu, 1))
         return replace(answer, proof=proof)
 
@@ -290,7 +290,7 @@ def test_a_holding_that_its_owner_changes_meanwhile_has_not_failed(
     running = daily(tmp_path)
     subject = running.world.subjects[2]
 
-    def refuse(*_asked: Any) -> None:
+    def refuse(*_asked: Any, **_limits: Any) -> None:
         entry = FileEntry(b"n" * 16, 1, bytes(32), 5)
         subject.inventory = Inventory(subject.key.public.id, 1).with_file(entry)
         raise NodeRefusedError(Code.INVENTORY, "it has another inventory")

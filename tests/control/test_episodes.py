@@ -108,6 +108,18 @@ def test_a_time_out_after_which_damage_was_counted_is_a_failure(engine: Engine) 
     assert np.isnan(log.latency).all()
 
 
+def test_a_time_out_that_nothing_clears_is_a_failure(engine: Engine) -> None:
+    """A node that gives no proof where it can't must not look healthy by those that it gives.
+
+    Before, 20 passed and 40 timed out of 60 were 20 rows, none of which had failed.
+    """
+    silent, kept = {"outcome": "timed-out"}, {"outcome": "passed"}
+    added(engine, kept, silent, {"outcome": "offline"}, silent, kept, silent)
+    log = read_log(engine, DAY, START + 50 * DAY)
+    assert log.failed.tolist() == [False, True, False, True]
+    assert log.interval.tolist() == [7, 7, 21, 7]
+
+
 def test_a_follow_up_that_fails_again_is_no_second_failure(engine: Engine) -> None:
     again = {"overrides": int(Override.FOLLOW_UP)}
     added(

@@ -104,7 +104,14 @@ class Subject:
         empty = Inventory(self.key.public.id, 1)
         return empty.with_file(FileEntry(FILE_ID, 1, NONCE, self._world.scenario.blocks))
 
-    def prove(self, _key_id: bytes, challenge: Challenge, to: AnswerTo | None = None) -> Answer:
+    def prove(
+        self,
+        _key_id: bytes,
+        challenge: Challenge,
+        to: AnswerTo | None = None,
+        *,
+        seconds: float | None = None,  # noqa: ARG002 - it answers at once
+    ) -> Answer:
         if self._draws.random() < self.unreachable:
             raise UnreachableError("can't reach the node: nobody listens")
         if challenge.id not in self._done:

@@ -3,16 +3,18 @@
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import chain, repeat
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.owner.small_node import SAMPLE_CAP
 from tests.owner.world import World, flip, node_process
 
-from holdfast.errors import RefusedError
+from holdfast.errors import RefusedError, UnansweredError, UnreachableError
 from holdfast.ledger.interface import Answer, Ledger, Receipt, TimedOut
 from holdfast.owner import Holding, Outcome, resume, run_audit, sample_cap
-from holdfast.owner.audit import Silence, Watch, ask, draw, open_on, settle
+from holdfast.owner.audit import BROUGHT_LATE, Silence, Watch, ask, draw, open_on, settle
 from holdfast.owner.catalogue import Intent
 from holdfast.pdp import Proof
 
@@ -105,6 +107,36 @@ def test_an_answer_after_the_deadline_does_not_count(
     assert isinstance(answer, Answer)
     time.now += 31
     assert isinstance(settle(*audited, question, answer), Silence)
+
+
+def test_a_proof_that_we_bring_late_is_no_fault_of_the_node(
+    audited: tuple[Ledger, Holding], time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger, place = audited
+    submit = ledger.submit
+
+    def slowly(*told: Any) -> Receipt:
+        time.now += 31
+        return submit(*told)
+
+    monkeypatch.setattr(ledger, "submit", slowly)
+    finding = run_audit(ledger, place, 50, patience=30, watch=time.watch)
+    assert (finding.outcome, finding.reason) == (Outcome.TIMEOUT, BROUGHT_LATE)
+
+
+def test_the_reason_of_a_timeout_is_that_the_node_took_the_challenge(
+    audited: tuple[Ledger, Holding], time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It hangs up once, and can't be reached after that."""
+    ledger, place = audited
+    errors = chain([UnansweredError("took it")], repeat(UnreachableError("can't reach it")))
+
+    def prove(*_asked: Any, **_limits: Any) -> Answer:
+        raise next(errors)
+
+    monkeypatch.setattr(place.node, "prove", prove)
+    finding = run_audit(ledger, place, 50, patience=30, watch=time.watch)
+    assert (finding.outcome, finding.reason) == (Outcome.TIMEOUT, "took it")
 
 
 def test_a_wrong_proof_that_the_node_did_not_sign_frames_nobody(

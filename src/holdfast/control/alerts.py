@@ -32,6 +32,7 @@ TIMEOUT = 5.0  # seconds for a message: eight of them must fit into TELLING
 class Kind(StrEnum):
     LEDGER = "ledger-unreachable"
     NODE = "node-offline"
+    EVASION = "node-away-when-challenged"
     DATABASE = "database-trouble"
     DISK = "disk-full"
     CLOCK = "clock-stepped"

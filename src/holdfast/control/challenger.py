@@ -1,29 +1,47 @@
 """The challenger: draws challenges, has them opened, asks nodes and has the answers settled.
 
 The ledger hears of each audit by itself, or of all that are due together: which is cheaper, and
-comes to the same. A node that can't be reached is asked again until the deadline: an outage is not
-a loss. Only then does the ledger say that the time has run out, and the outcome whether anyone was
-there.
+comes to the same. Every node has threads of its own, and answers are settled soon after they come:
+a node that hangs holds up nobody's answer but its own. A node that can't be reached is asked again
+until the deadline: an outage is not a loss. Only then does the ledger say that the time has run
+out, and the outcome whether the node had taken the challenge.
 """
 
+import math
+import time
+from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from enum import StrEnum
 from operator import itemgetter
+from queue import Empty, SimpleQueue
+from threading import Thread
 from typing import Protocol
 
 from holdfast.control.auditor import Departure, Later, Prepared, Result
+from holdfast.control.contacts import Contacts
 from holdfast.control.flight import Flight
 from holdfast.control.rails import SECOND
 from holdfast.control.schedule import Claim
-from holdfast.control.settlement import Going, Patience, settle_together
+from holdfast.control.settlement import (
+    Going,
+    Patience,
+    Reply,
+    expire_together,
+    settle_answers,
+)
 from holdfast.errors import LedgerError
 from holdfast.ledger import check
 from holdfast.ledger.interface import MOST_AT_ONCE, Batch, Entry, Ledger, batch_seed, fresh_seed
 from holdfast.model.detection import samples
-from holdfast.owner.audit import Subject, id_on
+from holdfast.owner.audit import Silence, Subject, id_on
 from holdfast.pdp import draw_challenge, target_of
+
+QUIET_SECONDS = 10.0  # without another answer, after which those in hand are settled
+GRACE_SECONDS = 1.0  # beyond the deadline, until a thread that still asks is left alone
+NEVER_CONNECTED = "can't reach the node: no connection was made before the deadline"
+
+Replies = SimpleQueue[tuple[Going, Reply | BaseException]]
 
 
 class Settlement(StrEnum):
@@ -46,6 +64,7 @@ class Challenger:
         self,
         fleet: Fleet,
         batch: Callable[[bytes], Batch],
+        contacts: Contacts,
         *,
         sample_cap: int,
         patience: Patience,
@@ -54,7 +73,7 @@ class Challenger:
         settlement: Settlement = Settlement.BATCH,
     ) -> None:
         """Make a challenger; `batch` returns one that was written down, by its seed."""
-        self._fleet, self._batch = fleet, batch
+        self._fleet, self._batch, self._contacts = fleet, batch, contacts
         self._cap, self._patience = sample_cap, patience
         self._clock, self._seed = clock, seed
         self._together = MOST_AT_ONCE if settlement is Settlement.BATCH else 1
@@ -116,14 +135,105 @@ class Challenger:
         for each in going:
             each.open(self._clock(), opened)
         asked = [each for each in going if each.told is None]
-        if len(asked) > 1:
-            with ThreadPoolExecutor(min(self._patience.at_once, len(asked))) as pool:
-                list(pool.map(lambda each: each.ask(self._clock), asked))
-        elif asked:
-            asked[0].ask(self._clock)
-        for batch in batches.values():
-            settle_together(batch, [each for each in going if each.batch is batch], self._clock())
-        return [each.concluded(self._patience, self._clock()) for each in going]
+        self._count(asked)
+        self._ask_and_settle(asked)
+        self._record(asked)
+        expire_together(going, self._patience, self._clock())
+        return [each.concluded(self._patience, self._clock(), self._absence) for each in going]
+
+    def _count(self, asked: Sequence[Going]) -> None:
+        """Choose which challenges are compared with probes: one of a node's at a time."""
+        first = {each.node: each for each in reversed(asked) if not each.flight.tries}
+        for node in self._contacts.fresh(first):
+            first[node].count()
+
+    def _ask_and_settle(self, asked: Sequence[Going]) -> None:
+        """Ask nodes side by side, and settle what has come whenever no more comes for a while."""
+        replies: Replies = SimpleQueue()
+        _start_asking(asked, self._patience.at_once, self._clock, replies)
+        waiting, in_hand = set(asked), _InHand(self._clock)
+        longest = max((each.seconds(self._clock()) for each in asked), default=0.0)
+        over = time.monotonic() + longest + GRACE_SECONDS
+        while waiting and time.monotonic() < over:
+            left = min(over, in_hand.until) - time.monotonic()
+            try:
+                each, reply = replies.get(timeout=max(left, 0.0))
+            except Empty:
+                in_hand.settle()
+                continue
+            if isinstance(reply, BaseException):
+                raise reply
+            each.take(reply)
+            in_hand.add(each)
+            waiting.remove(each)
+        in_hand.settle()
+        for each in waiting:
+            each.take(Reply(Silence(NEVER_CONNECTED, delivered=False), now := self._clock(), now))
+
+    def _record(self, asked: Sequence[Going]) -> None:
+        """Record which nodes were there."""
+        reached: dict[bytes, bool] = {}
+        for each in asked:
+            reached[each.node] = reached.get(each.node, False) or each.reached
+        present = [each.node for each in asked if each.met()]
+        if reached:
+            self._contacts.record_asks(reached, present, self._clock())
+
+    def _absence(self, going: Going) -> str:
+        flight = going.flight
+        return self._contacts.judge_absence(
+            going.node, flight.opened_at or 0, flight.sent or 0, counted=flight.counted
+        )
+
+
+class _InHand:
+    """Answers that are not settled yet: they wait for more, but never for long."""
+
+    def __init__(self, clock: Callable[[], int]) -> None:
+        self._clock = clock
+        self._answers: list[Going] = []
+        self._latest = self.until = math.inf  # by the monotonic clock
+
+    def add(self, going: Going) -> None:
+        if not going.answer:
+            return
+        left, now = max(going.left(self._clock()), 0.0), time.monotonic()
+        self._answers.append(going)
+        self._latest = min(self._latest, now + left / 2)
+        self.until = min(self._latest, now + min(QUIET_SECONDS, left / 4))
+
+    def settle(self) -> None:
+        settle_answers(self._answers)
+        self._answers = []
+        self._latest = self.until = math.inf
+
+
+def _start_asking(
+    asked: Sequence[Going], at_once: int, clock: Callable[[], int], replies: Replies
+) -> None:
+    """Ask every node in threads of its own, so many at once."""
+    lanes: dict[bytes, deque[Going]] = {}
+    for each in asked:
+        lanes.setdefault(each.node, deque()).append(each)
+    for lane in lanes.values():
+        threads = min(at_once, len(lane))
+        for _ in range(threads):
+            # A daemon: what a resolver of names takes too long for holds up no exit.
+            Thread(target=_ask_lane, args=(lane, threads, clock, replies), daemon=True).start()
+
+
+def _ask_lane(lane: deque[Going], threads: int, clock: Callable[[], int], replies: Replies) -> None:
+    while True:
+        try:
+            going = lane.popleft()
+        except IndexError:
+            return
+        rounds = 1 + math.ceil(len(lane) / threads)  # which share the time that is left
+        try:
+            replies.put((going, going.ask(clock, 1 / rounds)))
+        except BaseException as error:  # noqa: BLE001 - raised where the answers are awaited
+            replies.put((going, error))
+            return
 
 
 def _entry(subject: Subject, flight: Flight) -> Entry:

@@ -26,7 +26,7 @@ HIDDEN = "(set, not shown)"
 DURATIONS = {
     *("unit", "gas_retry", "deadline", "first_pause", "longest_pause", "lease", "gather"),
     *("enrol", "anchor", "idle", "overdue", "delay", "pause", "patience", "slice"),
-    *("shadow", "every", "at_most", "again"),
+    *("shadow", "every", "at_most", "again", "timeout"),
 }
 UNITS = {"day": DAY, "hour": HOUR, "minute": MINUTE, "second": SECOND}
 

@@ -1,10 +1,11 @@
 """The log of operation as inference reads it: what each audit taught about the data it sampled.
 
 Audits that taught nothing are left out, and the time before them counts for the next: those of
-nodes not reached, and those that something of ours prevented. So are time-outs, because a proof
-not given says nothing of the blocks, and failures after which not one damaged block was counted;
-a time-out after which damage was counted did find it. Audits of damage that the owner planted are
-no part of this log either: see `canaries`.
+nodes not reached, and those that something of ours prevented. So are failures after which not one
+damaged block was counted, and time-outs that the next audit cleared by passing. Any other time-out
+counts as a failure: a node that does not answer challenges it can't pass would else look healthy
+by those that it does. Audits of damage that the owner planted are no part of this log either: see
+`canaries`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ from sqlalchemy import Engine, and_, exists, select
 from holdfast.control.database import transaction
 from holdfast.control.rails import Override
 from holdfast.control.schema import audits, canaries, holdings
-from holdfast.control.telemetry import Outcome
+from holdfast.control.telemetry import TEACHING, Outcome
 from holdfast.inference.log import Log
 from holdfast.model.action import GRID
 from holdfast.model.arrays import BoolArray, Float32Array, IntArray
@@ -117,11 +118,17 @@ def _log(
 def _taught(node: IntArray, outcome: Any, found: IntArray, overrides: IntArray) -> BoolArray:
     """Return which audits are rows of the log.
 
-    A follow-up that fails like the audit before it met the same damage, which is known already.
+    A time-out is cleared by the next audit that taught something, if that passed or not one damaged
+    block was counted after it. A follow-up that fails like the audit before it met the same damage,
+    which is known already.
     """
-    failed = ((outcome == Outcome.FAILED) & (found != 0)) | (
-        (outcome == Outcome.TIMED_OUT) & (found > 0)
-    )
+    teaching = np.flatnonzero(np.isin(outcome, [str(each) for each in TEACHING]))
+    fine = (outcome == Outcome.PASSED) | (found == 0)
+    cleared = found == 0
+    before, after = teaching[:-1], teaching[1:]
+    cleared[before] |= (node[before] == node[after]) & fine[after]
+    silent = (outcome == Outcome.TIMED_OUT) & ((found > 0) | ~cleared)
+    failed = ((outcome == Outcome.FAILED) & (found != 0)) | silent
     again = np.zeros(len(node), np.bool_)
     again[1:] = (node[1:] == node[:-1]) & failed[:-1]
     again &= (overrides & Override.FOLLOW_UP) > 0

@@ -1,11 +1,14 @@
 """The owner's holdings, ready to be audited: opened once and kept open."""
 
 from collections import OrderedDict
+from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from typing import Self
 
 from holdfast.evidence import leaf
 from holdfast.ledger.interface import Ledger, holding_id
+from holdfast.node.client import NodeClient
 from holdfast.owner import Holding, Home
 from holdfast.pdp import PublicKey
 
@@ -67,6 +70,15 @@ class HomeFleet:
         domain, key = ledger.domain, subject.key.public
         holding = leaf.Holding(domain.chain, domain.contract, number, key.id, subject.address)
         return leaf.Registration(now, holding, key.sectors, transaction)
+
+    def nodes(self) -> dict[bytes, Callable[[], NodeClient]]:
+        """Return how to make a client of every node, by the node's address."""
+        with self._home.catalogue() as catalogue:
+            records = catalogue.holdings()
+        return {
+            record.node: partial(self._home.client, record.url, record.node, record.ca)
+            for record in records
+        }
 
     def registered(self) -> list[tuple[str, int, PublicKey]]:
         """Return every holding with files in it: its name, its blocks and its public key."""

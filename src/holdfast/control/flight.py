@@ -18,11 +18,15 @@ class Flight:
     batch: bytes | None = None  # the seed of the batch that it is opened in, if it is
     index: int = 0  # its place there
     since: int = 0  # the ledger's height when it was prepared: it knew nothing of it before
-    opened: bool = False  # as far as we have heard
+    # Times from here on are milliseconds since 1970.
+    opened_at: int | None = None  # as far as we know
     spent: int = 0  # gas, on opening it
     tries: int = 0
-    reached: bool = False  # whether the node was, by any try
-    sent: int | None = None  # when it was first asked, in milliseconds
+    next_try: int = 0  # when the node is asked again, or the deadline is over
+    delivered: bool = False  # whether the node took the challenge, at any try
+    counted: bool = False  # whether it is compared with probes: one of a node's at a time
+    answered: int | None = None  # when an answer was in hand that we could not bring in time
+    sent: int | None = None  # when the node was last asked
     reason: str = ""  # why there is no answer yet
 
     def question(self, holding: int, batch: Batch | None) -> Question:
@@ -41,10 +45,13 @@ class Flight:
                 "batch": None if self.batch is None else self.batch.hex(),
                 "index": self.index,
                 "since": self.since,
-                "opened": self.opened,
+                "opened_at": self.opened_at,
                 "spent": self.spent,
                 "tries": self.tries,
-                "reached": self.reached,
+                "next_try": self.next_try,
+                "delivered": self.delivered,
+                "counted": self.counted,
+                "answered": self.answered,
                 "sent": self.sent,
                 "reason": self.reason,
             }

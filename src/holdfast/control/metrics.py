@@ -61,7 +61,10 @@ class Metrics:
     def __init__(self, schedule: Schedule, clock: Callable[[], int]) -> None:
         self.registry = registry = CollectorRegistry()
         self._audits = Counter(
-            "holdfast_audits", "Audits concluded.", ["outcome"], registry=registry
+            "holdfast_audits",
+            "Audits concluded; timed-out: the node took the challenge, offline: it was not there.",
+            ["outcome"],
+            registry=registry,
         )
         self._overrides = Counter(
             "holdfast_overrides", "Audits that a rail changed.", ["reason"], registry=registry
@@ -82,6 +85,12 @@ class Metrics:
         self.decisions = Histogram(
             "holdfast_decision_seconds", "Time of a batch of decisions.", registry=registry
         )
+        self._probes = Counter(
+            "holdfast_probes",
+            "Probes of nodes: present, away, or unknown where we reached no node at all.",
+            ["result"],
+            registry=registry,
+        )
         self._shadowed = Counter(
             "holdfast_shadow_decisions",
             "Decisions that the challenger took too.",
@@ -94,6 +103,8 @@ class Metrics:
             self._audits.labels(outcome)
         for part in (*PARTS.values(), "other"):
             self._failures.labels(part)
+        for result in ("present", "away", "unknown"):
+            self._probes.labels(result)
         registry.register(_Database(schedule, clock))
 
     def ticked(self, tick: Tick, seconds: float) -> None:
@@ -108,6 +119,9 @@ class Metrics:
         for overrides in tick.overrides:
             for reason in rails.names(overrides):
                 self._overrides.labels(reason).inc()
+
+    def probed(self, result: str) -> None:
+        self._probes.labels(result).inc()
 
     def failed(self, error: Exception) -> None:
         part = next((name for kind, name in PARTS.items() if isinstance(error, kind)), "other")

@@ -101,6 +101,21 @@ audits = Table(
     ),
 )
 
+# Nodes by their address: when they are probed, and whether they were there when we came.
+nodes = Table(
+    "nodes",
+    metadata,
+    Column("address", LargeBinary, primary_key=True),
+    _moment("probe_due"),  # 0 until one is planned
+    _moment("reached"),  # when it last took a request
+    Column("present", Boolean),  # at the last contact of any kind, if there was one
+    # The last contacts, the newest last: a letter each, "." for there and "x" for away.
+    Column("challenges", Text, nullable=False, server_default=""),
+    Column("probes", Text, nullable=False, server_default=""),
+    Index(None, "probe_due"),
+    Index(None, "reached"),
+)
+
 # Challenges that a ledger is told of at once: without all the words none of them can be settled.
 batches = Table(
     "batches",

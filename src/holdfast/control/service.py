@@ -1,7 +1,7 @@
 """The composition root: the one place that knows which database, clock, ledger and nodes are real.
 
-A service is one worker with its upkeep, and beside it the responses to failed audits. Any number of
-them, here and on other hosts, work on one database.
+A service is one worker with its upkeep, and beside it the responses to failed audits and the probes
+of nodes. Any number of them, here and on other hosts, work on one database.
 """
 
 import secrets
@@ -22,6 +22,7 @@ from holdfast.control.aliases import Author
 from holdfast.control.cases import Cases
 from holdfast.control.challenger import Challenger
 from holdfast.control.configuration import operator, record_configuration
+from holdfast.control.contacts import Contacts
 from holdfast.control.database import connect, migrate
 from holdfast.control.duty import Roster, begin
 from holdfast.control.effective import recorded
@@ -29,6 +30,7 @@ from holdfast.control.fleet import HomeFleet
 from holdfast.control.log import VERIFIER
 from holdfast.control.metrics import Metrics
 from holdfast.control.origin import current_signer
+from holdfast.control.prober import Prober
 from holdfast.control.responses import Responder
 from holdfast.control.retraining import Retraining, RetrainingSettings, last_taught
 from holdfast.control.schedule import LeaseLostError, Schedule
@@ -61,6 +63,8 @@ class Service:
     fleet: HomeFleet
     watch: Watch
     responder: Responder
+    prober: Prober
+    contacts: Contacts
     retraining: Retraining
     metrics: Metrics
     upkeep: Upkeep
@@ -76,11 +80,14 @@ class Service:
         # A daemon, so that whoever stops us twice need not wait for it.
         responding = Thread(target=self._respond, args=(over,), daemon=True)
         responding.start()
+        probing = Thread(target=self._probe, args=(over,), daemon=True)
+        probing.start()
         try:
             self._work(lambda: stopping() or not responding.is_alive())
         finally:
             over.set()
         responding.join()
+        probing.join()
         if not stopping():
             raise HoldfastError("nobody answers failed audits any more: the reason is told above")
 
@@ -94,6 +101,16 @@ class Service:
                 log.warning("another worker has taken over a response")
             except (HoldfastError, OSError) as error:
                 log.warning("the responses stand still", reason=str(error))
+                self.metrics.failed(error)
+            over.wait(self.upkeep.idle / 1000)
+
+    def _probe(self, over: Event) -> None:
+        """Probe nodes in a thread of its own: a slow one holds up no audit."""
+        while not over.is_set():
+            try:
+                self.prober.tick()
+            except (HoldfastError, OSError) as error:
+                log.warning("probes can't be made", reason=str(error))
                 self.metrics.failed(error)
             over.wait(self.upkeep.idle / 1000)
 
@@ -164,6 +181,7 @@ class Service:
     def look(self, now: int) -> None:
         """Look after what no audit tells of: lateness, settings, a chain that changed its mind."""
         self.watch.lagging(self.schedule.lag(now))
+        self.watch.evading(self.contacts.blamed())
         self.watch.settings(self.check)
         ended = self.retraining.look(now)
         if ended is not None:
@@ -215,10 +233,11 @@ def opened_service(
                 host_name, port = settings.metrics.listen
                 stack.enter_context(metrics.served(host_name, port + number))
             fleet = stack.enter_context(HomeFleet(home))
-            schedule = Schedule(engine)
+            schedule, contacts = Schedule(engine), Contacts(engine)
             challenger = Challenger(
                 fleet,
                 schedule.batch,
+                contacts,
                 sample_cap=settings.rails.sample_cap,
                 patience=settings.patience,
                 clock=clock,
@@ -239,6 +258,9 @@ def opened_service(
             responder = Responder(
                 Cases(engine), home, settings.responses, unit=settings.rails.unit, clock=clock
             )
+            prober = stack.enter_context(
+                Prober(contacts, fleet.nodes, settings.probes, clock=clock, on_probe=metrics.probed)
+            )
             # One of a host's workers looks after it.
             looks = settings.retraining if number == 0 else RetrainingSettings()
             retraining = Retraining(home.folder, looks, lambda: last_taught(engine))
@@ -250,6 +272,8 @@ def opened_service(
                 fleet,
                 watch,
                 responder,
+                prober,
+                contacts,
                 retraining,
                 metrics,
                 settings.upkeep,

@@ -11,6 +11,8 @@ surprise = 0.1                     # share of audits that come early, at any tim
 quiet = ["22:00-06:00"]
 [control.patience]
 deadline = "1 hour"
+[control.probes]
+every = "1 hour"                   # how often every node is probed, on average and at random
 [control.alerts]
 webhook = "https://host/path"      # where alerts are posted as JSON
 overdue = "1 hour"                 # how late an audit may be before there is one
@@ -39,6 +41,7 @@ from urllib.parse import urlsplit
 from holdfast import atomic
 from holdfast.control.cases import Step
 from holdfast.control.challenger import Settlement
+from holdfast.control.prober import ProbeSettings
 from holdfast.control.promotion import Conditions
 from holdfast.control.rails import DAY, HOUR, MINUTE, SECOND, Rails, Window
 from holdfast.control.responses import Responses
@@ -106,6 +109,7 @@ class ControlSettings:
     patience: Patience = field(default_factory=Patience)
     pace: Pace = field(default_factory=Pace)
     upkeep: Upkeep = field(default_factory=Upkeep)
+    probes: ProbeSettings = field(default_factory=ProbeSettings)
     alerts: AlertSettings = field(default_factory=AlertSettings)
     responses: Responses = field(default_factory=Responses)
     promotion: Conditions = field(default_factory=Conditions)
@@ -151,6 +155,9 @@ def _settings(table: Any, shared: str | None) -> ControlSettings:
         ),
         "upkeep": lambda rows: _table(
             Upkeep, rows, "upkeep", dict.fromkeys(("enrol", "anchor", "idle"), _duration)
+        ),
+        "probes": lambda rows: _table(
+            ProbeSettings, rows, "probes", dict.fromkeys(("every", "timeout"), _duration)
         ),
         "alerts": lambda rows: _table(
             AlertSettings, rows, "alerts", {"webhook": _webhook, "overdue": _duration}

@@ -1,7 +1,8 @@
-"""The settlement: what the ledger is told of an audit, and how it ends.
+"""The settlement: what goes to the ledger of an audit, and how the audit ends.
 
-An audit ends with the ledger's verdict. What a refusal, an outage or a crash leaves open is told
-again, or found where the ledger has it already.
+An audit ends with the ledger's verdict. What a refusal, an outage or a crash leaves open is sent
+again, or looked up where the ledger has it already. A silence counts against a node only if it is
+the node's: we asked until the deadline, and no answer was in hand before it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -10,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from holdfast.control.auditor import Later, Result
 from holdfast.control.flight import Flight
-from holdfast.control.rails import SECOND
+from holdfast.control.rails import MINUTE, SECOND
 from holdfast.control.telemetry import Outcome
 from holdfast.errors import LedgerError, StorageError
 from holdfast.evidence import leaf
@@ -26,13 +27,28 @@ from holdfast.ledger.interface import (
 )
 from holdfast.node.wire import NodeRefusedError
 from holdfast.owner import audit
-from holdfast.owner.audit import Finding, Silence, Subject
+from holdfast.owner.audit import SHORTEST_ASK_SECONDS, Finding, Silence, Subject
+from holdfast.pdp import verify_with_key
 
 OUTCOMES = {
     audit.Outcome.PASSED: Outcome.PASSED,
     audit.Outcome.FAILED: Outcome.FAILED,
     audit.Outcome.TIMEOUT: Outcome.TIMED_OUT,
 }
+
+
+Absence = Callable[["Going"], str]
+
+PROOF_SECONDS = 60.0
+PROOF_LOST = "it passed on the ledger, but an interruption lost its proof"
+FAILURE_LOST = "it failed on the ledger, and an interruption lost its proof"
+CHANGED = "the holding was changed while its audit was under way"
+WE_WERE_LATE = "its answer came before the deadline, and we brought it to the ledger after it"
+WE_WERE_AWAY = "something of ours was away: we can't show that we asked the node until the deadline"
+OPENED_LATE = "the challenge was opened late: the node had less than half of its time"
+WRONG_AND_LATE = (
+    "the node signed a wrong proof, so late that it reached the ledger after the deadline"
+)
 
 
 @dataclass(frozen=True)
@@ -42,24 +58,56 @@ class Patience:
     deadline: int = 3600 * SECOND
     first_pause: int = 5 * SECOND
     longest_pause: int = 600 * SECOND
-    at_once: int = 16  # nodes asked side by side
+    at_once: int = 16  # requests to one node side by side
+
+    @property
+    def last_try(self) -> int:
+        """Return how long before the deadline a node is asked for the last time."""
+        return min(MINUTE, self.deadline // 10)
 
 
-def settle_together(batch: Batch, going: Sequence["Going"], now: int) -> None:
-    """Bring what can be settled of a batch to the ledger, many at once.
+@dataclass(frozen=True)
+class Reply:
+    """What came of asking a node once. Times are milliseconds since 1970."""
 
-    Where the ledger refuses all for the sake of a wrong one, each is left to be settled by itself;
-    where it can't be reached, to be settled later.
+    told: Answer | Silence
+    sent: int
+    ended: int
+
+
+def settle_answers(going: Sequence["Going"]) -> None:
+    """Bring the answers in hand to the ledger, those of a batch many at once.
+
+    Where the ledger refuses, as it does all for the sake of one, each is settled by itself; where
+    it can't be reached, later.
     """
-    ledger, at = going[0].ledger, {each.index: each for each in going}
-    answers = {each.index: each.answer for each in going if each.answer}
-    silent = [each.index for each in going if each.expired(now)]
-    for some in Batch.neighbours(answers, max_answers(ledger.sectors)):
-        with _heard_by([at[index] for index in some]) as hear:
-            hear(ledger.settle(batch, {index: answers[index] for index in some}))
-    for some in Batch.neighbours(silent):
-        with _heard_by([at[index] for index in some]) as hear:
-            hear(ledger.expire_many(batch, some))
+    for batch, members in _by_batch(going):
+        ledger, at = members[0].ledger, {member.index: member for member in members}
+        answers = {member.index: member.answer for member in members if member.answer}
+        for some in Batch.neighbours(answers, max_answers(ledger.sectors)):
+            with _heard_by([at[index] for index in some]) as hear:
+                hear(ledger.settle(batch, {index: answers[index] for index in some}))
+    for member in going:
+        member.settle()
+
+
+def expire_together(going: Sequence["Going"], patience: Patience, now: int) -> None:
+    """Have the ledger say that time has run out for what nodes left unanswered, many at once."""
+    for batch, members in _by_batch(going):
+        at = {member.index: member for member in members if member.expired(patience, now)}
+        for some in Batch.neighbours(at):
+            with _heard_by([at[index] for index in some]) as hear:
+                hear(members[0].ledger.expire_many(batch, some))
+
+
+def _by_batch(going: Sequence["Going"]) -> Iterator[tuple[Batch, list["Going"]]]:
+    members: dict[bytes, list[Going]] = {}
+    for member in going:
+        if member.batch is not None:
+            members.setdefault(member.batch.seed, []).append(member)
+    for some in members.values():
+        if batch := some[0].batch:
+            yield batch, some
 
 
 @contextmanager
@@ -74,7 +122,7 @@ def _heard_by(going: Sequence["Going"]) -> Iterator[Callable[[Receipt], None]]:
         return
     except LedgerError as error:
         for each in going:
-            each.told = error
+            each.defer(error)
 
 
 class Going:
@@ -87,6 +135,9 @@ class Going:
         self._subject, self._flight, self._anew = subject, flight, anew
         self._question = flight.question(audit.id_on(ledger, subject), batch)
         self._answered: int | None = None
+        self._asked: int | None = None  # when asking ended, in this go
+        self._delivered = False  # in this go
+        self._late: Answer | None = None  # in hand before the deadline, at the ledger after it
         self._ended: Finding | None = None
         self.told: Answer | Silence | LedgerError | LedgerRefusedError | None = None
 
@@ -95,14 +146,48 @@ class Going:
         return self._flight.index
 
     @property
+    def node(self) -> bytes:
+        return self._subject.address
+
+    @property
+    def flight(self) -> Flight:
+        return self._flight
+
+    @property
     def answer(self) -> Answer | None:
-        """The answer that the ledger has not heard of yet."""
+        """The answer that is not settled yet."""
         return self.told if isinstance(self.told, Answer) and self._ended is None else None
 
-    def expired(self, now: int) -> bool:
-        """Return whether the ledger can be told that nobody answered in time."""
-        late = now > self._flight.deadline * SECOND
-        return late and isinstance(self.told, Silence) and self._ended is None
+    @property
+    def reached(self) -> bool:
+        """Whether the node took the challenge in this go."""
+        return self._delivered
+
+    def count(self) -> None:
+        """Have this challenge compared with the node's probes."""
+        self._flight = replace(self._flight, counted=True)
+
+    def met(self) -> bool:
+        """Return whether a challenge that is to be compared met the node, once."""
+        met = self._flight.counted and self._flight.delivered
+        if met:
+            self._flight = replace(self._flight, counted=False)
+        return met
+
+    def seconds(self, now: int) -> float:
+        """Return the time for which the node may be asked."""
+        if self._ended is not None:
+            return PROOF_SECONDS  # it has its verdict, and is asked for its proof alone
+        return max(self.left(now), SHORTEST_ASK_SECONDS)
+
+    def left(self, now: int) -> float:
+        """Return the seconds until the deadline."""
+        return (self._flight.deadline * SECOND - now) / SECOND
+
+    def expired(self, patience: Patience, now: int) -> bool:
+        """Return whether the ledger can be told that the node did not answer in time."""
+        silent = isinstance(self.told, Silence) and self._ended is None
+        return silent and self.left(now) < 0 and not self._excuse(patience)
 
     def hear(self, receipt: Receipt) -> None:
         """Take the verdict from what settled several audits at once.
@@ -120,15 +205,16 @@ class Going:
         """
         flight = self._flight
         try:
-            if not self._anew and not flight.opened:
+            if not self._anew and flight.opened_at is None:
                 self._ended = self._found()
-            if self._ended is not None:
+            timed_out = self._ended is not None and self._ended.outcome is audit.Outcome.TIMEOUT
+            if self._ended is not None and not timed_out:
                 return
-            if now > flight.deadline * SECOND:
-                self.told = Silence("the deadline passed", flight.reached)
-            elif not flight.opened:
+            if timed_out or self.left(now) < 0:
+                self.told = Silence("the deadline passed", delivered=False)
+            elif flight.opened_at is None:
                 spent = flight.spent + self._open(batches)
-                self._flight = replace(flight, opened=True, spent=spent)
+                self._flight = replace(flight, opened_at=now, spent=spent)
         except (LedgerError, LedgerRefusedError) as error:
             self.told = error
 
@@ -147,31 +233,54 @@ class Going:
             raise came
         return came
 
-    def ask(self, clock: Callable[[], int]) -> None:
-        flight, sent = self._flight, clock()
+    def ask(self, clock: Callable[[], int], share: float = 1.0) -> Reply:
+        """Ask the node once, for that share of the time until the deadline and no longer."""
+        sent = clock()
+        seconds = max(share * self.seconds(sent), SHORTEST_ASK_SECONDS)
+        told: Answer | Silence
         try:
-            self.told = audit.ask(self.ledger, self._subject, self._question)
+            told = audit.ask(self.ledger, self._subject, self._question, seconds)
         except NodeRefusedError as error:  # it has another inventory than ours
-            self.told = Silence(str(error))
-        self._answered = clock()
-        self._flight = replace(flight, sent=sent, tries=flight.tries + 1)
+            told = Silence(str(error))
+        return Reply(told, sent, clock())
 
-    def concluded(self, patience: Patience, now: int) -> Result | Later:
+    def take(self, reply: Reply) -> None:
+        """Take what asking the node came to."""
+        told = reply.told
+        self._answered = reply.ended if isinstance(told, Answer) else None
+        self._asked, self._delivered = reply.ended, not isinstance(told, Silence) or told.delivered
+        delivered = self._flight.delivered or self._delivered
+        tries = self._flight.tries + 1
+        self._flight = replace(self._flight, sent=reply.sent, tries=tries, delivered=delivered)
+        self.told = told
+
+    def settle(self) -> None:
+        """Bring the answer to the ledger by itself, if there is one that is not settled."""
+        answer = self.answer
+        if answer is None:
+            return
         try:
-            if isinstance(self.told, Answer):
-                answer, told = self.told, self._settled(self.told)
-                if isinstance(told, Finding):
-                    return self._result(told, answer)
-                self.told = told
-            if isinstance(self.told, Silence):
-                return self._without_answer(self.told, patience, now)
+            told = self._settled(answer)
         except (LedgerError, LedgerRefusedError) as error:
-            self.told = error
-        return self._again(str(self.told), patience, now)
+            self.defer(error)
+            return
+        if isinstance(told, Finding):
+            self._ended = told
+            return
+        if told.late and self._in_time():
+            self._flight, self._late = replace(self._flight, answered=self._answered), answer
+        self.told = told
+
+    def defer(self, error: LedgerError | LedgerRefusedError) -> None:
+        """Take note that the ledger did not take what we brought."""
+        if isinstance(error, LedgerError) and self._in_time():
+            self._flight = replace(self._flight, answered=self._answered)
+        self.told = error
+
+    def _in_time(self) -> bool:
+        return self._answered is not None and self.left(self._answered) >= 0
 
     def _settled(self, answer: Answer) -> Finding | Silence:
-        if self._ended is not None:
-            return self._ended
         try:
             return audit.settle(self.ledger, self._subject, self._question, answer)
         except LedgerRefusedError as error:
@@ -180,14 +289,30 @@ class Going:
             found = self._found()  # a crash kept us from hearing of it
             if found is not None:
                 return found
-            self._flight = replace(self._flight, opened=False)  # a reorganisation undid it
+            self._flight = replace(self._flight, opened_at=None)  # a reorganisation undid it
             return Silence(str(error))
 
-    def _without_answer(self, silence: Silence, patience: Patience, now: int) -> Result | Later:
-        flight = replace(self._flight, reached=self._flight.reached or silence.reached)
-        self._flight = flight
-        if now <= flight.deadline * SECOND:
+    def concluded(self, patience: Patience, now: int, absence: Absence) -> Result | Later:
+        """Return how the audit ended, or when it goes on.
+
+        `absence` says why a node that could not be reached counts as failing, if it does.
+        """
+        try:
+            if isinstance(self.told, Answer) and self._ended is not None:
+                return self._result(self._ended, self.told)
+            if isinstance(self.told, Silence):
+                return self._without_answer(self.told, patience, now, absence)
+        except (LedgerError, LedgerRefusedError) as error:
+            self.told = error
+        return self._again(str(self.told), patience, now)
+
+    def _without_answer(
+        self, silence: Silence, patience: Patience, now: int, absence: Absence
+    ) -> Result | Later:
+        if self.left(now) >= 0 and self._late is None:
             return self._again(silence.reason, patience, now)
+        if excuse := self._excuse(patience):
+            return self._excused(excuse)
         try:
             ended = self._ended or audit.expire(self.ledger, self._subject, self._question, silence)
         except LedgerRefusedError as error:
@@ -197,33 +322,84 @@ class Going:
                 raise
             found = self._found()
             if found is None:
-                return self._result(None, None, Outcome.UNKNOWN, "it was never opened in time")
+                return self._result(None, None, Outcome.UNKNOWN, "the ledger does not know it")
             ended = found
-        return self._result(ended, None, *self._without_proof(ended, silence))
+        return self._result(ended, None, *self._without_proof(ended, silence, absence))
 
-    def _without_proof(self, ended: Finding, silence: Silence) -> tuple[Outcome, str]:
+    def _without_proof(
+        self, ended: Finding, silence: Silence, absence: Absence
+    ) -> tuple[Outcome, str]:
         """Return what a verdict means that no proof came with, and why."""
         flight = self._flight
         if ended.outcome is audit.Outcome.PASSED:
-            return Outcome.UNKNOWN, "it passed on the ledger, but an interruption lost its proof"
+            return Outcome.UNKNOWN, PROOF_LOST
         if self._subject.inventory.hash != flight.challenge.inventory_hash:
-            return Outcome.UNKNOWN, "the holding was changed while its audit was under way"
-        reason = flight.reason or silence.reason
-        if ended.outcome is audit.Outcome.TIMEOUT and not flight.reached:
-            return Outcome.OFFLINE, reason
-        return OUTCOMES[ended.outcome], reason
+            return Outcome.UNKNOWN, CHANGED
+        reason = self._reason(silence.reason) or silence.reason
+        if ended.outcome is not audit.Outcome.TIMEOUT or flight.delivered:
+            return OUTCOMES[ended.outcome], reason
+        failing = absence(self)
+        return (Outcome.TIMED_OUT, f"{failing}; {reason}") if failing else (Outcome.OFFLINE, reason)
+
+    def _reason(self, newest: str) -> str:
+        """Return why there is no answer: what the node did counts for more than its absence."""
+        flight = self._flight
+        known = self._asked is None or (flight.delivered and not self._delivered)
+        return flight.reason if known or not isinstance(self.told, Silence) else plain(newest)
+
+    def _excuse(self, patience: Patience) -> str:
+        """Return why a silence is ours and not the node's, if it is."""
+        flight, deadline = self._flight, self._flight.deadline * SECOND
+        if flight.answered is not None:
+            return WE_WERE_LATE
+        if not flight.tries or self._planned(patience) < deadline - patience.last_try:
+            return WE_WERE_AWAY
+        if flight.opened_at is None or flight.opened_at > deadline - patience.deadline // 2:
+            return OPENED_LATE
+        return ""
+
+    def _planned(self, patience: Patience) -> int:
+        """Return when we were to try again after we last asked."""
+        asked = self._asked
+        return self._flight.next_try if asked is None else self._next_try(patience, asked)
+
+    def _excused(self, excuse: str) -> Result:
+        """End without a word against the node on the ledger, unless it signed a wrong proof."""
+        ended, answer = self._ended or self._found(), self._late
+        if ended is not None and ended.outcome is not audit.Outcome.TIMEOUT:
+            failed = ended.outcome is audit.Outcome.FAILED
+            outcome = Outcome.FAILED if failed else Outcome.UNKNOWN
+            return self._result(ended, None, outcome, FAILURE_LOST if failed else PROOF_LOST)
+        if answer is not None and self._refuted_by(answer):
+            return self._result(ended, answer, Outcome.FAILED, WRONG_AND_LATE)
+        return self._result(ended, answer, Outcome.UNKNOWN, excuse)
+
+    def _refuted_by(self, answer: Answer) -> bool:
+        """Return whether the proof is wrong by our own check."""
+        challenge, inventory = self._flight.challenge, self._subject.inventory
+        return inventory.hash == challenge.inventory_hash and not verify_with_key(
+            self._subject.key, inventory, challenge, answer.proof
+        )
 
     def _found(self) -> Finding | None:
         """Return the verdict that the ledger has already."""
         return audit.verdict_on(self.ledger, self._subject, self._question, self._flight.since)
 
     def _again(self, reason: str, patience: Patience, now: int) -> Later:
-        flight = replace(self._flight, reason=plain(reason))
-        pause = min(patience.first_pause << min(flight.tries, 20), patience.longest_pause)
-        last = flight.deadline * SECOND + SECOND
-        at = min(now + pause, last) if now < last else now + pause
+        at = self._next_try(patience, now)
+        planned = at if self.left(now) >= 0 else self._planned(patience)
+        flight = replace(self._flight, reason=self._reason(reason), next_try=planned)
         trouble = str(self.told) if isinstance(self.told, LedgerError) else None
         return Later(at, flight.encode(), trouble)
+
+    def _next_try(self, patience: Patience, now: int) -> int:
+        """Return when the node is asked again, or the deadline is over."""
+        deadline = self._flight.deadline * SECOND
+        pause = min(patience.first_pause << min(self._flight.tries, 20), patience.longest_pause)
+        last, over = deadline - patience.last_try, deadline + SECOND
+        if now < last:
+            return min(now + pause, last)
+        return over if now < over else now + pause
 
     def _result(
         self,

@@ -19,9 +19,9 @@ from holdfast.model.observation import History, HistoryConstants, empty_history,
 class Outcome(StrEnum):
     PASSED = "passed"
     FAILED = "failed"  # a wrong proof that the node signed
-    TIMED_OUT = "timed-out"  # the node was reached, and gave no proof before the deadline
-    OFFLINE = "offline"  # it was not reached, however often we tried
-    UNKNOWN = "unknown"  # something of ours stood in the way: the ledger, the disk, a refusal
+    TIMED_OUT = "timed-out"  # the node took the challenge, and gave no proof before the deadline
+    OFFLINE = "offline"  # no challenge could be delivered, however often we tried
+    UNKNOWN = "unknown"  # something of ours stood in the way: the ledger, the disk, a crash
 
 
 TEACHING = frozenset({Outcome.PASSED, Outcome.FAILED, Outcome.TIMED_OUT})

@@ -5,13 +5,14 @@ What goes wrong with the database is remembered, and told when it is back.
 
 import errno
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import structlog
 from sqlalchemy.exc import DBAPIError
 
 from holdfast.control.alerts import Alerts, Kind, Sink
+from holdfast.control.contacts import Record
 from holdfast.control.rails import HOUR, MINUTE
 from holdfast.control.schedule import Lag
 from holdfast.control.telemetry import TEACHING, Outcome
@@ -82,6 +83,15 @@ class Watch:
             self._tell(Kind.OVERDUE, _SUBJECTS[Kind.OVERDUE], late)
         else:
             self._end(Kind.OVERDUE, _SUBJECTS[Kind.OVERDUE])
+
+    def evading(self, blamed: Mapping[bytes, Record]) -> None:
+        """Tell of nodes that are away far more often when they are challenged."""
+        now = {f"0x{address.hex()}": str(record) for address, record in blamed.items()}
+        for node, figures in now.items():
+            self._tell(Kind.EVASION, node, figures)
+        for alert in self._alerts.listing():
+            if alert.kind == Kind.EVASION and alert.subject not in now:
+                self._end(Kind.EVASION, alert.subject)
 
     def settings(self, check: Callable[[], None]) -> None:
         """Tell if the settings can't be used any more: the next start would fail."""

@@ -5,9 +5,10 @@ pinned. What a node refuses is raised as `NodeRefusedError`, with the node's own
 """
 
 import hashlib
+import math
 import ssl
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -20,7 +21,7 @@ from typing import Any, Self, TypeVar
 import httpx
 from pydantic import ValidationError
 
-from holdfast.errors import InputError, NodeError, UnreachableError
+from holdfast.errors import InputError, NodeError, UnansweredError, UnreachableError
 from holdfast.ledger import signing
 from holdfast.ledger.interface import Answer
 from holdfast.node.answers import AnswerTo, ProofAnswer, ProofRequest, signed_part
@@ -53,6 +54,8 @@ COMMIT_TIMEOUT = 3600.0
 STRIDE = 4 << 20
 ATTEMPTS = 4  # while the node is busy
 PROOF_SECONDS = 300.0  # for a whole answer, however alive the connection is kept meanwhile
+SHORTEST_SECONDS = 0.001  # httpx takes 0 for no time-out at all in some steps
+DRIP_SECONDS = 0.25  # beyond its time, after which an answer that still drips is cut off
 MAX_ANSWER_BYTES = 64 << 20  # a thousand blocks of the widest kind have half of that
 MAX_WORDS = 500  # letters of a node's reason that are passed on
 MAX_CLOCK_SECONDS = 60.0  # by which a node's clock may differ from ours
@@ -74,8 +77,8 @@ def greet(url: str, *, authority: Path | None = None, timeout: float = TIMEOUT) 
     """Ask a node who it is. Nothing proves the answer: compare the address, then pin it."""
     with (
         _http(url, authority, timeout) as http,
-        _reachable(url),
-        http.stream("GET", "/v1/node") as answer,
+        _delivering(url, delivery := Delivery()),
+        http.stream("GET", "/v1/node", extensions={"trace": delivery}) as answer,
     ):
         date = parsedate_to_datetime(answer.headers["date"]) if "date" in answer.headers else None
         tls = answer.extensions["network_stream"].get_extra_info("ssl_object")
@@ -123,8 +126,8 @@ class NodeClient:
     def close(self) -> None:
         self._http.close()
 
-    def facts(self) -> NodeFacts:
-        return _parsed(NodeFacts, self._ask("GET", "/v1/node"))
+    def facts(self, *, seconds: float | None = None) -> NodeFacts:
+        return _parsed(NodeFacts, self._ask("GET", "/v1/node", limit=seconds))
 
     def holdings(self) -> list[HoldingFacts]:
         return _parsed(Holdings, self._ask("GET", "/v1/holdings")).holdings
@@ -205,11 +208,23 @@ class NodeClient:
                 progress(sent)
         return self.commit(key_id, state.upload, inventory_hash)
 
-    def prove(self, key_id: bytes, challenge: Challenge, to: AnswerTo | None = None) -> Answer:
-        """Return the node's answer, whose signature is checked; whether it passes is not."""
+    def prove(
+        self,
+        key_id: bytes,
+        challenge: Challenge,
+        to: AnswerTo | None = None,
+        *,
+        seconds: float | None = None,
+    ) -> Answer:
+        """Return the node's answer, whose signature is checked; whether it passes is not.
+
+        The node has `seconds` for it, and no more than any proof may take.
+        """
         request = ProofRequest(challenge=challenge.encode().decode(), answer_to=to)
-        with self._within(self._proof_seconds):
-            told = self._ask("POST", f"{_holding(key_id)}/proofs", json=request)
+        limit = self._proof_seconds if seconds is None else min(seconds, self._proof_seconds)
+        with self._within(limit):
+            path = f"{_holding(key_id)}/proofs"
+            told = self._ask("POST", path, json=request, timeout=TIMEOUT, limit=limit)
         answer = _parsed(ProofAnswer, told)
         with _sensible(self.url):
             proof = Proof.decode(answer.proof.encode(), f"the proof from {self.url}")
@@ -229,7 +244,7 @@ class NodeClient:
     def pieces(self, key_id: bytes, file_id: bytes, part: Part) -> Iterator[bytes]:
         """Yield the whole file or its tags, as they come."""
         answer = self._send("GET", f"{_file(key_id, file_id)}/{part}")
-        with _reachable(self.url), closing(answer):
+        with _answering(self.url), closing(answer):
             yield from answer.iter_bytes()
 
     def blocks(self, key_id: bytes, file_id: bytes, indices: Sequence[int]) -> bytes:
@@ -276,14 +291,14 @@ class NodeClient:
 
     def _ask(self, method: str, path: str, **how: Any) -> httpx.Response:
         answer = self._send(method, path, **how)
-        with _reachable(self.url):
+        with _answering(self.url):
             return _whole(answer)
 
     @contextmanager
     def _within(self, seconds: float) -> Iterator[None]:
         """Hang up after that time: a read's time-out begins anew with every byte that drips in."""
         http = self._http
-        timer = Timer(seconds, http.close)
+        timer = Timer(seconds + DRIP_SECONDS, http.close)
         timer.start()
         try:
             yield
@@ -302,33 +317,46 @@ class NodeClient:
         json: Message | None = None,
         headers: Mapping[str, str] | None = None,
         timeout: float = TIMEOUT,
+        limit: float | None = None,
     ) -> httpx.Response:
-        """Return an answer that is not read yet, having tried again where that may help."""
+        """Return an answer that is not read yet, having tried again where that may help.
+
+        All attempts together take `limit` seconds at most, if it is given.
+        """
         body = body if json is None else json.model_dump_json(exclude_none=True).encode()
         clock_set = False
+        delivery = Delivery(limit)
         for attempt in count(1):
             request = self._http.build_request(
-                method, path, params=query, content=body, headers=headers, timeout=timeout
+                method,
+                path,
+                params=query,
+                content=body,
+                headers=headers,
+                timeout=timeout,
+                extensions={"trace": delivery},
             )
+            delivery.begin(request.extensions["timeout"])
             head = Head(request.method, str(request.url), request.headers)
             self._signer.sign(head, body, self._clock() + self._ahead)
             try:
-                with _reachable(self.url):
+                with _delivering(self.url, delivery):
                     answer = self._http.send(request, stream=True)
+                    delivery.delivered = True
                     if answer.is_success:
                         return answer
                     answer = _whole(answer)
             except NodeError as error:
                 # A node may close an idle connection just when we use it. All requests may be
-                # repeated, so they are, once.
-                if attempt == 1 and isinstance(error.__cause__, httpx.RemoteProtocolError):
+                # repeated, so they are, once and on a new connection.
+                if attempt == 1 and delivery.stale and isinstance(error.__cause__, _CLOSED):
                     continue
                 raise
             reason = _reason(answer)
             if reason.code == Code.CLOCK and not clock_set:
                 self._set_clock(reason, request.headers["signature"])
                 clock_set = True
-            elif reason.code == Code.BUSY and attempt < ATTEMPTS:
+            elif reason.code == Code.BUSY and attempt < ATTEMPTS and delivery.left > attempt:
                 self._sleep(attempt)
             else:
                 raise NodeRefusedError(_code(reason, self.url), reason.message)
@@ -400,13 +428,73 @@ def _trust(url: str, authority: Path | None) -> ssl.SSLContext:
     return ssl.create_default_context(cafile=authority)
 
 
+# How a request ends on a connection that the node has closed.
+_CLOSED = (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
+
+
+class Delivery:
+    """Follows a request on its way, as httpx traces it: it says whether the node took it.
+
+    It counts as delivered once a connection was made for it and its bytes were handed over, or the
+    node answered anything. On a connection that was kept from before, a node that closes it may
+    never have seen the request: that alone is no delivery. The request is repeated on a new one.
+    """
+
+    def __init__(self, limit: float | None = None) -> None:
+        self.delivered = False
+        self.stale = False  # whether the connection was kept from an earlier request
+        self._sending = False
+        self._end = math.inf if limit is None else time.monotonic() + limit
+        self._timeouts: MutableMapping[str, float] = {}
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left."""
+        return self._end - time.monotonic()
+
+    def begin(self, timeouts: MutableMapping[str, float]) -> None:
+        """Begin an attempt, the steps of which get no more time than is left."""
+        self.stale, self._sending, self._timeouts = True, False, timeouts
+
+    def __call__(self, event: str, _info: Mapping[str, Any]) -> None:
+        if event == "connection.connect_tcp.started":
+            self.stale = False
+        elif event == "http11.send_request_headers.started":
+            self._sending = True
+        if event.endswith(".started"):
+            left = max(self.left, SHORTEST_SECONDS)
+            for step, seconds in self._timeouts.items():
+                self._timeouts[step] = min(seconds, left)
+
+    def failed(self, error: Exception) -> None:
+        """Take note that an attempt has ended by this error."""
+        closed = self.stale and isinstance(error, _CLOSED)
+        self.delivered = self.delivered or (self._sending and not closed)
+
+
 @contextmanager
-def _reachable(url: str) -> Iterator[None]:
+def _delivering(url: str, delivery: Delivery) -> Iterator[None]:
     try:
         yield
     except (httpx.HTTPError, RuntimeError) as error:  # the latter by httpx, once we have hung up
+        delivery.failed(error)
         what = str(error) or type(error).__name__
+        if delivery.delivered:
+            raise UnansweredError(_no_answer(url, what)) from error
         raise UnreachableError(f"can't reach the node at {url}: {what}") from error
+
+
+@contextmanager
+def _answering(url: str) -> Iterator[None]:
+    """Guard the rest of an answer that has begun."""
+    try:
+        yield
+    except (httpx.HTTPError, RuntimeError) as error:
+        raise UnansweredError(_no_answer(url, str(error) or type(error).__name__)) from error
+
+
+def _no_answer(url: str, what: str) -> str:
+    return f"the node at {url} took the request and gave no answer: {what}"
 
 
 @contextmanager

@@ -36,6 +36,11 @@ from holdfast.pdp import Challenge, Inventory, SecretKey, draw_challenge, target
 from holdfast.pdp.challenge import SEED_BYTES
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 4.0  # seconds between two attempts
+SHORTEST_ASK_SECONDS = 0.1
+BROUGHT_LATE = (
+    "its proof came before the deadline, and we brought it to the ledger after it: "
+    "that is no fault of the node"
+)
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,14 @@ REAL_TIME = Watch(time.time, time.sleep)
 
 
 class Prover(Protocol):
-    def prove(self, key_id: bytes, challenge: Challenge, to: AnswerTo | None = None) -> Answer: ...
+    def prove(
+        self,
+        key_id: bytes,
+        challenge: Challenge,
+        to: AnswerTo | None = None,
+        *,
+        seconds: float | None = None,
+    ) -> Answer: ...
 
 
 class Subject(Protocol):
@@ -122,10 +134,15 @@ class Question:
 
 @dataclass(frozen=True)
 class Silence:
-    """No answer that counts, and why: of a failing proof it tells nothing."""
+    """No answer that counts, and why: of a failing proof it tells nothing.
+
+    `delivered` says whether the node took the challenge: then the silence is the node's. `late`
+    says that an answer came and the ledger got it after the deadline.
+    """
 
     reason: str
-    reached: bool = True
+    delivered: bool = True
+    late: bool = False
 
 
 @dataclass(frozen=True)
@@ -181,18 +198,24 @@ def open_on(ledger: Ledger, holding: Subject, question: Question) -> int:
     return 0
 
 
-def ask(ledger: Ledger, holding: Subject, question: Question) -> Answer | Silence:
-    """Ask the node once for its proof, signed for this challenge on this ledger."""
+def ask(
+    ledger: Ledger, holding: Subject, question: Question, seconds: float | None = None
+) -> Answer | Silence:
+    """Ask the node once for its proof, signed for this challenge on this ledger.
+
+    The node has that many seconds.
+    """
     to = AnswerTo.of(ledger.domain, question.holding, question.opening)
     try:
-        return holding.node.prove(holding.key.public.id, question.challenge, to)
+        return holding.node.prove(holding.key.public.id, question.challenge, to, seconds=seconds)
     except NodeRefusedError as error:
         if error.code is Code.INVENTORY:
             raise
         return Silence(f"the node refuses to prove it: {error}")
+    except UnreachableError as error:
+        return Silence(f"{error}; that is not a failed proof", delivered=False)
     except NodeError as error:
-        reached = not isinstance(error, UnreachableError)
-        return Silence(f"{error}; that is not a failed proof", reached)
+        return Silence(str(error))
 
 
 def settle(
@@ -206,7 +229,7 @@ def settle(
             receipt = ledger.submit(question.holding, question.name, answer)
     except LedgerRefusedError as error:
         if error.reason in {Reason.LATE, Reason.MALFORMED, Reason.WRONG}:
-            return Silence(str(error))
+            return Silence(str(error), late=error.reason is Reason.LATE)
         raise
     return verdict_in(receipt, holding, question)
 
@@ -294,16 +317,22 @@ def _awaited(ledger: Ledger, holding: Holding, question: Question, watch: Watch)
 def _brought_to_verdict(
     ledger: Ledger, holding: Holding, question: Question, watch: Watch
 ) -> Finding:
-    """Ask until there is an answer or the deadline has passed, and tell the ledger."""
-    silence = Silence("there was no time to ask the node")
+    """Ask until there is an answer or the deadline has passed, and bring it to the ledger."""
+    silence = Silence("there was no time to ask the node", delivered=False)
     pause = FIRST_PAUSE
-    while watch.now() <= question.deadline:
-        told: Finding | Answer | Silence = ask(ledger, holding, question)
+    while (left := question.deadline - watch.now()) >= 0:
+        told: Finding | Answer | Silence
+        told = ask(ledger, holding, question, max(left, SHORTEST_ASK_SECONDS))
         if isinstance(told, Answer):
+            in_time = watch.now() <= question.deadline
             told = settle(ledger, holding, question, told)
+            if isinstance(told, Silence) and told.late and in_time:
+                silence = Silence(BROUGHT_LATE)
+                break
         if isinstance(told, Finding):
             return told
-        silence = told
+        if told.delivered or not silence.delivered:
+            silence = told
         watch.pause(pause)
         pause = min(2 * pause, LONGEST_PAUSE)
     while True:

@@ -144,6 +144,18 @@ def upgrade() -> None:
         postgresql_where=sa.text("place IS NULL"),
     )
     op.create_table(
+        "nodes",
+        sa.Column("address", sa.LargeBinary(), nullable=False),
+        sa.Column("probe_due", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("reached", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("present", sa.Boolean(), nullable=True),
+        sa.Column("challenges", sa.Text(), server_default="", nullable=False),
+        sa.Column("probes", sa.Text(), server_default="", nullable=False),
+        sa.PrimaryKeyConstraint("address"),
+    )
+    op.create_index(("nodes_by_probe_due"), "nodes", ["probe_due"], unique=False)
+    op.create_index(("nodes_by_reached"), "nodes", ["reached"], unique=False)
+    op.create_table(
         "public_keys",
         sa.Column("id", sa.LargeBinary(), nullable=False),
         sa.Column("points", sa.LargeBinary(), nullable=False),

@@ -1,0 +1,108 @@
+"""A node that hangs harms nobody but itself, and an answer that we bring late harms nobody.
+
+The service, its ledger and the nodes are real; a node hangs because its process was stopped.
+"""
+
+import os
+import random
+import signal
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+from tests.control.site import Site, site
+from tests.owner.world import RunningNode, new_node_key, node_process
+
+from holdfast.control.rails import SECOND, Rails
+from holdfast.control.service import Service, milliseconds
+from holdfast.control.settings import ControlSettings
+from holdfast.control.settlement import Patience
+from holdfast.evidence.leaf import Outcome
+
+pytestmark = pytest.mark.slow
+
+CONTENT = random.Random(5).randbytes(3000)
+DEADLINE_SECONDS = 4
+HOLDINGS = 3
+SECONDLY = ControlSettings(
+    policy="heuristic",
+    rails=Rails(unit=SECOND, longest=1, jitter=0.0),
+    # Fewer requests side by side than a node has holdings: they share its time.
+    patience=Patience(deadline=DEADLINE_SECONDS * SECOND, at_once=2),
+)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Site]:
+    with site(tmp_path, SECONDLY) as place:
+        yield place
+
+
+@contextmanager
+def more_nodes(place: Site, count: int) -> Iterator[list[RunningNode]]:
+    """Run further nodes beside the site's own."""
+    with ExitStack() as stack:
+        nodes = []
+        for number in range(count):
+            key = place.folder / f"node-{number}.key"
+            new_node_key(key)
+            folder = place.folder / f"node-{number}"
+            nodes.append(stack.enter_context(node_process(folder, key, place.home.keyring.owner)))
+        yield nodes
+
+
+@contextmanager
+def stopped(node: RunningNode) -> Iterator[None]:
+    """Stop the node's process, the kernel of which still takes connections and bytes."""
+    os.kill(node.process.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(node.process.pid, signal.SIGCONT)
+
+
+def audit_all(service: Service) -> None:
+    """Have everything decided about, and then audited once."""
+    service.step()
+    time.sleep(1.1)
+    service.step()
+
+
+def outcomes(place: Site) -> dict[bytes, list[Outcome]]:
+    """Return what came of the first audits, by node."""
+    first = [each for each in place.audits() if each.number == 1]
+    by_node = defaultdict(list)
+    for audit in first:
+        by_node[audit.holding.node].append(audit.outcome)
+    return by_node
+
+
+def test_a_hung_node_times_out_alone(place: Site) -> None:
+    """One stopped process harms no holding of another node.
+
+    Before answers were settled as they came, one go took 60 s: all 6 holdings of the healthy nodes
+    were timed out, and the 3 of the hung one were offline.
+    """
+    with more_nodes(place, 2) as healthy:
+        for number in range(HOLDINGS):
+            for which, node in enumerate((*healthy, place.node)):
+                place.holding(f"holding-{which}-{number}", CONTENT, node)
+        with place.service(milliseconds) as service:
+            service.step()
+            time.sleep(1.1)
+            began = time.monotonic()
+            with stopped(place.node):
+                service.step()
+                lasted = time.monotonic() - began
+                came = outcomes(place)
+                for node in healthy:
+                    assert came[node.address] == [Outcome.PASSED] * HOLDINGS
+                while len(outcomes(place)[place.node.address]) < HOLDINGS:
+                    service.step()
+                    time.sleep(0.2)
+            came = outcomes(place)
+            assert came[place.node.address] == [Outcome.TIMED_OUT] * HOLDINGS
+            assert lasted < DEADLINE_SECONDS + 2

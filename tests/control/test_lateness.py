@@ -1,0 +1,222 @@
+"""What we bring late, or can't show that we asked, is never held against a node.
+
+Keys, proofs and the ledger are real; time passes when it is told to.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.control.operation import Operation, operation
+from tests.control.test_batches import DAILY, TOGETHER, Interrupted, check_evidence, events
+from tests.control.world import START
+
+from holdfast.control.auditor import Result
+from holdfast.control.challenger import Settlement
+from holdfast.control.rails import DAY, HOUR, MINUTE, SECOND
+from holdfast.control.settlement import (
+    OPENED_LATE,
+    WE_WERE_AWAY,
+    WE_WERE_LATE,
+    WRONG_AND_LATE,
+    Patience,
+)
+from holdfast.control.telemetry import Outcome
+from holdfast.control.worker import Pace
+from holdfast.errors import LedgerError
+from holdfast.ledger import signing
+from holdfast.ledger.interface import Answer, TimedOut
+from holdfast.model.scenario import PAPER
+from holdfast.node.answers import AnswerTo
+from holdfast.pdp import Challenge
+
+WINDOW = Patience().deadline
+
+
+@pytest.fixture(params=Settlement)
+def running(request: pytest.FixtureRequest, tmp_path: Path) -> Operation:
+    """Return an operation in which all holdings are due."""
+    running = operation(tmp_path, PAPER, TOGETHER, policy=DAILY, settlement=request.param)
+    running.until(START)
+    running.clock.now = START + DAY
+    return running
+
+
+def outcomes(results: list[Result]) -> Counter[tuple[Outcome, str]]:
+    return Counter((each.outcome, each.reason) for each in results)
+
+
+def finish(running: Operation) -> list[Result]:
+    """Let the rest of the window pass, and return what came of it."""
+    results: list[Result] = []
+    end = running.clock.now + WINDOW + 3 * MINUTE
+    while running.clock.now < end:
+        results += running.worker.tick().concluded
+        running.clock.now += MINUTE
+    return results
+
+
+def wrapped(running: Operation, monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
+    """Do something whenever answers are brought to the ledger, before it looks at them."""
+    chain = running.world.chain
+    for name in ("settle", "submit"):
+        call = getattr(chain, name)
+
+        def late(*told: Any, call: Any = call) -> Any:
+            act()
+            return call(*told)
+
+        monkeypatch.setattr(chain, name, late)
+
+
+def test_an_answer_that_a_slow_ledger_takes_late_is_unknown(
+    running: Operation, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Before, all 12 were timed out, on the ledger too, though they had answered at once."""
+    honest(running)
+
+    def take_long() -> None:
+        running.clock.now = max(running.clock.now, START + DAY + WINDOW + 2 * SECOND)
+
+    wrapped(running, monkeypatch, take_long)
+    results = list(running.worker.tick().concluded)
+    assert outcomes(results) == {(Outcome.UNKNOWN, WE_WERE_LATE): TOGETHER}
+    assert events(running, TimedOut) == []
+    assert all(each.proof is not None and each.verdict is None for each in results)
+    running.sequencer.sequence()
+    check_evidence(running, tmp_path)
+
+
+def test_an_answer_that_a_ledger_away_never_took_is_unknown(
+    running: Operation, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    honest(running)
+
+    def away() -> None:
+        raise LedgerError("can't reach the chain")
+
+    with monkeypatch.context() as patch:
+        wrapped(running, patch, away)
+        assert running.worker.tick().waiting == TOGETHER
+        running.clock.now += WINDOW + MINUTE
+    for subject in running.world.subjects:
+        subject.unreachable = 1.0
+    assert outcomes(finish(running)) == {(Outcome.UNKNOWN, WE_WERE_LATE): TOGETHER}
+    assert events(running, TimedOut) == []
+    running.sequencer.sequence()
+    check_evidence(running, tmp_path)
+
+
+def test_a_wrong_proof_in_the_last_moment_is_a_failure_all_the_same(
+    running: Operation, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Else a node that can't pass would answer so late that nobody can settle it."""
+    honest(running)
+    liar = running.world.subjects[4]
+
+    def wrong(
+        _key_id: bytes, challenge: Challenge, to: AnswerTo, *, seconds: float | None = None
+    ) -> Answer:
+        assert seconds is not None
+        proof = liar._proof(challenge, damaged=True)
+        name = to.name_of(challenge)
+        return Answer(proof, signing.sign(liar.private, to.domain, to.holding_id, name, proof))
+
+    monkeypatch.setattr(liar, "prove", wrong)
+
+    def take_long() -> None:
+        running.clock.now = max(running.clock.now, START + DAY + WINDOW + 2 * SECOND)
+
+    wrapped(running, monkeypatch, take_long)
+    results = list(running.worker.tick().concluded)
+    assert outcomes(results) == {
+        (Outcome.UNKNOWN, WE_WERE_LATE): TOGETHER - 1,
+        (Outcome.FAILED, WRONG_AND_LATE): 1,
+    }
+    running.sequencer.sequence()
+    check_evidence(running, tmp_path)
+
+
+def test_what_a_killed_worker_never_asked_is_unknown(
+    running: Operation, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Before, all 12 were offline, though nobody had asked their nodes."""
+    honest(running)
+    killed_while_asking(running, monkeypatch)
+    running.clock.now += WINDOW + MINUTE
+    assert outcomes(finish(running)) == {(Outcome.UNKNOWN, WE_WERE_AWAY): TOGETHER}
+    assert events(running, TimedOut) == []
+    running.sequencer.sequence()
+    check_evidence(running, tmp_path)
+
+
+def test_a_node_that_we_stopped_asking_is_not_blamed(running: Operation) -> None:
+    """A node that was away for a moment might have answered the next try."""
+    for subject in running.world.subjects:
+        subject.unreachable = 1.0
+    assert running.worker.tick().waiting == TOGETHER
+    running.clock.now += WINDOW + MINUTE  # in which nobody works
+    assert outcomes(finish(running)) == {(Outcome.UNKNOWN, WE_WERE_AWAY): TOGETHER}
+
+
+def test_a_node_that_is_asked_until_the_deadline_was_offline(running: Operation) -> None:
+    for subject in running.world.subjects:
+        subject.unreachable = 1.0
+    assert {each.outcome for each in finish(running)} == {Outcome.OFFLINE}
+    assert len(events(running, TimedOut)) == TOGETHER
+
+
+def test_a_node_gets_half_of_its_time_at_least_before_it_is_blamed(
+    running: Operation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for subject in running.world.subjects:
+        subject.unreachable = 1.0
+    with monkeypatch.context() as patch:
+        for name in ("open", "open_many"):
+
+            def away(*_told: Any) -> None:
+                raise LedgerError("can't reach the chain")
+
+            patch.setattr(running.world.chain, name, away)
+        while running.clock.now < START + DAY + WINDOW * 3 // 4:
+            running.worker.tick()
+            running.clock.now += MINUTE
+    assert outcomes(finish(running)) == {(Outcome.UNKNOWN, OPENED_LATE): TOGETHER}
+
+
+def honest(running: Operation) -> None:
+    """Let every proof be right, whatever the world has drawn."""
+    running.world.audited = lambda *_drawn: False  # type: ignore[method-assign]
+
+
+def killed_while_asking(running: Operation, monkeypatch: pytest.MonkeyPatch) -> None:
+    def kill(*_asked: Any, **_limits: Any) -> None:
+        raise Interrupted
+
+    with monkeypatch.context() as patch:
+        for subject in running.world.subjects:
+            patch.setattr(subject, "prove", kill)
+        with pytest.raises(Interrupted):
+            running.worker.tick()
+    assert Pace().lease < HOUR
+
+
+def test_the_last_try_comes_shortly_before_the_deadline(running: Operation) -> None:
+    asked: list[int] = []
+    subject = running.world.subjects[0]
+    prove = subject.prove
+
+    def note(*question: Any, **limits: Any) -> Any:
+        asked.append(running.clock.now)
+        return prove(*question, **limits)
+
+    subject.prove = note  # type: ignore[method-assign]
+    for each in running.world.subjects:
+        each.unreachable = 1.0
+    finish(running)
+    deadline = START + DAY + WINDOW
+    assert deadline - MINUTE - SECOND <= asked[-1] <= deadline
+    assert replace(Patience(), deadline=20 * SECOND).last_try == 2 * SECOND

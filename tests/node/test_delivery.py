@@ -1,0 +1,153 @@
+"""Whether a request was delivered: what the client says when no answer comes."""
+
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from threading import Event, Thread
+
+import pytest
+from tests.node.site import Site
+
+from holdfast.errors import NodeError, UnansweredError, UnreachableError
+from holdfast.node.client import NodeClient, greet
+from holdfast.pdp import Challenge
+
+FACTS = b'{"protocol": 1}'  # no node's, but a whole answer
+WHOLE = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(FACTS), FACTS)
+Way = Callable[[socket.socket], None]
+
+
+@contextmanager
+def listening(*ways: Way) -> Iterator[str]:
+    """Meet one connection after the other in these ways; after the last one nobody listens."""
+    listener, over = socket.create_server(("127.0.0.1", 0)), Event()
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+    def serve() -> None:
+        for number, way in enumerate(ways, start=1):
+            with suppress(OSError):
+                connection, _ = listener.accept()
+                if number == len(ways):
+                    listener.close()
+                with connection:
+                    way(connection)
+                    over.wait(0 if way in BRIEF else 10)
+
+    thread = Thread(target=serve, daemon=True)
+    if ways:
+        thread.start()
+    else:
+        listener.close()
+    yield url
+    over.set()
+    listener.close()
+    if ways:
+        thread.join(10)
+
+
+def read_request(connection: socket.socket) -> None:
+    content = b""
+    while b"\r\n\r\n" not in content:
+        content += connection.recv(1 << 16)
+
+
+def hang_up(connection: socket.socket) -> None:
+    read_request(connection)
+
+
+def reset(connection: socket.socket) -> None:
+    """Break the connection off without reading anything."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+def keep_silent(connection: socket.socket) -> None:
+    read_request(connection)
+
+
+def begin_to_answer(connection: socket.socket) -> None:
+    read_request(connection)
+    connection.sendall(WHOLE[:-3])
+
+
+def answer_once(connection: socket.socket) -> None:
+    """Answer, and close the connection when the next request comes."""
+    read_request(connection)
+    connection.sendall(WHOLE)
+    connection.recv(1)
+
+
+BRIEF = (hang_up, reset, answer_once)  # after which the connection is closed at once
+
+
+def client(site: Site, url: str) -> NodeClient:
+    return NodeClient(url, site.owner, site.node_key.address)
+
+
+@pytest.mark.parametrize("way", [hang_up, reset, keep_silent, begin_to_answer])
+def test_a_node_that_took_the_request_is_not_out_of_reach(site: Site, way: Way) -> None:
+    with listening(way) as url, client(site, url) as node:
+        began = time.monotonic()
+        with pytest.raises(UnansweredError, match="took the request and gave no answer"):
+            node.facts(seconds=0.5)
+        assert time.monotonic() - began < 2
+
+
+def test_a_port_where_nobody_listens_is_out_of_reach(site: Site) -> None:
+    with listening() as url:
+        pass
+    with client(site, url) as node, pytest.raises(UnreachableError, match="can't reach the node"):
+        node.facts()
+    with pytest.raises(UnreachableError):
+        greet(url)
+
+
+def test_a_node_that_can_show_no_certificate_is_out_of_reach(site: Site) -> None:
+    def no_tls(connection: socket.socket) -> None:
+        connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    with listening(no_tls) as url:
+        place = url.replace("http:", "https:")
+        with client(site, place) as node, pytest.raises(UnreachableError, match="SSL"):
+            node.facts(seconds=5)
+
+
+def test_an_idle_connection_that_is_closed_is_no_delivery(site: Site) -> None:
+    with listening(answer_once) as url, client(site, url) as node:
+        with pytest.raises(NodeError, match="makes no sense"):
+            node.facts()
+        with pytest.raises(UnreachableError, match="can't reach the node"):
+            node.facts()
+
+
+def test_a_request_on_a_closed_connection_is_repeated_on_a_new_one(site: Site) -> None:
+    with listening(answer_once, hang_up) as url, client(site, url) as node:
+        with pytest.raises(NodeError, match="makes no sense"):
+            node.facts()
+        with pytest.raises(UnansweredError):
+            node.facts()
+
+
+def test_a_delivery_counts_though_the_next_attempt_meets_nobody(site: Site) -> None:
+    """A node that is busy first and gone then has had the request."""
+    body = b'{"error": {"code": "busy", "message": "later", "time": null}}'
+    busy = b"HTTP/1.1 429 Busy\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(body)
+
+    def refuse(connection: socket.socket) -> None:
+        read_request(connection)
+        connection.sendall(busy + body)
+
+    with listening(refuse) as url:
+        node = NodeClient(url, site.owner, site.node_key.address, sleep=lambda _seconds: None)
+        with node, pytest.raises(UnansweredError):
+            node.facts()
+
+
+def test_a_proof_takes_no_longer_than_it_may(site: Site) -> None:
+    challenge = Challenge(b"s" * 32, b"i" * 32, 10, 3, 0, 10)
+    with listening(keep_silent) as url, client(site, url) as node:
+        began = time.monotonic()
+        with pytest.raises(UnansweredError, match="timed out"):
+            node.prove(b"k" * 32, challenge, seconds=0.4)
+        assert 0.3 < time.monotonic() - began < 1.5
