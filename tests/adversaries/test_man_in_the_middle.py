@@ -39,7 +39,8 @@ def middle(stage: Stage) -> Iterator[tuple[ManInTheMiddle, Turncoat]]:
 def put_file(stage: Stage, holding: Holding, seed: int, name: str = "file") -> None:
     path = stage.folder / f"{name}-{seed}"
     path.write_bytes(stage.content(seed=seed))
-    put(holding, name, Original.of(Location(str(path)), SEGMENT), processes=1)
+    original = Original.of(Location(str(path)), SEGMENT)
+    put(holding, name, original, replace_other=True, processes=1)
 
 
 def damage(node: Turncoat, holding: Holding) -> None:
