@@ -72,8 +72,9 @@ class ManInTheMiddle:
         return self.forward(request) if self.tactic is None else self.tactic(request)
 
     def withhold_first(self, wanted: Callable[[Captured], bool]) -> list[Captured]:
-        """Keep one of every two wanted requests from the node; the client then repeats itself.
+        """Keep one of every two wanted requests from the node.
 
+        The client takes the cut for a connection that was kept too long, and repeats itself.
         Return the list to which the withheld ones are added.
         """
         withheld: list[Captured] = []
@@ -102,12 +103,11 @@ def man_in_the_middle(node_url: str) -> Iterator[ManInTheMiddle]:
             body = self.rfile.read(int(self.headers.get("content-length", "0")))
             request = Captured(self.command, self.path, tuple(self.headers.items()), body)
             reply = middle.handle(request)
-            self.close_connection = True
             if reply is None:
+                self.close_connection = True
                 return
             self.send_response_only(reply.status)
             self.send_header("content-length", str(len(reply.body)))
-            self.send_header("connection", "close")
             self.end_headers()
             self.wfile.write(reply.body)
 
