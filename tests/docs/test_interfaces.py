@@ -15,6 +15,7 @@ from tests.docs.blocks import FENCED, blocks_of
 from tests.docs.commands import DOCUMENTS, ROOT
 
 from holdfast.cli.app import front_door
+from holdfast.control import cases
 from holdfast.control.alerts import Kind
 from holdfast.control.database import connect, migrate
 from holdfast.control.metrics import Metrics
@@ -103,3 +104,5 @@ def test_alerts_exist_and_none_is_left_out() -> None:
     part = text[text.index("## When things go wrong") : text.index("## After a failure")]
     rows = re.findall(r"^\|.*?\|.*?\| `([a-z-]+)`", part, re.MULTILINE)
     assert sorted(rows) == sorted(Kind)
+    after = text[text.index("## After a failure") : text.index("## Watching it")]
+    assert {*re.findall(r"`(holding-[a-z]+|audit-[a-z]+)`", after)} == {*cases.Kind}
