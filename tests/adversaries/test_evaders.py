@@ -30,7 +30,7 @@ RATIO = 0.03  # 12 blocks of 400
 SPAN = 6 * HOUR  # between two audits
 SETTINGS = ControlSettings(
     policy=f"constant:1,{RATIO}",
-    rails=Rails(unit=SPAN, longest=1, jitter=0.0, fail_safe=Action(1, RATIO)),
+    rails=Rails(unit=SPAN, longest=1, jitter=0.0, surprise=0.0, fail_safe=Action(1, RATIO)),
     patience=Patience(deadline=HOUR, first_pause=20 * MINUTE, longest_pause=20 * MINUTE),
     upkeep=Upkeep(enrol=30 * MINUTE, anchor=1000 * HOUR),
 )

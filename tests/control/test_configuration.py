@@ -33,7 +33,7 @@ from holdfast.evidence.story import story
 from holdfast.owner import Home
 from holdfast.owner.settings import read_settings
 
-STRICT = Rails(jitter=0.0)
+STRICT = Rails(jitter=0.0, surprise=0.0)
 LOOSE = replace(STRICT, longest=60, sample_cap=10)
 WORKERS = 4
 ROUNDS = 5  # of starts

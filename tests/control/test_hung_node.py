@@ -29,7 +29,7 @@ DEADLINE_SECONDS = 4
 HOLDINGS = 3
 SECONDLY = ControlSettings(
     policy="heuristic",
-    rails=Rails(unit=SECOND, longest=1, jitter=0.0),
+    rails=Rails(unit=SECOND, longest=1, jitter=0.0, surprise=0.0),
     # Fewer requests side by side than a node has holdings: they share its time.
     patience=Patience(deadline=DEADLINE_SECONDS * SECOND, at_once=2),
 )
