@@ -160,11 +160,33 @@ def test_a_follow_up_that_passes_ends_the_case(embedded: Engine, alone: World) -
         running.until(AUDITED + MINUTE)
         assert running.story("plain") == ["failed", "follow-up"]
         running.damage("plain")  # back again
-        running.until(AUDITED + 2 * HOUR)
-        assert running.story("plain") == ["failed", "follow-up", "passed"]
+        running.until(AUDITED + 3 * HOUR)
+        assert running.story("plain") == [
+            *("failed", "follow-up", "passed"),
+            *("localised", "follow-up", "passed"),
+        ]
         assert alerts(running) == [(Kind.DAMAGED, "plain", False)]
-        assert damage_told(running).endswith("; nothing was repaired, audit 2 passed")
-        assert {state for _, state in steps(running)[1:]} == {State.DROPPED}
+        assert damage_told(running).endswith("; nothing was repaired, audit 3 passed")
+        assert steps(running)[-2:] == [("quarantine", "dropped"), ("alert", "dropped")]
+
+
+def test_damage_that_a_follow_up_misses_is_localised_all_the_same(
+    embedded: Engine, replicated: World
+) -> None:
+    """Before: a passing follow-up ended the case, though the node had signed a wrong proof."""
+    with guarded(embedded, replicated, Responses(delay=HOUR)) as running:
+        running.damage("plain")
+        running.until(AUDITED + MINUTE)
+        assert running.story("plain") == ["failed", "follow-up"]
+        running.damage("plain")  # away for a while
+        running.audited(AUDITED + HOUR)
+        running.damage("plain")  # and there again, as if the sample had missed it
+        running.until(AUDITED + 3 * HOUR)
+        assert running.story("plain") == [
+            *("failed", "follow-up", "passed"),
+            *("localised", "repaired", "follow-up", "passed"),
+        ]
+        assert damage_told(running).endswith("; repaired, audit 3 passed")
 
 
 def test_a_follow_up_that_tells_nothing_is_made_again(embedded: Engine, alone: World) -> None:

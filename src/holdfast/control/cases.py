@@ -18,7 +18,7 @@ from holdfast.control.instructions import record_instruction
 from holdfast.control.rails import Override
 from holdfast.control.schedule import LeaseLostError
 from holdfast.control.schema import NEVER, alerts, audits, canaries, holdings, leaves, responses
-from holdfast.control.telemetry import FAILURES, Outcome
+from holdfast.control.telemetry import TEACHING, Outcome
 from holdfast.errors import InputError, StorageError
 from holdfast.evidence import leaf
 from holdfast.evidence.form import plain
@@ -103,7 +103,11 @@ class Cases:
         _answered(connection, audit.id)
 
     def resolve(self, now: int, *, patience: int, pause: int) -> None:
-        """Go on with cases whose follow-up has ended: if it passed, so has the case."""
+        """Go on with cases whose follow-up has ended: if it passed, the case is over.
+
+        A wrong proof that the node signed is proof of damage, which a sample may miss the next
+        time: such a case goes on to localise the damage before a follow-up can end it.
+        """
         same = (audits.c.holding == responses.c.holding) & (audits.c.number == responses.c.awaits)
         ended = (
             select(responses, audits.c.id.label("ended_audit"), audits.c.outcome)
@@ -117,12 +121,12 @@ class Cases:
                 detail = f"audit {row.awaits}, which followed up, ended {row.outcome}"
                 _answered(connection, row.ended_audit)
                 over = {"state": State.DONE, "ended": now, "detail": detail}
-                if row.outcome == Outcome.PASSED:
+                if row.outcome == Outcome.PASSED and not _unlocated(connection, row):
                     _drop(connection, row.holding, now)
                     repaired = _repaired(connection, row.holding, row.audit)
                     how = "repaired" if repaired else "nothing was repaired"
                     _calm(connection, row.holding, f"{how}, audit {row.awaits} passed", now)
-                elif row.outcome not in FAILURES and now - row.began < patience:
+                elif row.outcome not in TEACHING and now - row.began < patience:
                     over = {"state": State.READY, "due": now + pause, "awaits": None}
                 connection.execute(_row(row.id).values(over))
                 if over["state"] is State.DONE:
@@ -339,6 +343,15 @@ def _alert_damage(
         moments = {"raised": now, "seen": now}
         row = {"kind": Kind.DAMAGED, "subject": name, "detail": detail, **moments}
         connection.execute(insert(alerts), [row])
+
+
+def _unlocated(connection: Connection, row: Any) -> bool:
+    """Return whether a proven damage is still to be localised in this case."""
+    opening = (audits.c.holding == row.holding, audits.c.number == row.audit)
+    proven = select(audits.c.id).where(*opening, audits.c.outcome == Outcome.FAILED)
+    planned = (*_of(row.holding, State.PLANNED), responses.c.step == Step.LOCALISE)
+    query = select(responses.c.id).where(*planned, proven.exists()).limit(1)
+    return connection.execute(query).first() is not None
 
 
 def _repaired(connection: Connection, holding: int, audit: int) -> bool:
