@@ -18,7 +18,7 @@ from tests.owner.world import World, flip, killed_at, lines_of
 
 from holdfast.control import mending, responses, schema
 from holdfast.control.aliases import Author
-from holdfast.control.cases import Cases, Kind, State, Step, release
+from holdfast.control.cases import Cases, Kind, Step, release
 from holdfast.control.database import connect, migrate, transaction
 from holdfast.control.mending import Damage, Spot
 from holdfast.control.rails import DAY, HOUR, MINUTE, SECOND
