@@ -6,13 +6,19 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count, product
 from math import exp
+from pathlib import Path
 
 import numpy as np
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, select
+from tests.control.operation import operation
+from tests.control.world import START
 
 from holdfast.control.contacts import LEVEL, MAX_CHALLENGES, MAX_PROBES, Contacts, Record
-from holdfast.control.rails import HOUR
+from holdfast.control.database import transaction
+from holdfast.control.rails import DAY, HOUR
+from holdfast.control.schema import audits, nodes
+from holdfast.model.scenario import PAPER
 
 ONE, TWO = b"1" * 20, b"2" * 20
 OPENED, ASKED = 1000, 5000
@@ -188,3 +194,21 @@ def test_half_of_all_pauses_are_shorter_than_they_would_be_at_fixed_times() -> N
     for waited in (0, HOUR, 2 * HOUR):
         rest = [pause - waited for pause in pauses if pause > waited]
         assert np.mean([pause > HOUR for pause in rest]) == pytest.approx(exp(-1), abs=0.03)
+
+
+def test_an_outage_of_days_counts_as_one_challenge(tmp_path: Path) -> None:
+    running = operation(tmp_path, PAPER, 2, policy="constant:1,0.01")
+    running.world.audited = lambda *_drawn: False  # type: ignore[method-assign]
+    running.until(START + 2 * DAY + 2 * HOUR)
+    gone, there = running.world.subjects
+    gone.unreachable = 1.0
+    running.until(START + 6 * DAY + 2 * HOUR)
+    with transaction(running.engine) as connection:
+        rows = connection.execute(select(nodes.c.address, nodes.c.challenges)).all()
+        outcomes = connection.execute(select(audits.c.outcome)).scalars().all()
+    assert outcomes.count("offline") >= 3
+    # The first contact of all tells nothing: nobody knows whether the node was there before.
+    assert {bytes(row.address): row.challenges for row in rows} == {
+        gone.address: ".x",
+        there.address: "." * 5,
+    }

@@ -33,7 +33,7 @@ def listening(*ways: Way) -> Iterator[str]:
                     listener.close()
                 with connection:
                     way(connection)
-                    over.wait(0 if way in BRIEF else 10)
+                    over.wait(0 if way in BRIEF or connection.fileno() < 0 else 10)
 
     thread = Thread(target=serve, daemon=True)
     if ways:
@@ -58,7 +58,8 @@ def hang_up(connection: socket.socket) -> None:
 
 
 def reset(connection: socket.socket) -> None:
-    """Break the connection off without reading anything."""
+    """Break the connection off as soon as a byte of the request is there."""
+    connection.recv(1)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
@@ -142,6 +143,23 @@ def test_a_delivery_counts_though_the_next_attempt_meets_nobody(site: Site) -> N
         node = NodeClient(url, site.owner, site.node_key.address, sleep=lambda _seconds: None)
         with node, pytest.raises(UnansweredError):
             node.facts()
+
+
+def test_a_busy_node_is_asked_again_within_the_time_that_it_has(site: Site) -> None:
+    body = b'{"error": {"code": "busy", "message": "later", "time": null}}'
+    busy = b"HTTP/1.1 429 Busy\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(body)
+
+    def refuse(connection: socket.socket) -> None:
+        read_request(connection)
+        connection.sendall(busy + body)
+        connection.close()
+
+    slept: list[float] = []
+    with listening(refuse, hang_up) as url:
+        node = NodeClient(url, site.owner, site.node_key.address, sleep=slept.append)
+        with node, pytest.raises(UnansweredError):
+            node.facts(seconds=0.8)
+    assert slept == [pytest.approx(0.2, abs=0.1)]
 
 
 def test_a_proof_takes_no_longer_than_it_may(site: Site) -> None:

@@ -356,8 +356,8 @@ class NodeClient:
             if reason.code == Code.CLOCK and not clock_set:
                 self._set_clock(reason, request.headers["signature"])
                 clock_set = True
-            elif reason.code == Code.BUSY and attempt < ATTEMPTS and delivery.left > attempt:
-                self._sleep(attempt)
+            elif reason.code == Code.BUSY and attempt < ATTEMPTS and delivery.left > 0:
+                self._sleep(min(attempt, delivery.left / 4))  # time must be left for an answer
             else:
                 raise NodeRefusedError(_code(reason, self.url), reason.message)
         raise AssertionError  # counting has no end
