@@ -147,19 +147,20 @@ def test_who_is_away_only_when_challenged_is_blamed(place: Site, lost: set[int])
             let_pass(place, service, 24, watcher.look)
             service.look(place.times.wall())
             service.watch.went_well()
-            (blame,) = service.contacts.blamed().values()
+            (record,) = service.contacts.records_away().values()
     story = [audit.outcome for audit in place.audits()]
     assert Outcome.OFFLINE in story, "the first ones may be an outage"
     first = next(number for number, each in enumerate(story) if str(each) in FAILURES)
     assert first < 20
-    assert set(story[first:]) <= {Outcome.PASSED, Outcome.TIMED_OUT}
+    missed = story[first:].count(Outcome.OFFLINE)  # by passes that came just after the blame
+    assert missed <= 2 < story[first:].count(Outcome.TIMED_OUT)
     reason = place.audits()[first].reason
     assert reason.startswith("away at ")
     assert "challenges but at 0 of " in reason
-    alerts = {alert.kind: alert for alert in place.alerts()}
-    assert alerts[Kind.EVASION].detail.startswith("away at ")
-    assert blame.challenges.count("x") >= story[first:].count(Outcome.TIMED_OUT)
-    assert alerts[Kind.EVASION].ended is None
+    assert record.blamed
+    (alert,) = (alert for alert in place.alerts() if alert.kind == Kind.EVASION)
+    assert alert.detail.startswith("away at ")
+    assert alert.ended is None
     assert place.verified().findings == ()
 
 
@@ -174,7 +175,7 @@ def test_an_outage_that_has_nothing_to_do_with_challenges_is_not_blamed(place: S
 
         with place.service() as service:
             let_pass(place, service, 24, by_spells)
-            assert service.contacts.blamed() == {}
+            assert not any(record.blamed for record in service.contacts.records_away().values())
     story = [audit.outcome for audit in place.audits()]
     assert story.count(Outcome.OFFLINE) >= 2
     assert not FAILURES & {*map(str, story)}

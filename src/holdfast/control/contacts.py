@@ -23,7 +23,8 @@ from holdfast.control.schema import nodes
 
 MAX_CHALLENGES, MAX_PROBES = 64, 1024  # of a node, that are kept
 MIN_AWAY, MIN_PROBES = 3, 20  # below which nothing is compared
-LEVEL = 1e-3 / MAX_CHALLENGES  # for a test after every challenge that met nobody
+TOTAL_LEVEL = 1e-3
+LEVEL = TOTAL_LEVEL / MAX_CHALLENGES  # for a test after every challenge that met nobody
 PRESENT, AWAY = ".", "x"
 
 
@@ -66,8 +67,16 @@ class Record:
     @property
     def blamed(self) -> bool:
         """Whether the node is away far more often when it is challenged."""
-        enough = self.challenges.count(AWAY) >= MIN_AWAY and len(self.probes) >= MIN_PROBES
-        return enough and self.chance <= LEVEL
+        return self._enough and self.chance <= LEVEL
+
+    @property
+    def cleared(self) -> bool:
+        """Whether a node that was blamed need not be any more: not by the next pass alone."""
+        return not self._enough or self.chance > TOTAL_LEVEL
+
+    @property
+    def _enough(self) -> bool:
+        return self.challenges.count(AWAY) >= MIN_AWAY and len(self.probes) >= MIN_PROBES
 
     def __str__(self) -> str:
         return (
@@ -130,13 +139,12 @@ class Contacts:
         with transaction(self._engine) as connection:
             connection.execute(update(nodes).where(nodes.c.address == address).values(reached=now))
 
-    def blamed(self) -> dict[bytes, Record]:
-        """Return the nodes that are away far more often when they are challenged."""
+    def records_away(self) -> dict[bytes, Record]:
+        """Return the records of nodes that any challenge met away."""
         query = select(nodes).where(nodes.c.challenges.contains(AWAY))
         with transaction(self._engine) as connection:
             rows = connection.execute(query).all()
-        records = {bytes(row.address): _record(row) for row in rows}
-        return {address: record for address, record in records.items() if record.blamed}
+        return {bytes(row.address): _record(row) for row in rows}
 
     def enrol(self, due_at: Mapping[bytes, int]) -> None:
         """Plan a probe of nodes that are new, and forget those that are not among these."""

@@ -181,7 +181,7 @@ class Service:
     def look(self, now: int) -> None:
         """Look after what no audit tells of: lateness, settings, a chain that changed its mind."""
         self.watch.lagging(self.schedule.lag(now))
-        self.watch.evading(self.contacts.blamed())
+        self.watch.evading(self.contacts.records_away())
         self.watch.settings(self.check)
         ended = self.retraining.look(now)
         if ended is not None:

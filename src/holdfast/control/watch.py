@@ -84,13 +84,14 @@ class Watch:
         else:
             self._end(Kind.OVERDUE, _SUBJECTS[Kind.OVERDUE])
 
-    def evading(self, blamed: Mapping[bytes, Record]) -> None:
-        """Tell of nodes that are away far more often when they are challenged."""
-        now = {f"0x{address.hex()}": str(record) for address, record in blamed.items()}
-        for node, figures in now.items():
-            self._tell(Kind.EVASION, node, figures)
+    def evading(self, records: Mapping[bytes, Record]) -> None:
+        """Raise alerts about nodes that are away far more often when they are challenged."""
+        known = {f"0x{address.hex()}": record for address, record in records.items()}
+        for node, record in known.items():
+            if record.blamed:
+                self._tell(Kind.EVASION, node, str(record))
         for alert in self._alerts.listing():
-            if alert.kind == Kind.EVASION and alert.subject not in now:
+            if alert.kind == Kind.EVASION and known.get(alert.subject, Record()).cleared:
                 self._end(Kind.EVASION, alert.subject)
 
     def settings(self, check: Callable[[], None]) -> None:
