@@ -2,6 +2,8 @@
 
 import os
 import sqlite3
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,12 +13,13 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from holdfast import atomic
 from holdfast.bench.postgres import Server
 from holdfast.control.database import connect, migrate
 from holdfast.errors import InputError, StorageError
 from holdfast.ledger.journal import Attempt, Intent, Journal
 from holdfast.ledger.local import LocalLedger
-from holdfast.tables import Place, Room, Tables, open_tables
+from holdfast.tables import Place, Room, Tables, open_file, open_tables
 
 SCRIPT = "CREATE TABLE IF NOT EXISTS things (name TEXT PRIMARY KEY, body BLOB, number INTEGER);"
 WRITERS, EACH = 4, 8
@@ -187,3 +190,16 @@ def test_a_new_file_is_its_owners_alone_with_all_that_sqlite_makes_beside_it(
         os.umask(before)
     names = ("file.db", "file.db-wal", "file.db-shm", "name.lock")
     assert modes == dict.fromkeys(names, 0o600)
+
+
+def test_making_a_file_private_again_drops_no_lock_on_it(tmp_path: Path) -> None:
+    """Before: every new connection opened and closed the file, which ended SQLite's own locks."""
+    path = tmp_path / "locked.db"
+    with closing(open_file(path)) as file:
+        file.execute("CREATE TABLE numbers (number INTEGER)")
+        file.execute("BEGIN IMMEDIATE")
+        atomic.make_private(path)
+        begin = "sqlite3.connect(sys.argv[1], timeout=0).execute('BEGIN IMMEDIATE')"
+        command = [sys.executable, "-c", f"import sqlite3, sys; {begin}", str(path)]
+        refused = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert "database is locked" in refused.stderr

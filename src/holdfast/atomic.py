@@ -5,7 +5,7 @@ import glob
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BufferedRandom
 from pathlib import Path
 
@@ -119,9 +119,11 @@ def make_private(path: Path) -> None:
     """Make an empty file that only its owner may read, unless there is one.
 
     SQLite gives its -wal and -shm files the mode of the database, and would make that for everyone.
+    A file that is there is not even opened: closing it would drop the locks that SQLite holds on it
+    in this process.
     """
-    with open(path, "ab", opener=private):
-        pass
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, PRIVATE))
 
 
 def read(path: Path, *, at_most: int) -> bytes:

@@ -241,7 +241,7 @@ def test_what_was_quarantined_is_released_by_its_button(page: Page, stage: Stage
     page.goto("/?health=quarantined")
     expect(page.locator("#holdings tbody .badge")).to_have_text(["quarantined"] * len(names))
     page.goto("/alerts")
-    raised = page.locator(".alerts li", has_text=names[0])
+    raised = page.locator(".alerts li", has_text=f"Holding quarantined {names[0]}")
     expect(raised).to_contain_text("Raised just now, last seen just now")
     for name in names:
         page.goto("/?health=quarantined")

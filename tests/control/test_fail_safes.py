@@ -13,9 +13,10 @@ from sqlalchemy import update
 from tests.control.site import Site, site
 
 from holdfast.control.database import transaction
-from holdfast.control.rails import DAY, HOUR, REASONS, Override, Rails
+from holdfast.control.rails import DAY, HOUR, MINUTE, REASONS, Override, Rails
 from holdfast.control.schema import holdings
 from holdfast.control.settings import ControlSettings, Upkeep
+from holdfast.control.settlement import Patience
 from holdfast.evidence import leaf
 from holdfast.evidence.leaf import Freshness, Outcome
 from holdfast.model.action import Action
@@ -29,7 +30,9 @@ FAIL_SAFE = Action(1, 0.10)
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Site]:
     settings = ControlSettings(
-        rails=Rails(jitter=0.0, surprise=0.0), upkeep=Upkeep(enrol=DAY, idle=HOUR)
+        rails=Rails(jitter=0.0, surprise=0.0),
+        patience=Patience(deadline=6 * HOUR),  # so that it asks often enough, idle as it is
+        upkeep=Upkeep(enrol=DAY, idle=10 * MINUTE),
     )
     with site(tmp_path, settings) as place:
         place.holding("one", random.Random(3).randbytes(3000))

@@ -12,6 +12,7 @@ from tests.support import parts
 
 from holdfast.bench.postgres import Server
 from holdfast.control.database import HEAD, MIGRATIONS, connect, migrate, transaction
+from holdfast.control.rails import HOUR
 from holdfast.control.schedule import Claim, Conclusion, LeaseLostError, Schedule
 from holdfast.control.schema import audits, holdings, leaves, metadata
 from holdfast.errors import InputError
@@ -130,6 +131,17 @@ def test_what_is_postponed_keeps_its_audit_and_adds_a_reason(schedule: Schedule)
     assert claims[0].id not in [claim.id for claim in schedule.claim(NOW + 49, 1, 6)[1]]
     (back,) = [c for c in schedule.claim(NOW + 50, LEASE, 6)[1] if c.id == claims[0].id]
     assert (back.flight, back.overrides) == (b"seed", 3)
+
+
+def test_an_audit_under_way_goes_on_while_others_wait_to_be_gathered(schedule: Schedule) -> None:
+    """Before: with `gather` a node that was away was not asked again before its deadline."""
+    token, (claim,) = schedule.claim(NOW, LEASE, 1)
+    schedule.depart(token, [(claim.id, 0, b"flight")])
+    schedule.suspend(token, [(claim.id, NOW + 5, b"flight")])
+    assert not schedule.gathered(NOW + 5, HOUR, 6), "five are due to begin, and one is under way"
+    assert schedule.gathered(NOW + 5, HOUR, 5)
+    _, again = schedule.claim(NOW + 5, LEASE, 6, under_way=True)
+    assert [other.id for other in again] == [claim.id]
 
 
 def test_the_lag_counts_what_nobody_works_on(schedule: Schedule) -> None:

@@ -13,6 +13,7 @@ import httpx
 import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
+from tests.support import parts
 from tests.web.conftest import Served
 from tests.web.listening import Heard, events
 
@@ -153,7 +154,7 @@ def test_the_place_of_a_client_that_goes_without_a_word_is_free_again(
         try:  # a connection under repair is closed without a packet
             client.setsockopt(socket.IPPROTO_TCP, TCP_REPAIR, 1)
         except PermissionError:
-            pytest.skip("only root may close a connection without a word")
+            parts.skip("right to close a connection without a word", "run the tests as root")
     for client in clients:
         client.close()
     assert free_again(changing.client)

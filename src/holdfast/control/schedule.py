@@ -203,14 +203,20 @@ class Schedule:
         with transaction(self.engine) as connection:
             return set(connection.execute(select(holdings.c.name)).scalars())
 
-    def claim(self, now: int, lease: int, limit: int) -> tuple[int, list[Claim]]:
-        """Take up to `limit` due holdings for `lease` milliseconds; return them and their token."""
+    def claim(
+        self, now: int, lease: int, limit: int, *, under_way: bool = False
+    ) -> tuple[int, list[Claim]]:
+        """Take up to `limit` due holdings for `lease` milliseconds; return them and their token.
+
+        With `under_way` only those whose audit has begun: a node is asked again before its
+        deadline, whatever else waits.
+        """
         token = secrets.randbits(63)
         # A lease that lies too far ahead is from a clock that was set back since.
         free = or_(holdings.c.lease <= now, holdings.c.lease > now + 2 * lease)
         due = (
             select(holdings.c.id)
-            .where(holdings.c.due <= now, free)
+            .where(holdings.c.due <= now, free, *([holdings.c.flight.is_not(None)] * under_way))
             .order_by(holdings.c.due, holdings.c.id)
             .limit(limit)
             .with_for_update(skip_locked=True)
@@ -226,9 +232,10 @@ class Schedule:
         return token, sorted((Claim(*row) for row in rows), key=lambda claim: (claim.due, claim.id))
 
     def gathered(self, now: int, longest: int, enough: int) -> bool:
-        """Return whether so many holdings are due, or one has been for so long."""
+        """Return whether so many audits are due to begin, or one has been for so long."""
         free = or_(holdings.c.lease <= now, holdings.c.due <= now - longest)
-        due = select(holdings.c.due).where(holdings.c.due <= now, free).order_by(holdings.c.due)
+        begins = (holdings.c.due <= now, free, holdings.c.flight.is_(None))
+        due = select(holdings.c.due).where(*begins).order_by(holdings.c.due)
         with transaction(self.engine) as connection:
             first = connection.execute(due.limit(1)).scalar()
             if first is None or first <= now - longest:
@@ -306,9 +313,11 @@ class Schedule:
             overdue, first, working, quarantined = connection.execute(select(*lag_at(now))).one()
         return Lag(overdue, 0 if first is None else now - first, working, quarantined)
 
-    def next_due(self) -> int | None:
-        """Return when the next holding is due, whoever is at work."""
-        query = select(func.min(holdings.c.due)).where(holdings.c.due < NEVER)
+    def next_due(self, after: int = 0) -> int | None:
+        """Return when the next holding is due after that moment, even if a worker has it."""
+        query = select(func.min(holdings.c.due)).where(
+            after < holdings.c.due, holdings.c.due < NEVER
+        )
         with transaction(self.engine) as connection:
             due: int | None = connection.execute(query).scalar()
         return due

@@ -109,9 +109,8 @@ class Worker:
     def tick(self) -> Tick:
         """Do what is due now, up to a batch of it."""
         now, pace = self._clock(), self._pace
-        if pace.gather and not self._schedule.gathered(now, pace.gather, pace.batch):
-            return Tick()
-        token, claims = self._schedule.claim(now, pace.lease, pace.batch)
+        waits = pace.gather and not self._schedule.gathered(now, pace.gather, pace.batch)
+        token, claims = self._schedule.claim(now, pace.lease, pace.batch, under_way=bool(waits))
         if not claims:
             return Tick()
         new = [claim for claim in claims if not claim.decided]

@@ -62,9 +62,10 @@ class Story:
 
     def _next(self) -> int:
         """Return when there is something to do again."""
-        now, due = self.now, self.stage.service.schedule.next_due()
+        now = self.now
+        due = self.stage.service.schedule.next_due(after=self.start + now)
         moments = [now + STEP, *(act[0] for act in self._due[:1])]
-        if due is not None and due - self.start > now:
+        if due is not None:
             moments.append(due - self.start)
         return max(now, min(moments))
 
