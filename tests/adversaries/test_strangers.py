@@ -34,6 +34,9 @@ from holdfast.ledger.interface import (
     TimedOut,
 )
 from holdfast.ledger.keccak import address_of, keccak
+from holdfast.node.answers import ProofAnswer, ProofRequest
+from holdfast.node.holding import Holding as Stored
+from holdfast.node.node import Node
 from holdfast.owner import Holding
 from holdfast.owner.audit import OUTCOMES, verdict_in
 from holdfast.pdp import Challenge, Proof, PublicKey, Target, curve, draw_challenge, target_of
@@ -249,6 +252,32 @@ def test_a_copy_of_a_silent_nodes_challenge_does_not_excuse_it(any_stage: Stage)
     result = going.concluded(SHORT, milliseconds(any_stage), not_blamed)
     assert isinstance(result, Result)
     assert result.outcome is Outcome.TIMED_OUT
+
+
+def test_a_proof_that_comes_after_its_verdict_is_kept_only_if_it_fits(any_stage: Stage) -> None:
+    """Before, a node that was mended since its failure put a right proof under it.
+
+    The evidence then did not verify: "it failed, but its proof passes".
+    """
+    node, holding, flight, _ = begun(any_stage)
+    ledger = any_stage.world.owner
+
+    def lie(liar: Turncoat, kept: Stored, request: ProofRequest) -> ProofAnswer:
+        honest = Proof.decode(Node.prove(liar, kept, request).proof.encode())
+        return liar.signed(kept, request, wrong(honest))
+
+    node.turn(lie)
+    first = Going(holding, ledger, flight, None, anew=False)
+    first.open(milliseconds(any_stage), {})
+    first.take(first.ask(lambda: milliseconds(any_stage)))
+    first.settle()
+    node.ways.clear()  # the worker dies before it records that, and the node is mended
+    second = Going(holding, ledger, flight, None, anew=False)
+    second.open(milliseconds(any_stage), {})
+    second.take(second.ask(lambda: milliseconds(any_stage)))
+    result = second.concluded(SHORT, milliseconds(any_stage), not_blamed)
+    assert isinstance(result, Result)
+    assert (result.outcome, result.proof) == (Outcome.FAILED, None)
 
 
 def test_an_event_counts_for_the_holding_and_the_name_that_it_bears(stage: Stage) -> None:

@@ -106,3 +106,25 @@ def test_a_hung_node_times_out_alone(place: Site) -> None:
             came = outcomes(place)
             assert came[place.node.address] == [Outcome.TIMED_OUT] * HOLDINGS
             assert lasted < DEADLINE_SECONDS + 2
+
+
+def test_a_hung_node_excuses_nobody_who_is_away(place: Site) -> None:
+    """A dead node is asked again while a hung one is waited for.
+
+    Before, its retries were missed meanwhile, and its outage counted as an absence of ours.
+    """
+    with more_nodes(place, 1) as (dead,):
+        for which, node in enumerate((dead, place.node)):
+            place.holding(f"holding-{which}", CONTENT, node)
+        with place.service(milliseconds) as service:
+            service.step()
+            time.sleep(1.1)
+            dead.process.kill()
+            dead.process.wait()
+            with stopped(place.node):
+                while sum(map(len, outcomes(place).values())) < 2:
+                    service.step()
+                    time.sleep(0.2)
+        came = outcomes(place)
+        assert came[dead.address] == [Outcome.OFFLINE]
+        assert came[place.node.address] == [Outcome.TIMED_OUT]

@@ -12,6 +12,7 @@ from tests.web.proxy import reverse_proxy
 from holdfast.control.aliases import Author
 from holdfast.control.settings import WebSettings
 from holdfast.web import tokens
+from holdfast.web.door import _name_of
 from holdfast.web.tokens import Role
 
 NAME = "audits.example.org"
@@ -113,3 +114,10 @@ def test_a_public_address_as_host_shows_a_proxy(start: Start) -> None:
         assert attempt(url, host="[::1]:9471") == TAKEN, (
             "which is what remains: see docs/security.md"
         )
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1:9471@evil", "127.0.0.1:1, evil", "localhost:1/evil", "[::1", "::1", ""]
+)
+def test_a_host_that_is_none_is_no_loopback(host: str) -> None:
+    assert _name_of(host) == ""

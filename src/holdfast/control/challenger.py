@@ -148,27 +148,39 @@ class Challenger:
             first[node].count()
 
     def _ask_and_settle(self, asked: Sequence[Going]) -> None:
-        """Ask nodes side by side, and settle what has come whenever no more comes for a while."""
+        """Ask nodes side by side, and settle what has come whenever no more comes for a while.
+
+        While a node that hangs is waited for, others that gave no answer are asked again when that
+        is due: nobody's silence is excused by a neighbour.
+        """
         replies: Replies = SimpleQueue()
         _start_asking(asked, self._patience.at_once, self._clock, replies)
-        waiting, in_hand = set(asked), _InHand(self._clock)
+        first, again = set(asked), set[Going]()  # asked for the first time in this go, and again
+        in_hand, retries = _InHand(self._clock), _Retries(self._clock, self._patience)
         longest = max((each.seconds(self._clock()) for each in asked), default=0.0)
         over = time.monotonic() + longest + GRACE_SECONDS
-        while waiting and time.monotonic() < over:
-            left = min(over, in_hand.until) - time.monotonic()
+        while (first or again) and time.monotonic() < over:
+            left = min(over, in_hand.until, retries.until if first else math.inf) - time.monotonic()
             try:
-                each, reply = replies.get(timeout=max(left, 0.0))
+                going, reply = replies.get(timeout=max(left, 0.0))
             except Empty:
-                in_hand.settle()
+                if first:
+                    due = retries.pop_due()
+                    again.update(due)
+                    _start_asking(due, self._patience.at_once, self._clock, replies)
+                if in_hand.until <= time.monotonic():
+                    in_hand.settle()
                 continue
             if isinstance(reply, BaseException):
                 raise reply
-            each.take(reply)
-            in_hand.add(each)
-            waiting.remove(each)
+            going.take(reply)
+            in_hand.add(going)
+            retries.add(going)
+            first.discard(going)
+            again.discard(going)
         in_hand.settle()
-        for each in waiting:
-            each.take(Reply(Silence(NEVER_CONNECTED, delivered=False), now := self._clock(), now))
+        for going in (*first, *again):
+            going.take(Reply(Silence(NEVER_CONNECTED, delivered=False), now := self._clock(), now))
 
     def _record(self, asked: Sequence[Going]) -> None:
         """Record which nodes were there."""
@@ -206,6 +218,31 @@ class _InHand:
         settle_answers(self._answers)
         self._answers = []
         self._latest = self.until = math.inf
+
+
+class _Retries:
+    """Audits without an answer, by when their nodes are asked again."""
+
+    def __init__(self, clock: Callable[[], int], patience: Patience) -> None:
+        self._clock, self._patience = clock, patience
+        self._due: dict[Going, float] = {}  # by the monotonic clock
+
+    @property
+    def until(self) -> float:
+        return min(self._due.values(), default=math.inf)
+
+    def add(self, going: Going) -> None:
+        now = self._clock()
+        if isinstance(going.told, Silence) and going.left(now) > 0:
+            wait = max(going.next_try(self._patience, now) - now, 0) / SECOND
+            self._due[going] = time.monotonic() + wait
+
+    def pop_due(self) -> list[Going]:
+        now = time.monotonic()
+        due = [going for going, moment in self._due.items() if moment <= now]
+        for going in due:
+            del self._due[going]
+        return [going for going in due if going.left(self._clock()) > 0]
 
 
 def _start_asking(

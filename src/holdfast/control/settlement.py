@@ -139,6 +139,7 @@ class Going:
         self._delivered = False  # in this go
         self._late: Answer | None = None  # in hand before the deadline, at the ledger after it
         self._ended: Finding | None = None
+        self._judged_before = False  # whether the ledger had its verdict when this go began
         self.told: Answer | Silence | LedgerError | LedgerRefusedError | None = None
 
     @property
@@ -207,6 +208,7 @@ class Going:
         try:
             if not self._anew and flight.opened_at is None:
                 self._ended = self._found()
+            self._judged_before = self._ended is not None
             timed_out = self._ended is not None and self._ended.outcome is audit.Outcome.TIMEOUT
             if self._ended is not None and not timed_out:
                 return
@@ -299,12 +301,23 @@ class Going:
         """
         try:
             if isinstance(self.told, Answer) and self._ended is not None:
-                return self._result(self._ended, self.told)
+                return self._with_answer(self._ended, self.told)
             if isinstance(self.told, Silence):
                 return self._without_answer(self.told, patience, now, absence)
         except (LedgerError, LedgerRefusedError) as error:
             self.told = error
         return self._again(str(self.told), patience, now)
+
+    def _with_answer(self, ended: Finding, answer: Answer) -> Result:
+        """Return the result, without a proof that came after the verdict and does not fit it.
+
+        A node may have been repaired since its proof failed, or may lie the second time.
+        """
+        failed = ended.outcome is audit.Outcome.FAILED
+        if self._judged_before and self._refuted_by(answer) is not failed:
+            outcome = Outcome.FAILED if failed else Outcome.UNKNOWN
+            return self._result(ended, None, outcome, FAILURE_LOST if failed else PROOF_LOST)
+        return self._result(ended, answer)
 
     def _without_answer(
         self, silence: Silence, patience: Patience, now: int, absence: Absence
@@ -361,7 +374,7 @@ class Going:
     def _planned(self, patience: Patience) -> int:
         """Return when we were to try again after we last asked."""
         asked = self._asked
-        return self._flight.next_try if asked is None else self._next_try(patience, asked)
+        return self._flight.next_try if asked is None else self.next_try(patience, asked)
 
     def _excused(self, excuse: str) -> Result:
         """End without a word against the node on the ledger, unless it signed a wrong proof."""
@@ -386,13 +399,13 @@ class Going:
         return audit.verdict_on(self.ledger, self._subject, self._question, self._flight.since)
 
     def _again(self, reason: str, patience: Patience, now: int) -> Later:
-        at = self._next_try(patience, now)
+        at = self.next_try(patience, now)
         planned = at if self.left(now) >= 0 else self._planned(patience)
         flight = replace(self._flight, reason=self._reason(reason), next_try=planned)
         trouble = str(self.told) if isinstance(self.told, LedgerError) else None
         return Later(at, flight.encode(), trouble)
 
-    def _next_try(self, patience: Patience, now: int) -> int:
+    def next_try(self, patience: Patience, now: int) -> int:
         """Return when the node is asked again, or the deadline is over."""
         deadline = self._flight.deadline * SECOND
         pause = min(patience.first_pause << min(self._flight.tries, 20), patience.longest_pause)

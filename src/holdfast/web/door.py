@@ -8,6 +8,7 @@ by a name of ours (against a name that is made to point here), and must not come
 site; what changes anything must be JSON, which no form of another site can send.
 """
 
+import re
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Annotated
@@ -30,7 +31,9 @@ FORWARDING = {
     *("forwarded", "via", "x-real-ip", "x-client-ip", "client-ip", "true-client-ip"),
     *("x-cluster-client-ip", "x-remote-ip", "x-remote-addr", "x-host", "x-scheme"),
     *("x-proxyuser-ip", "fastly-client-ip", "x-azure-clientip", "x-amzn-trace-id"),
+    *("fly-client-ip", "cdn-loop"),
 }
+HOST = re.compile(r"(\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[a-z0-9._-]+))(:[0-9]{1,5})?")
 FORWARDING_PREFIXES = ("x-forwarded", "x-original-", "x-envoy-", "cf-")
 
 
@@ -128,11 +131,9 @@ def _ours(host: str, settings: WebSettings) -> bool:
 
 
 def _name_of(host: str) -> str:
-    """Return a host without its port."""
-    name = host.lower()
-    if name.startswith("["):
-        return name[1:].partition("]")[0]
-    return name.partition(":")[0] if name.count(":") < 2 else name
+    """Return a host without its port; nothing if it is none."""
+    known = HOST.fullmatch(host.lower())
+    return (known["address"] or known["name"]) if known else ""
 
 
 def _near(request: Request) -> bool:
@@ -144,7 +145,8 @@ def _near(request: Request) -> bool:
 
 
 def _forwards(header: str) -> bool:
-    return header in FORWARDING or header.startswith(FORWARDING_PREFIXES)
+    name = header.replace("_", "-")
+    return name in FORWARDING or name.startswith(FORWARDING_PREFIXES)
 
 
 def _is_loopback(text: str) -> bool:
