@@ -18,7 +18,7 @@ from tests.owner.world import World, flip, killed_at, lines_of
 
 from holdfast.control import mending, responses, schema
 from holdfast.control.aliases import Author
-from holdfast.control.cases import Cases, Kind, Step, release
+from holdfast.control.cases import Cases, Kind, State, Step, release
 from holdfast.control.database import connect, migrate, transaction
 from holdfast.control.mending import Damage, Spot
 from holdfast.control.rails import DAY, HOUR, MINUTE, SECOND
@@ -187,6 +187,17 @@ def test_damage_that_a_follow_up_misses_is_localised_all_the_same(
             *("localised", "repaired", "follow-up", "passed"),
         ]
         assert damage_told(running).endswith("; repaired, audit 3 passed")
+
+
+def test_damage_that_was_localised_and_repaired_is_over_with_the_next_pass(
+    embedded: Engine, replicated: World
+) -> None:
+    twice = (Step.LOCALISE, Step.REPAIR, Step.FOLLOW_UP)
+    with guarded(embedded, replicated, Responses(failed=(*twice, *twice))) as running:
+        running.damage("plain")
+        running.until(AUDITED + MINUTE)
+        assert running.story("plain") == ["failed", "localised", "repaired", "follow-up", "passed"]
+        assert {state for _, state in steps(running)[3:]} == {State.DROPPED}
 
 
 def test_a_follow_up_that_tells_nothing_is_made_again(embedded: Engine, alone: World) -> None:

@@ -346,12 +346,14 @@ def _alert_damage(
 
 
 def _unlocated(connection: Connection, row: Any) -> bool:
-    """Return whether a proven damage is still to be localised in this case."""
+    """Return whether a proven damage is still to be localised in this case, for the first time."""
     opening = (audits.c.holding == row.holding, audits.c.number == row.audit)
     proven = select(audits.c.id).where(*opening, audits.c.outcome == Outcome.FAILED)
-    planned = (*_of(row.holding, State.PLANNED), responses.c.step == Step.LOCALISE)
-    query = select(responses.c.id).where(*planned, proven.exists()).limit(1)
-    return connection.execute(query).first() is not None
+    localise = (responses.c.audit == row.audit, responses.c.step == Step.LOCALISE)
+    planned = select(responses.c.id).where(*_of(row.holding, State.PLANNED), *localise)
+    done = select(responses.c.id).where(*_of(row.holding, State.DONE), *localise)
+    query = select(proven.exists() & planned.exists() & ~done.exists())
+    return bool(connection.execute(query).scalar())
 
 
 def _repaired(connection: Connection, holding: int, audit: int) -> bool:
