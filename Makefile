@@ -28,7 +28,7 @@ help:
 	@echo "make anvil   install a chain for the tests, where npm is present; make test does it too"
 	@echo "make axe     install what looks for barriers in the dashboard, where npm is present; make test does it too"
 	@echo "make screens draw the pictures of docs/dashboard.md and of the demo anew"
-	@echo "make reference  write docs/reference anew, from the commands and the API themselves"
+	@echo "make reference  write docs/reference and the modules of docs/architecture.md from the code"
 	@echo "make lint    formatting, lint rules, types"
 	@echo "make format  rewrite the sources in our format"
 	@echo "make bench   measure, as ratios against named references"
@@ -67,8 +67,9 @@ screens: $(READY)
 	@$(BIN)/python -m tests.demo.picture
 
 reference: $(READY)
-	@echo "==> docs/reference"
+	@echo "==> docs/reference and the modules of docs/architecture.md"
 	@$(BIN)/python -m holdfast.cli.reference docs/reference
+	@$(BIN)/python -m tests.docs.architecture
 
 test: $(READY) anvil axe
 	@echo "==> the tests, on all cores"

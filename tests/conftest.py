@@ -12,7 +12,7 @@ from tests.support import parts
 from tests.support.processes import end_with_tests, restore_interrupts
 
 from holdfast.bench.postgres import Server
-from holdfast.tables import Room
+from holdfast.tables import PostgresSchema
 
 restore_interrupts()
 
@@ -51,7 +51,7 @@ def postgres() -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
-def rooms(postgres: Server) -> Iterator[Room]:
+def rooms(postgres: Server) -> Iterator[PostgresSchema]:
     """Yield one empty schema after another."""
     address = postgres.make("rooms")
-    return (Room(address, f"room{number}") for number in count())
+    return (PostgresSchema(address, f"room{number}") for number in count())

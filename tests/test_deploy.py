@@ -10,11 +10,11 @@ import pytest
 import yaml
 from tests.control.world import Clock
 
-from holdfast.control import rails
-from holdfast.control.database import connect, migrate
-from holdfast.control.metrics import PARTS, Metrics
-from holdfast.control.schedule import Schedule
-from holdfast.control.telemetry import Outcome
+from holdfast.control.prometheus import PARTS, Metrics
+from holdfast.control.scheduling import guardrails
+from holdfast.control.scheduling.schedule import Schedule
+from holdfast.control.scheduling.telemetry import Outcome
+from holdfast.control.storage.database import connect, migrate
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
 RULES = yaml.safe_load((DEPLOY / "prometheus-alerts.yml").read_text())["groups"][0]["rules"]
@@ -23,7 +23,7 @@ OUTCOMES = {str(each) for each in Outcome}
 VALUES = {
     "outcome": OUTCOMES,
     "part": {*PARTS.values(), "other"},
-    "reason": {rails.names(each)[0] for each in rails.Override},
+    "reason": {guardrails.names(each)[0] for each in guardrails.Override},
 }
 
 

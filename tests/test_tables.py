@@ -15,11 +15,11 @@ import pytest
 
 from holdfast import atomic
 from holdfast.bench.postgres import Server
-from holdfast.control.database import connect, migrate
+from holdfast.control.storage.database import connect, migrate
 from holdfast.errors import InputError, StorageError
 from holdfast.ledger.journal import Attempt, Intent, Journal
 from holdfast.ledger.local import LocalLedger
-from holdfast.tables import Place, Room, Tables, open_file, open_tables
+from holdfast.tables import Place, PostgresSchema, Tables, open_file, open_tables
 
 SCRIPT = "CREATE TABLE IF NOT EXISTS things (name TEXT PRIMARY KEY, body BLOB, number INTEGER);"
 WRITERS, EACH = 4, 8
@@ -30,7 +30,7 @@ def spot(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     """Return where there are no tables yet, once of each kind."""
     if request.param == "sqlite":
         return tmp_path / "tables.db"
-    room: Room = next(request.getfixturevalue("rooms"))
+    room: PostgresSchema = next(request.getfixturevalue("rooms"))
     return room
 
 
@@ -129,7 +129,7 @@ def test_writers_that_share_a_journal_never_share_a_nonce(spot: Place) -> None:
     assert sorted(nonces) == list(range(5, 5 + WRITERS * EACH))
 
 
-def cut(room: Room) -> None:
+def cut(room: PostgresSchema) -> None:
     """End every other connection to the database, as a fall of the server would."""
     with closing(psycopg.connect(room.address, autocommit=True)) as connection:
         connection.execute(
@@ -138,7 +138,7 @@ def cut(room: Room) -> None:
         )
 
 
-def test_a_lost_connection_is_told_once_and_made_again(rooms: Iterator[Room]) -> None:
+def test_a_lost_connection_is_told_once_and_made_again(rooms: Iterator[PostgresSchema]) -> None:
     room = next(rooms)
     with closing(open_tables(room, SCRIPT, "the things")) as tables:
         cut(room)
@@ -147,7 +147,7 @@ def test_a_lost_connection_is_told_once_and_made_again(rooms: Iterator[Room]) ->
         assert names(tables) == []
 
 
-def test_whoever_lost_a_lock_writes_nothing_more(rooms: Iterator[Room]) -> None:
+def test_whoever_lost_a_lock_writes_nothing_more(rooms: Iterator[PostgresSchema]) -> None:
     room = next(rooms)
     with closing(open_tables(room, SCRIPT, "the things")) as tables:
         with tables.locked("attic", wait=True):
@@ -159,7 +159,7 @@ def test_whoever_lost_a_lock_writes_nothing_more(rooms: Iterator[Room]) -> None:
 
 
 def test_a_commit_is_durable_even_where_the_servers_default_is_not(postgres: Server) -> None:
-    room = Room(postgres.make("careless"), "careless")
+    room = PostgresSchema(postgres.make("careless"), "careless")
     with closing(psycopg.connect(room.address, autocommit=True)) as connection:
         connection.execute("ALTER DATABASE careless SET synchronous_commit = off")
     with closing(open_tables(room, SCRIPT, "the things")) as tables:
@@ -172,7 +172,7 @@ def test_no_message_has_the_password() -> None:
         "postgresql://me:hush%zz@host/name",
         "postgresql://me:hush@/name?host=/nowhere",
     ):
-        room = Room(address, "room")
+        room = PostgresSchema(address, "room")
         with pytest.raises((InputError, StorageError)) as caught:
             open_tables(room, SCRIPT, "the things")
         assert "hush" not in f"{caught.value} {caught.value.__cause__} {room}"

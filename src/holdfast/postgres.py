@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 
 from holdfast.errors import InputError, StorageError
-from holdfast.tables import PATIENCE, Room, Rows, Value
+from holdfast.tables import PATIENCE, PostgresSchema, Rows, Value
 
 # PostgreSQL's words for the types of SQLite. Texts are compared byte by byte there.
 TYPES = {"BLOB": "BYTEA", "INTEGER": "BIGINT", "TEXT": 'TEXT COLLATE "C"'}
@@ -29,7 +29,7 @@ WHERE current_setting('synchronous_commit') = 'off'
 
 
 class PostgresTables:
-    def __init__(self, room: Room, script: str, what: str) -> None:
+    def __init__(self, room: PostgresSchema, script: str, what: str) -> None:
         self._room, self._what = room, f"{what} in PostgreSQL"
         self._keeps = False  # a lock, by this very connection
         for ours, theirs in TYPES.items():
@@ -111,7 +111,9 @@ class PostgresTables:
 
 
 @contextmanager
-def snapshot(room: Room) -> Iterator[Callable[[str, Sequence[str]], Iterator[tuple[Any, ...]]]]:
+def snapshot(
+    room: PostgresSchema,
+) -> Iterator[Callable[[str, Sequence[str]], Iterator[tuple[Any, ...]]]]:
     """Yield what reads a table's columns, all tables as they are at one moment."""
     try:
         with psycopg.connect(room.address) as db:

@@ -23,14 +23,14 @@ Value = int | str | bytes | None
 
 
 @dataclass(frozen=True)
-class Room:
+class PostgresSchema:
     """A schema of a PostgreSQL database, whose address is not shown: it may have a password."""
 
     address: str = field(repr=False)
     schema: str
 
 
-Place = Path | Room
+Place = Path | PostgresSchema
 
 
 class Rows(Protocol):

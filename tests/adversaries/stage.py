@@ -13,18 +13,18 @@ from tests.ledger.world import World
 
 from holdfast.ledger import check, signing
 from holdfast.ledger.interface import Answer, Batch, Entry, Registered, batch_seed
-from holdfast.node.answers import ProofAnswer, ProofRequest, signed_part
 from holdfast.node.client import NodeClient
 from holdfast.node.holding import Holding as Kept
 from holdfast.node.identity import NodeKey
 from holdfast.node.node import Node
 from holdfast.node.objects import open_objects
-from holdfast.node.serving import Serving
+from holdfast.node.proof_messages import ProofAnswer, ProofRequest, signed_part
+from holdfast.node.serving import RunningNode
 from holdfast.node.signature import Gate
 from holdfast.node.store import Store
 from holdfast.node.wire import Limits
 from holdfast.owner import Finding, Holding, HoldingRecord, Original, put, run_audit
-from holdfast.owner.audit import Place, Question, Watch, ask, id_on, open_on, settle
+from holdfast.owner.audit import BatchPosition, Question, Watch, ask, id_on, open_on, settle
 from holdfast.owner.catalogue import Catalogue
 from holdfast.owner.keyring import Keyring
 from holdfast.pdp import Challenge, Location, Proof, draw_challenge, target_of
@@ -92,7 +92,7 @@ class Stage:
         owners = {self.keyring.owner.hex(): self.keyring.owner}
         node = Turncoat(key, store, Gate(key.address, owners, lambda: self.time))
         self.time += 1  # the gate opens with the next second
-        serving = Serving(node, "127.0.0.1", 0)
+        serving = RunningNode(node, "127.0.0.1", 0)
         thread = Thread(target=serving.run)
         thread.start()
         self.open.callback(thread.join)
@@ -167,7 +167,7 @@ class Stage:
         prefix = question.challenge.inventory_hash[:4]
         word = Entry(question.target, holding.number, samples, prefix).encode()
         batch = Batch(self.world.owner.sender, seed, question.deadline, (word,))
-        return replace(question, place=Place(batch, 0))
+        return replace(question, place=BatchPosition(batch, 0))
 
     def asked(self, holding: Holding, question: Question) -> Answer:
         """Open the challenge and return the node's answer, which must be one."""

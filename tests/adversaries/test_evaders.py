@@ -14,12 +14,12 @@ import pytest
 from tests.adversaries.front import Front, standing_before
 from tests.control.site import SECTORS, Site, site
 
-from holdfast.control.alerts import Kind
-from holdfast.control.rails import HOUR, MINUTE, Rails
+from holdfast.control.audits.settlement import Timeouts
+from holdfast.control.incidents.alerts import Kind
+from holdfast.control.scheduling.guardrails import HOUR, MINUTE, Rails
+from holdfast.control.scheduling.telemetry import FAILURES
 from holdfast.control.service import Service
-from holdfast.control.settings import ControlSettings, Upkeep
-from holdfast.control.settlement import Patience
-from holdfast.control.telemetry import FAILURES
+from holdfast.control.settings.models import ControlSettings, Upkeep
 from holdfast.evidence.leaf import Outcome
 from holdfast.model.action import Action
 from holdfast.model.detection import samples
@@ -31,7 +31,7 @@ SPAN = 6 * HOUR  # between two audits
 SETTINGS = ControlSettings(
     policy=f"constant:1,{RATIO}",
     rails=Rails(unit=SPAN, longest=1, jitter=0.0, surprise=0.0, fail_safe=Action(1, RATIO)),
-    patience=Patience(deadline=HOUR, first_pause=20 * MINUTE, longest_pause=20 * MINUTE),
+    patience=Timeouts(deadline=HOUR, first_pause=20 * MINUTE, longest_pause=20 * MINUTE),
     upkeep=Upkeep(enrol=30 * MINUTE, anchor=1000 * HOUR),
 )
 CONTENT = random.Random(3).randbytes(31 * SECTORS * BLOCKS - 1)

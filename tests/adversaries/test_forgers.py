@@ -4,8 +4,8 @@ from tests.adversaries.stage import PATIENCE, Stage, Turncoat, Way
 from tests.ledger.scenes import refused
 
 from holdfast.ledger.interface import Answer, Opened, Passed, Reason
-from holdfast.node.answers import AnswerTo, ProofAnswer, ProofRequest
 from holdfast.node.holding import Holding as Kept
+from holdfast.node.proof_messages import AnswerTo, ProofAnswer, ProofRequest
 from holdfast.owner import Holding, Outcome
 from holdfast.owner.audit import Question, id_on
 from holdfast.pdp import Challenge, Proof, curve, draw_challenge, verification, verify_with_key

@@ -15,9 +15,9 @@ import pytest
 from tests.adversaries.stage import Stage, Turncoat
 
 from holdfast.errors import NodeError
-from holdfast.node.answers import ProofAnswer, ProofRequest
 from holdfast.node.client import node_facts
 from holdfast.node.holding import Holding as Kept
+from holdfast.node.proof_messages import ProofAnswer, ProofRequest
 from holdfast.node.wire import Code, NodeRefusedError
 from holdfast.owner import Holding, Outcome, resume
 from holdfast.owner.audit import Watch

@@ -10,9 +10,9 @@ from tests.adversaries.stage import BLOCKS, Stage, Turncoat
 
 from holdfast.ledger import signing
 from holdfast.model.detection import detection_probability
-from holdfast.node.answers import ProofAnswer, ProofRequest
 from holdfast.node.holding import Holding as Kept
 from holdfast.node.identity import NodeKey
+from holdfast.node.proof_messages import ProofAnswer, ProofRequest
 from holdfast.node.wire import Code, NodeRefusedError
 from holdfast.owner import Holding, Outcome, upload
 

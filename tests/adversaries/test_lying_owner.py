@@ -10,7 +10,7 @@ from holdfast.ledger import check, signing
 from holdfast.ledger.interface import Answer, Failed, Passed, Reason
 from holdfast.ledger.keccak import address_of
 from holdfast.node.client import upload_request
-from holdfast.node.place import Part
+from holdfast.node.layout import Part
 from holdfast.owner import Holding, Outcome
 from holdfast.owner.audit import id_on
 from holdfast.pdp import Proof, PublicKey, curve

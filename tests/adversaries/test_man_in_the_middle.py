@@ -8,7 +8,7 @@ import pytest
 from tests.adversaries.middle import Captured, ManInTheMiddle, Reply, man_in_the_middle
 from tests.adversaries.stage import BLOCKS, SEGMENT, Stage, Turncoat
 
-from holdfast.control.mending import Spot, _tags_mended
+from holdfast.control.incidents.repair import Spot, _tags_mended
 from holdfast.errors import NodeError
 from holdfast.node.wire import Code, NodeRefusedError
 from holdfast.owner import (

@@ -11,10 +11,10 @@ import pytest
 from tests.adversaries.stage import PATIENCE, SEGMENT, Stage, Turncoat
 from tests.adversaries.test_keepers import drop
 
-from holdfast.node.answers import ProofAnswer, ProofRequest
 from holdfast.node.holding import Holding as Kept
+from holdfast.node.layout import Part
 from holdfast.node.objects import open_objects
-from holdfast.node.place import Part
+from holdfast.node.proof_messages import ProofAnswer, ProofRequest
 from holdfast.node.store import Store
 from holdfast.node.wire import Limits
 from holdfast.owner import Holding, Outcome

@@ -22,7 +22,7 @@ from holdfast.node.holding import Holding as StoredHolding
 from holdfast.node.identity import NodeKey
 from holdfast.node.node import Node
 from holdfast.node.objects import open_objects
-from holdfast.node.serving import Serving
+from holdfast.node.serving import RunningNode
 from holdfast.node.signature import Gate
 from holdfast.node.store import Store
 from holdfast.node.wire import Code, Limits, NodeRefusedError
@@ -102,7 +102,7 @@ def thief(folder: Path, owner: bytes) -> Iterator[Thief]:
     gate = Gate(key.address, owners, time.time)
     node = Node(key, store, gate)
     time.sleep(max(0.0, gate.opens - time.time()))
-    serving = Serving(node, "127.0.0.1", 0)
+    serving = RunningNode(node, "127.0.0.1", 0)
     thread = Thread(target=serving.run)
     thread.start()
     try:

@@ -12,11 +12,11 @@ from tests.ledger.test_mutants import sources
 from tests.ledger.world import Kept, World, evm_world, names, wrong
 from web3 import Web3
 
-from holdfast.control.auditor import Result
-from holdfast.control.flight import Flight
-from holdfast.control.rails import SECOND
-from holdfast.control.settlement import Going, Patience
-from holdfast.control.telemetry import Outcome
+from holdfast.control.audits.pending import PendingAudit
+from holdfast.control.audits.settlement import RunningAudit, Timeouts
+from holdfast.control.audits.types import AuditResult
+from holdfast.control.scheduling.guardrails import SECOND
+from holdfast.control.scheduling.telemetry import Outcome
 from holdfast.ledger import signing
 from holdfast.ledger.build import compiled
 from holdfast.ledger.evm import EvmLedger
@@ -34,9 +34,9 @@ from holdfast.ledger.interface import (
     TimedOut,
 )
 from holdfast.ledger.keccak import address_of, keccak
-from holdfast.node.answers import ProofAnswer, ProofRequest
 from holdfast.node.holding import Holding as Stored
 from holdfast.node.node import Node
+from holdfast.node.proof_messages import ProofAnswer, ProofRequest
 from holdfast.owner import Holding
 from holdfast.owner.audit import OUTCOMES, verdict_in
 from holdfast.pdp import Challenge, Proof, PublicKey, Target, curve, draw_challenge, target_of
@@ -187,7 +187,7 @@ def key_for(target: Target, sectors: int) -> tuple[PublicKey, Proof]:
     raise AssertionError
 
 
-def begun(stage: Stage) -> tuple[Turncoat, Holding, Flight, Opened]:
+def begun(stage: Stage) -> tuple[Turncoat, Holding, PendingAudit, Opened]:
     """Return an audit of the control plane whose challenge has just been opened."""
     node, url = stage.node()
     holding = stage.holding(node, url, stage.content(40))
@@ -195,17 +195,17 @@ def begun(stage: Stage) -> tuple[Turncoat, Holding, Flight, Opened]:
     challenge = draw_challenge(holding.inventory, 20, seed=b"s" * 32)
     target = target_of(holding.key, holding.inventory, challenge)
     deadline = stage.world.now() + PATIENCE
-    flight = Flight(0, challenge, target, deadline, since=ledger.height())
-    Going(holding, ledger, flight, None, anew=True).open(milliseconds(stage), {})
+    flight = PendingAudit(0, challenge, target, deadline, since=ledger.height())
+    RunningAudit(holding, ledger, flight, None, anew=True).open(milliseconds(stage), {})
     (opened,) = ledger.receipts(ledger.height())[-1].events
     assert isinstance(opened, Opened)
     return node, holding, flight, opened
 
 
-SHORT = Patience(deadline=PATIENCE * SECOND)
+SHORT = Timeouts(deadline=PATIENCE * SECOND)
 
 
-def not_blamed(_going: Going) -> str:
+def not_blamed(_going: RunningAudit) -> str:
     return ""
 
 
@@ -221,7 +221,7 @@ def test_a_copy_of_an_honest_nodes_challenge_does_not_fail_it(any_stage: Stage) 
     _, holding, flight, opened = begun(any_stage)
     world = any_stage.world
     copycat = Copycat(any_stage, opened, holding.key.public)
-    going = Going(holding, world.owner, flight, None, anew=False)
+    going = RunningAudit(holding, world.owner, flight, None, anew=False)
     going.open(milliseconds(any_stage), {})
     going.take(going.ask(lambda: milliseconds(any_stage)))
     assert going.answer is not None
@@ -229,7 +229,7 @@ def test_a_copy_of_an_honest_nodes_challenge_does_not_fail_it(any_stage: Stage) 
     world.stranger.submit(opened.holding, opened.challenge, going.answer)  # before the owner does
     going.settle()
     result = going.concluded(SHORT, milliseconds(any_stage), not_blamed)
-    assert isinstance(result, Result)
+    assert isinstance(result, AuditResult)
     assert result.outcome is Outcome.PASSED
     assert copycat.name != opened.challenge
 
@@ -247,10 +247,10 @@ def test_a_copy_of_a_silent_nodes_challenge_does_not_excuse_it(any_stage: Stage)
     Copycat(any_stage, opened, public).succeed(proof)
     world.advance(PATIENCE + 1)
     world.stranger.expire(opened.holding, opened.challenge)  # before the owner does
-    going = Going(holding, world.owner, asked, None, anew=False)
+    going = RunningAudit(holding, world.owner, asked, None, anew=False)
     going.open(milliseconds(any_stage), {})
     result = going.concluded(SHORT, milliseconds(any_stage), not_blamed)
-    assert isinstance(result, Result)
+    assert isinstance(result, AuditResult)
     assert result.outcome is Outcome.TIMED_OUT
 
 
@@ -267,16 +267,16 @@ def test_a_proof_that_comes_after_its_verdict_is_kept_only_if_it_fits(any_stage:
         return liar.signed(kept, request, wrong(honest))
 
     node.turn(lie)
-    first = Going(holding, ledger, flight, None, anew=False)
+    first = RunningAudit(holding, ledger, flight, None, anew=False)
     first.open(milliseconds(any_stage), {})
     first.take(first.ask(lambda: milliseconds(any_stage)))
     first.settle()
     node.ways.clear()  # the worker dies before it records that, and the node is mended
-    second = Going(holding, ledger, flight, None, anew=False)
+    second = RunningAudit(holding, ledger, flight, None, anew=False)
     second.open(milliseconds(any_stage), {})
     second.take(second.ask(lambda: milliseconds(any_stage)))
     result = second.concluded(SHORT, milliseconds(any_stage), not_blamed)
-    assert isinstance(result, Result)
+    assert isinstance(result, AuditResult)
     assert (result.outcome, result.proof) == (Outcome.FAILED, None)
 
 

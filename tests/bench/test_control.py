@@ -5,10 +5,10 @@ from sqlalchemy import Engine, select
 
 from holdfast.bench import postgres
 from holdfast.bench.control import Crew, measure, sqlite_twins
-from holdfast.bench.tape import Tape, replay
-from holdfast.control.database import transaction
-from holdfast.control.schema import audits, holdings, leaves
-from holdfast.control.worker import Pace
+from holdfast.bench.sql_recorder import Tape, replay
+from holdfast.control.scheduling.worker import Pace
+from holdfast.control.storage.database import transaction
+from holdfast.control.storage.schema import audits, holdings, leaves
 from holdfast.errors import InputError
 from holdfast.pdp import SecretKey
 

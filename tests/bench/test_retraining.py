@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.bench import retraining
 from holdfast.cli.app import run
-from holdfast.learn import prospect, training, validation
+from holdfast.learn import dial_search, feasibility, training
 from holdfast.model.scenario import PAPER
 from holdfast.policy.lagrangian import Ceilings
 
@@ -24,10 +24,10 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retraining, "TIGHT", Ceilings(0.95))
     monkeypatch.setattr(retraining, "DECLARED", Ceilings(0.97))
     monkeypatch.setattr(training, "VALIDATION_EPISODES", 10)
-    monkeypatch.setattr(validation, "FIRST", (4, 5))
-    monkeypatch.setattr(validation, "LATER", ())
-    monkeypatch.setattr(prospect, "LEVELS", 2)
-    monkeypatch.setattr(prospect, "HASTE", (1.0,))
+    monkeypatch.setattr(dial_search, "FIRST", (4, 5))
+    monkeypatch.setattr(dial_search, "LATER", ())
+    monkeypatch.setattr(feasibility, "LEVELS", 2)
+    monkeypatch.setattr(feasibility, "HASTE", (1.0,))
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from tests.browser.conftest import PHONE, WIDE
 from tests.browser.stage import Stage, staged
 from tests.support import parts
 
-from holdfast.control.promotion import Conditions
+from holdfast.control.policies.promotion import Conditions
 
 OUT = Path(__file__).parents[2] / "docs" / "screens"
 VIEWS = {

@@ -16,21 +16,21 @@ from tests.control.test_batches import OnChain
 from tests.inference.fleets import fitted
 from tests.ledger.world import evm_world
 
-from holdfast.control.alerts import Alerts
-from holdfast.control.aliases import Author, challenge, read_aliases
-from holdfast.control.cases import Cases, Step
-from holdfast.control.confidences import Confidences
-from holdfast.control.database import transaction
-from holdfast.control.fits import save_fit
-from holdfast.control.log import VERIFIER
-from holdfast.control.promotion import Conditions
-from holdfast.control.rails import DAY, Rails, Window
-from holdfast.control.registry import Registry
-from holdfast.control.responses import Responder, Responses
-from holdfast.control.schema import holdings
-from holdfast.control.settings import ControlSettings, WebSettings
+from holdfast.control.evidence.reader import VERIFIER
+from holdfast.control.incidents.alerts import Alerts
+from holdfast.control.incidents.responder import Responder, Responses
+from holdfast.control.incidents.store import Cases, Step
+from holdfast.control.inference.confidence import Confidences
+from holdfast.control.inference.fits import save_fit
+from holdfast.control.policies.aliases import Author, challenge, read_aliases
+from holdfast.control.policies.promotion import Conditions
+from holdfast.control.policies.versions import Registry
+from holdfast.control.scheduling.guardrails import DAY, Rails, Window
+from holdfast.control.settings.models import ControlSettings, WebSettings
+from holdfast.control.storage.database import transaction
+from holdfast.control.storage.schema import holdings
 from holdfast.model.scenario import FIELD
-from holdfast.web.serving import Serving, listen, url_of
+from holdfast.web.server import RunningServer, listen, url_of
 
 # As in the field, but small, and with more to find.
 WORLD = replace(FIELD, blocks=1000, malicious_share=0.2, malicious_rate=0.004, honest_rate=2e-5)
@@ -95,7 +95,7 @@ def staged(
     (folder / VERIFIER).write_text(f"{SIGNER.verifier}\n")
     listener = listen(web)
     assert listener is not None
-    server = Serving(listener, folder, settings)
+    server = RunningServer(listener, folder, settings)
     thread = threading.Thread(target=server.run, args=(work.clock,))
     thread.start()
     try:

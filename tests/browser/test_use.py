@@ -6,7 +6,7 @@ from tests.browser.stage import Stage
 from tests.browser.test_views import VIEWS
 from tests.support import parts
 
-from holdfast.control.aliases import Author
+from holdfast.control.policies.aliases import Author
 from holdfast.web import tokens
 from holdfast.web.tokens import Role
 

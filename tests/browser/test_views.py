@@ -10,9 +10,9 @@ from sqlalchemy import select
 from tests.browser.conftest import PHONE
 from tests.browser.stage import CHALLENGER, Stage
 
-from holdfast.control.database import transaction
-from holdfast.control.schedule import Schedule
-from holdfast.control.schema import leaves
+from holdfast.control.scheduling.schedule import Schedule
+from holdfast.control.storage.database import transaction
+from holdfast.control.storage.schema import leaves
 from holdfast.evidence.bundle import Bundle
 from holdfast.evidence.verification import verify
 from holdfast.pdp import SecretKey

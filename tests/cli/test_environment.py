@@ -14,8 +14,8 @@ import pytest
 from tests.cli.conftest import PASSPHRASE, Shell
 
 from holdfast import secret_variables
-from holdfast.control.rails import DAY
-from holdfast.control.retraining import Retraining, RetrainingSettings
+from holdfast.control.inference.retraining import Retraining, RetrainingSettings
+from holdfast.control.scheduling.guardrails import DAY
 from holdfast.demo.nodes import StorageNode
 from holdfast.node.identity import RequestKey
 from holdfast.secret_variables import KEYSTORE_PASSPHRASE, accept, secret, withdrawn

@@ -9,12 +9,12 @@ from sqlalchemy import Engine
 from tests.cli.conftest import Workplace
 from tests.inference.fleets import fitted
 
-from holdfast.control.aliases import Aliases, Author, promote
-from holdfast.control.database import connect, migrate
-from holdfast.control.fits import save_fit
-from holdfast.control.rails import Rails
-from holdfast.control.registry import Registry
-from holdfast.control.settings import read_control
+from holdfast.control.inference.fits import save_fit
+from holdfast.control.policies.aliases import Aliases, Author, promote
+from holdfast.control.policies.versions import Registry
+from holdfast.control.scheduling.guardrails import Rails
+from holdfast.control.settings.models import read_control
+from holdfast.control.storage.database import connect, migrate
 from holdfast.model.scenario import PAPER
 from holdfast.owner import Home
 from holdfast.pdp.sealing import ScryptCost
@@ -130,8 +130,8 @@ def test_the_plan_is_printed_and_drawn(desk: Workplace, policy: Path) -> None:
 def test_references_that_do_better_are_named(
     desk: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.control.planning.RULES", ("constant:14,0.20", "daily-5"))
-    monkeypatch.setattr("holdfast.control.planning.BELIEF_AT", (0.5,))
+    monkeypatch.setattr("holdfast.control.planning.planner.RULES", ("constant:14,0.20", "daily-5"))
+    monkeypatch.setattr("holdfast.control.planning.planner.BELIEF_AT", (0.5,))
     world = ("--scenario", "paper:horizon=60", "--episodes", "50")
     wanted = ("plan", "--policy", "fixed-high", *world, "--ceiling", "0.9")
     told = desk.run(*wanted, "--out", "plan.png")

@@ -15,21 +15,21 @@ from tests.owner.world import PASSPHRASE, QUICK
 from tests.support.processes import running
 
 from holdfast.cli.app import run
-from holdfast.control.aliases import named_aliases
-from holdfast.control.database import connect
-from holdfast.control.fits import latest_fit
-from holdfast.control.rails import DAY
-from holdfast.control.registry import Registry
-from holdfast.control.retraining import FOLDER, ORDER, alone
+from holdfast.control.inference.fits import latest_fit
+from holdfast.control.inference.retraining import FOLDER, ORDER, alone
+from holdfast.control.policies.aliases import named_aliases
+from holdfast.control.policies.versions import Registry
+from holdfast.control.scheduling.guardrails import DAY
+from holdfast.control.storage.database import connect
 from holdfast.model.scenario import PAPER
 from holdfast.owner import Home
 
 # The real command, but for few dials and a snapshot after each round.
 EAGER = (
-    "import sys; from holdfast.learn import prospect, training, validation;"
+    "import sys; from holdfast.learn import feasibility, training, dial_search;"
     "training.SECONDS = 0; training.VALIDATION_EPISODES = 10;"
-    "validation.FIRST, validation.LATER = (4, 5), ();"
-    "prospect.LEVELS, prospect.HASTE = 2, (1.0,);"
+    "dial_search.FIRST, dial_search.LATER = (4, 5), ();"
+    "feasibility.LEVELS, feasibility.HASTE = 2, (1.0,);"
     "from holdfast.cli.app import main; main(sys.argv[1:])"
 )
 BUDGET = ("--seeds", "1", "--rounds", "4", "--validation", "5", "--episodes", "10")

@@ -19,9 +19,9 @@ from tests.owner.world import PASSPHRASE
 from holdfast import atomic
 from holdfast.cli.reference import PAGES, commands
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE
-from holdfast.control.rails import MINUTE, SECOND, Rails
-from holdfast.control.settings import ControlSettings, Upkeep
-from holdfast.control.settlement import Patience
+from holdfast.control.audits.settlement import Timeouts
+from holdfast.control.scheduling.guardrails import MINUTE, SECOND, Rails
+from holdfast.control.settings.models import ControlSettings, Upkeep
 from holdfast.owner.catalogue import Catalogue
 
 COMMANDS = dict(commands())
@@ -95,7 +95,7 @@ ELSEWHERE = {
 HURRIED = ControlSettings(
     policy="fixed-high",
     rails=Rails(unit=MINUTE, jitter=0.0, surprise=0.0),
-    patience=Patience(deadline=MINUTE),
+    patience=Timeouts(deadline=MINUTE),
     upkeep=Upkeep(idle=20 * SECOND),
 )
 

@@ -11,20 +11,20 @@ from tests.control.operation import SIGNER
 from tests.control.world import Clock
 from tests.owner.world import World, flip
 
-from holdfast.control.cases import Cases, State
-from holdfast.control.challenger import Challenger
-from holdfast.control.contacts import Contacts
-from holdfast.control.database import transaction
-from holdfast.control.duty import Roster, begin
-from holdfast.control.fleet import HomeFleet
-from holdfast.control.log import DatabaseLog
-from holdfast.control.rails import Rails
-from holdfast.control.responses import Responder, Responses
-from holdfast.control.schedule import Schedule
-from holdfast.control.schema import NEVER, holdings, responses
-from holdfast.control.sequencer import Sequencer
-from holdfast.control.settlement import Patience
-from holdfast.control.worker import Pace, Worker
+from holdfast.control.audits.contacts import Contacts
+from holdfast.control.audits.open_holdings import HomeFleet
+from holdfast.control.audits.runner import AuditRunner
+from holdfast.control.audits.settlement import Timeouts
+from holdfast.control.evidence.reader import DatabaseLog
+from holdfast.control.evidence.sequencer import Sequencer
+from holdfast.control.incidents.responder import Responder, Responses
+from holdfast.control.incidents.store import Cases, State
+from holdfast.control.policies.active import PolicyLoader, begin
+from holdfast.control.scheduling.guardrails import Rails
+from holdfast.control.scheduling.schedule import Schedule
+from holdfast.control.scheduling.worker import Pace, Worker
+from holdfast.control.storage.database import transaction
+from holdfast.control.storage.schema import NEVER, holdings, responses
 from holdfast.evidence import leaf
 from holdfast.evidence.bundle import Bundle, write_bundle
 from holdfast.evidence.verification import Report, verify
@@ -123,19 +123,19 @@ def guarded(engine: Engine, world: World, settings: Responses | None = None) -> 
         known = schedule.names()
         if fresh := [row for row in fleet.registered() if row[0] not in known]:
             schedule.add(fresh, clock.now)
-        challenger = Challenger(
+        challenger = AuditRunner(
             fleet,
             schedule.batch,
             Contacts(engine),
             sample_cap=RAILS.sample_cap,
-            patience=Patience(at_once=1),
+            patience=Timeouts(at_once=1),
             clock=clock,
             seed=lambda: draws.bytes(32),
         )
         worker = Worker(
             schedule,
             challenger,
-            Roster(engine),
+            PolicyLoader(engine),
             rails=RAILS,
             constants=scenario.constants,
             clock=clock,

@@ -7,16 +7,16 @@ import numpy as np
 from sqlalchemy import Engine
 from tests.control.world import Clock, World
 
-from holdfast.control.challenger import Challenger, Settlement
-from holdfast.control.contacts import Contacts
-from holdfast.control.database import connect, migrate
-from holdfast.control.duty import Roster, begin
-from holdfast.control.log import DatabaseLog
-from holdfast.control.rails import Rails
-from holdfast.control.schedule import Schedule
-from holdfast.control.sequencer import Sequencer
-from holdfast.control.settlement import Patience
-from holdfast.control.worker import Pace, Tick, Worker
+from holdfast.control.audits.contacts import Contacts
+from holdfast.control.audits.runner import AuditRunner, SettlementMode
+from holdfast.control.audits.settlement import Timeouts
+from holdfast.control.evidence.reader import DatabaseLog
+from holdfast.control.evidence.sequencer import Sequencer
+from holdfast.control.policies.active import PolicyLoader, begin
+from holdfast.control.scheduling.guardrails import Rails
+from holdfast.control.scheduling.schedule import Schedule
+from holdfast.control.scheduling.worker import Pace, Tick, Worker
+from holdfast.control.storage.database import connect, migrate
 from holdfast.evidence.note import Signer
 from holdfast.ledger.interface import Ledger
 from holdfast.model.scenario import Scenario
@@ -61,9 +61,9 @@ def operation(
     address: str | None = None,
     seed: int = 42,
     rails: Rails | None = None,
-    patience: Patience | None = None,
+    patience: Timeouts | None = None,
     policy: str = "drqn-cmdp-plus",
-    settlement: Settlement = Settlement.BATCH,
+    settlement: SettlementMode = SettlementMode.BATCH,
     clock: Clock | None = None,
     chain: Ledger | None = None,
 ) -> Operation:
@@ -76,12 +76,12 @@ def operation(
     schedule.add(world.rows(), clock.now)
     begin(engine, policy, scenario, clock.now)
     draws = np.random.default_rng((seed, 9))
-    challenger = Challenger(
+    challenger = AuditRunner(
         world,
         schedule.batch,
         Contacts(engine),
         sample_cap=rails.sample_cap,
-        patience=patience or Patience(at_once=1),
+        patience=patience or Timeouts(at_once=1),
         clock=clock,
         seed=lambda: draws.bytes(32),
         settlement=settlement,
@@ -89,7 +89,7 @@ def operation(
     worker = Worker(
         schedule,
         challenger,
-        Roster(engine),
+        PolicyLoader(engine),
         rails=rails,
         constants=scenario.constants,
         clock=clock,

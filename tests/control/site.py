@@ -10,14 +10,14 @@ from sqlalchemy import select
 from tests.owner.small_node import SEGMENT_BYTES
 from tests.owner.world import PASSPHRASE, QUICK, RunningNode, new_node_key, node_process
 
-from holdfast.control.alerts import Alert, Alerts
-from holdfast.control.database import connect, transaction
-from holdfast.control.log import DatabaseLog
-from holdfast.control.origin import current_signer
-from holdfast.control.rails import Rails
-from holdfast.control.schema import leaves
+from holdfast.control.evidence.reader import DatabaseLog
+from holdfast.control.evidence.signer import current_signer
+from holdfast.control.incidents.alerts import Alert, Alerts
+from holdfast.control.scheduling.guardrails import Rails
 from holdfast.control.service import Service, milliseconds, opened_service
-from holdfast.control.settings import ControlSettings
+from holdfast.control.settings.models import ControlSettings
+from holdfast.control.storage.database import connect, transaction
+from holdfast.control.storage.schema import leaves
 from holdfast.evidence import leaf
 from holdfast.evidence.bundle import Bundle, write_bundle
 from holdfast.evidence.verification import Report, verify

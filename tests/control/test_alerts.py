@@ -12,11 +12,11 @@ import pytest
 from sqlalchemy import Engine, update
 from tests.control.world import Clock
 
-from holdfast.control import schema
-from holdfast.control.alerts import TELLING, Alerts, Kind, Webhook
-from holdfast.control.database import transaction
-from holdfast.control.rails import HOUR
-from holdfast.control.settings import AlertSettings, read_control
+from holdfast.control.incidents.alerts import TELLING, Alerts, Kind, Webhook
+from holdfast.control.scheduling.guardrails import HOUR
+from holdfast.control.settings.models import AlertSettings, read_control
+from holdfast.control.storage import schema
+from holdfast.control.storage.database import transaction
 from holdfast.errors import InputError
 
 

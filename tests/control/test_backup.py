@@ -24,19 +24,19 @@ from tests.owner.world import PASSPHRASE, QUICK, World
 from web3 import Web3
 
 from holdfast.bench.postgres import Server
-from holdfast.control.backup import back_up
-from holdfast.control.database import opened
-from holdfast.control.log import DatabaseLog, read_verifier
-from holdfast.control.origin import evidence_signer
-from holdfast.control.rails import MINUTE, SECOND, Rails
-from holdfast.control.restoration import restore
-from holdfast.control.settings import ControlSettings, Upkeep, read_control
-from holdfast.control.settlement import Patience
-from holdfast.control.snapshot import copy_file
+from holdfast.control.audits.settlement import Timeouts
+from holdfast.control.backup.create import back_up
+from holdfast.control.backup.restore import restore
+from holdfast.control.backup.snapshot import copy_file
+from holdfast.control.evidence.reader import DatabaseLog, read_verifier
+from holdfast.control.evidence.signer import evidence_signer
+from holdfast.control.scheduling.guardrails import MINUTE, SECOND, Rails
+from holdfast.control.settings.models import ControlSettings, Upkeep, read_control
+from holdfast.control.storage.database import opened
 from holdfast.errors import InputError, MalformedError, PassphraseError, StorageError
 from holdfast.evidence.bundle import Bundle
+from holdfast.evidence.checkpoint_check import kept
 from holdfast.evidence.finding import Fault
-from holdfast.evidence.heads import kept
 from holdfast.evidence.leaf import LOG_SETTING, ConfigurationChange, decode
 from holdfast.evidence.verification import Report, verify
 from holdfast.ledger.evm import EvmLedger, deploy
@@ -57,7 +57,7 @@ NOW = 1_800_000_000_000
 HURRIED = ControlSettings(
     policy="fixed-high",
     rails=Rails(unit=MINUTE, jitter=0.0, surprise=0.0),
-    patience=Patience(deadline=MINUTE),
+    patience=Timeouts(deadline=MINUTE),
     upkeep=Upkeep(anchor=MINUTE, idle=20 * SECOND),
 )
 

@@ -15,13 +15,13 @@ from tests.control.world import START, Clock
 from tests.ledger.world import World as Chain
 from tests.ledger.world import evm_world
 
-from holdfast.control.auditor import Auditor, Later, Result
-from holdfast.control.challenger import Settlement
-from holdfast.control.database import transaction
-from holdfast.control.rails import DAY, HOUR, SECOND, Rails
-from holdfast.control.schema import audits, holdings
-from holdfast.control.telemetry import Outcome
-from holdfast.control.worker import Pace
+from holdfast.control.audits.runner import SettlementMode
+from holdfast.control.audits.types import Auditor, AuditResult, Deferred
+from holdfast.control.scheduling.guardrails import DAY, HOUR, SECOND, Rails
+from holdfast.control.scheduling.telemetry import Outcome
+from holdfast.control.scheduling.worker import Pace
+from holdfast.control.storage.database import transaction
+from holdfast.control.storage.schema import audits, holdings
 from holdfast.errors import LedgerError
 from holdfast.evidence.bundle import Bundle, write_bundle
 from holdfast.evidence.verification import verify
@@ -42,7 +42,7 @@ DAILY = "constant:1,0.01"
 TOGETHER = 12
 
 
-def days(running: Operation, count: int) -> list[Result]:
+def days(running: Operation, count: int) -> list[AuditResult]:
     """Let days pass, each with its audits and what follows within some hours."""
     ticks = running.until(running.clock.now + count * DAY + 2 * HOUR)
     return [result for tick in ticks for result in tick.concluded]
@@ -64,7 +64,7 @@ def check_evidence(running: Operation, folder: Path) -> None:
 
 def test_a_batch_comes_to_the_same_as_one_by_one(tmp_path: Path) -> None:
     came = {}
-    for settlement in Settlement:
+    for settlement in SettlementMode:
         folder = tmp_path / settlement
         folder.mkdir()
         running = daily(folder, settlement=settlement)
@@ -72,9 +72,9 @@ def test_a_batch_comes_to_the_same_as_one_by_one(tmp_path: Path) -> None:
         came[settlement] = Counter((each.holding.id & 0xFF, each.outcome) for each in results)
         check_evidence(running, folder)
         single, many = len(events(running, Opened)), len(events(running, OpenedMany))
-        assert (single, many) == ((36, 0) if settlement == Settlement.SINGLE else (0, 3))
-    assert came[Settlement.SINGLE] == came[Settlement.BATCH]
-    assert sum(came[Settlement.BATCH].values()) == 3 * TOGETHER
+        assert (single, many) == ((36, 0) if settlement == SettlementMode.SINGLE else (0, 3))
+    assert came[SettlementMode.SINGLE] == came[SettlementMode.BATCH]
+    assert sum(came[SettlementMode.BATCH].values()) == 3 * TOGETHER
 
 
 def test_answers_that_the_ledger_refuses_do_no_harm_to_their_neighbours(
@@ -146,10 +146,12 @@ class OnChain(Clock):
 
 
 @pytest.fixture(params=["local", "evm"])
-def daily_on(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Settlement], Operation]:
+def daily_on(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Callable[[SettlementMode], Operation]:
     """Return what starts an operation on one of the ledgers."""
 
-    def start(settlement: Settlement) -> Operation:
+    def start(settlement: SettlementMode) -> Operation:
         if request.param == "local":
             return daily(tmp_path, settlement=settlement)
         chain = evm_world(tmp_path, 1)
@@ -167,15 +169,15 @@ def a_day_later(running: Operation) -> None:
 @pytest.mark.parametrize(
     ("settlement", "after"),
     [
-        (Settlement.BATCH, "open_many"),
-        (Settlement.BATCH, "settle"),
-        (Settlement.SINGLE, "open"),
-        (Settlement.SINGLE, "submit"),
+        (SettlementMode.BATCH, "open_many"),
+        (SettlementMode.BATCH, "settle"),
+        (SettlementMode.SINGLE, "open"),
+        (SettlementMode.SINGLE, "submit"),
     ],
 )
 def test_an_interruption_anywhere_tells_the_ledger_nothing_twice(
-    daily_on: Callable[[Settlement], Operation],
-    settlement: Settlement,
+    daily_on: Callable[[SettlementMode], Operation],
+    settlement: SettlementMode,
     after: str,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
@@ -213,10 +215,10 @@ def test_an_interruption_anywhere_tells_the_ledger_nothing_twice(
 
 
 def test_one_that_a_stranger_settled_stands_in_nobodys_way(
-    daily_on: Callable[[Settlement], Operation], monkeypatch: pytest.MonkeyPatch
+    daily_on: Callable[[SettlementMode], Operation], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before, the ledger refused all twelve, and took twelve transactions instead of one."""
-    running = daily_on(Settlement.BATCH)
+    running = daily_on(SettlementMode.BATCH)
     a_day_later(running)
     chain = running.world.chain
     settle = chain.settle
@@ -304,7 +306,7 @@ def test_a_holding_that_its_owner_changes_meanwhile_has_not_failed(
 
 def test_a_batch_costs_less_on_a_chain(tmp_path: Path) -> None:
     gas = {}
-    for settlement in Settlement:
+    for settlement in SettlementMode:
         folder = tmp_path / settlement
         folder.mkdir()
         chain = evm_world(folder, 1)
@@ -314,7 +316,7 @@ def test_a_batch_costs_less_on_a_chain(tmp_path: Path) -> None:
         assert {each.outcome for each in results} <= {Outcome.PASSED, Outcome.FAILED}
         gas[settlement] = sum(each.gas for each in results)
         check_evidence(running, folder)
-    assert gas[Settlement.BATCH] < 0.5 * gas[Settlement.SINGLE]
+    assert gas[SettlementMode.BATCH] < 0.5 * gas[SettlementMode.SINGLE]
 
 
 class Slow:
@@ -327,7 +329,7 @@ class Slow:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
 
-    def carry_out(self, audits: Sequence[Any]) -> list[Result | Later]:
+    def carry_out(self, audits: Sequence[Any]) -> list[AuditResult | Deferred]:
         self.running.clock.now += self.lease // 2
         extend = self.running.schedule.extend
 

@@ -15,10 +15,10 @@ from tests.owner.small_node import SEGMENT_BYTES
 from tests.owner.world import PASSPHRASE, World
 
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE
-from holdfast.control.canaries import lift, listing, plant, read_trials
-from holdfast.control.episodes import read_log
-from holdfast.control.rails import DAY, MINUTE, Rails
-from holdfast.control.settings import ControlSettings
+from holdfast.control.inference.audit_log import read_log
+from holdfast.control.inference.canaries import lift, listing, plant, read_trials
+from holdfast.control.scheduling.guardrails import DAY, MINUTE, Rails
+from holdfast.control.settings.models import ControlSettings
 from holdfast.errors import InputError
 from holdfast.node.canary import flip_blocks
 from holdfast.node.objects import Folder

@@ -13,11 +13,11 @@ from tests.control.operation import Operation
 from tests.control.test_promotion import broken, champion, desk, home, policy, running
 from tests.control.world import START
 
-from holdfast.control.claims import compare_claims
-from holdfast.control.duty import Roster
-from holdfast.control.promotion import Conditions, ceiling_of, fresh_seed
-from holdfast.control.rails import DAY
-from holdfast.control.registry import Registry
+from holdfast.control.policies.active import PolicyLoader
+from holdfast.control.policies.claims import compare_claims
+from holdfast.control.policies.promotion import Conditions, ceiling_of, fresh_seed
+from holdfast.control.policies.versions import Registry
+from holdfast.control.scheduling.guardrails import DAY
 from holdfast.evidence import leaf
 from holdfast.model.observation import OBSERVATION
 from holdfast.model.scenario import PAPER, SCENARIOS
@@ -71,7 +71,7 @@ def test_an_envelope_beyond_what_a_signal_can_be_is_refused(
     said = desk.run("policy", "add", forge(tmp_path / "forged", claim_boundless)).sentence()
     assert "a signal lies between 0 and 1" in said
     assert len(policy(desk, "list")["versions"]) == 1
-    assert not Roster(running.engine).now().champion.inside(SLOW).any()
+    assert not PolicyLoader(running.engine).now().champion.inside(SLOW).any()
 
 
 def test_the_fail_safe_fires_outside_of_what_promotion_met_whatever_is_claimed(
@@ -80,7 +80,7 @@ def test_the_fail_safe_fires_outside_of_what_promotion_met_whatever_is_claimed(
     """Before, a claim of 0 to 1 was taken as it stood, and the fail-safe never fired."""
     new = policy(desk, "add", forge(tmp_path / "forged", claim_everything), "--challenger")
     running.until(START + 60 * DAY)
-    roster = Roster(running.engine)
+    roster = PolicyLoader(running.engine)
     (challenger,) = roster.now().shadows
     assert challenger.inside(SLOW).all(), "in shadow it decides nothing"
     verdict = policy(desk, "promote")
@@ -88,7 +88,9 @@ def test_the_fail_safe_fires_outside_of_what_promotion_met_whatever_is_claimed(
     assert "latency 0 to 1 claimed" in told
     assert roster.now().champion.version == new["version"]
     assert not roster.now().champion.inside(SLOW).any()
-    assert not Roster(running.engine).now().champion.inside(SLOW).any(), "of another host, too"
+    assert not PolicyLoader(running.engine).now().champion.inside(SLOW).any(), (
+        "of another host, too"
+    )
     met = verdict["figures"]["envelope"]["met"]
     assert 0.9 < met["latency"][1] < 0.999
 
@@ -104,7 +106,7 @@ def test_nodes_in_good_standing_stay_inside_of_what_promotion_met(
     assert met["previous_interval"] == met["pass_rate"] == [0.0, 1.0]
     assert met["consecutive_failures"][1] > 0.99
     healthy = np.array([[0.84, 1.0, 0.5, 0.0, 1.0]])
-    assert Roster(running.engine).now().champion.inside(healthy).all()
+    assert PolicyLoader(running.engine).now().champion.inside(healthy).all()
 
 
 def test_figures_that_the_measurement_contradicts_are_told_and_stand_in_the_way(
@@ -134,7 +136,7 @@ def test_a_manifest_does_not_loosen_the_ceiling_for_the_version_after_it(
     policy(desk, "add", forge(tmp_path / "forged", lax), "--challenger")
     running.until(START + 60 * DAY)
     assert policy(desk, "promote")["promoted"]
-    served = Roster(running.engine).now().champion
+    served = PolicyLoader(running.engine).now().champion
     assert served.rho == 0.9
     assert ceiling_of(running.engine, Conditions(), served) == 0.05
     assert ceiling_of(running.engine, Conditions(ceiling=0.2), served) == 0.2, "an operator may"
@@ -144,7 +146,7 @@ def test_episodes_are_drawn_anew_for_every_judgement_and_can_be_repeated(
     desk: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before, the seed was 0 for ever: two judgements had the same figures."""
-    monkeypatch.setattr("holdfast.control.promotion.fresh_seed", fresh_seed)
+    monkeypatch.setattr("holdfast.control.policies.promotion.fresh_seed", fresh_seed)
     policy(desk, "add", "constant:14,0.05", "--challenger")
     first, second = (policy(desk, "promote", "--dry-run", code=1) for _ in range(2))
     seeds = [each["figures"]["seed"] for each in (first, second)]

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from sqlalchemy import Engine
 
-from holdfast.control.comparison import compare
-from holdfast.control.database import transaction
-from holdfast.control.duty import Duty
-from holdfast.control.policies import Decisions
-from holdfast.control.rails import DAY, HOUR, Override, Plan
-from holdfast.control.schedule import Beside, write_beside
-from holdfast.control.shadow import Course, shade
+from holdfast.control.policies.active import ActivePolicies
+from holdfast.control.policies.comparison import compare
+from holdfast.control.policies.shadow import DecisionContext, shade
+from holdfast.control.scheduling.decisions import Decisions
+from holdfast.control.scheduling.guardrails import DAY, HOUR, Override, Plan
+from holdfast.control.scheduling.schedule import Beside, write_beside
+from holdfast.control.storage.database import transaction
 
 START = 1_800_000_000_000
 SIDES = ("", "champion_")
@@ -89,9 +89,9 @@ def test_rails_are_counted_and_states_that_begin_are_left_out(engine: Engine) ->
     ]
     ours, theirs = ([int(flags) for flags in side] for side in zip(*both, strict=True))
     claims: Any = [SimpleNamespace(id=at, version="", memory=b"") for at in range(len(both))]
-    course = Course(claims, [0] * len(both), np.full(len(both), 100), 100, START)
+    course = DecisionContext(claims, [0] * len(both), np.full(len(both), 100), 100, START)
     policies: list[Any] = [SimpleNamespace(version=name, name=name) for name in ("old", "new")]
-    duty = Duty(policies[0], (policies[1],), "new")
+    duty = ActivePolicies(policies[0], (policies[1],), "new")
     found = shade(course, duty, decided(theirs), {}, lambda *_: decided(ours))
     with transaction(engine) as connection:
         write_beside(connection, [each for some in found.beside for each in some])

@@ -8,15 +8,15 @@ from sqlalchemy import select
 from tests.control.operation import Operation, operation
 from tests.inference.fleets import fitted
 
-from holdfast.control.aliases import Author, promote, read_aliases
-from holdfast.control.confidences import Confidences, declared_ceiling, say_now
-from holdfast.control.database import connect, migrate, transaction
-from holdfast.control.fits import save_fit
-from holdfast.control.promotion import Conditions
-from holdfast.control.rails import DAY
-from holdfast.control.registry import Registry
-from holdfast.control.schema import confidences, holdings
-from holdfast.control.settings import ControlSettings
+from holdfast.control.inference.confidence import Confidences, declared_ceiling, say_now
+from holdfast.control.inference.fits import save_fit
+from holdfast.control.policies.aliases import Author, promote, read_aliases
+from holdfast.control.policies.promotion import Conditions
+from holdfast.control.policies.versions import Registry
+from holdfast.control.scheduling.guardrails import DAY
+from holdfast.control.settings.models import ControlSettings
+from holdfast.control.storage.database import connect, migrate, transaction
+from holdfast.control.storage.schema import confidences, holdings
 from holdfast.model.scenario import PAPER
 
 COUNT = 4

@@ -20,16 +20,16 @@ from tests.control.site import site as opened_site
 from tests.owner.world import PASSPHRASE, QUICK
 
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE
-from holdfast.control.aliases import Author
-from holdfast.control.configuration import operator, record_configuration
-from holdfast.control.database import connect, transaction
-from holdfast.control.effective import recorded
-from holdfast.control.rails import DAY, Rails
-from holdfast.control.schema import configurations, leaves
+from holdfast.control.policies.aliases import Author
+from holdfast.control.scheduling.guardrails import DAY, Rails
 from holdfast.control.service import opened_service
-from holdfast.control.settings import AlertSettings, ControlSettings, read_control
+from holdfast.control.settings.configuration import operator, record_configuration
+from holdfast.control.settings.models import AlertSettings, ControlSettings, read_control
+from holdfast.control.settings.show import recorded
+from holdfast.control.storage.database import connect, transaction
+from holdfast.control.storage.schema import configurations, leaves
+from holdfast.evidence.explain import story
 from holdfast.evidence.leaf import ConfigurationChange, Leaf, Registration, Setting, decode
-from holdfast.evidence.story import story
 from holdfast.owner import Home
 from holdfast.owner.settings import read_settings
 

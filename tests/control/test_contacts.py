@@ -14,10 +14,16 @@ from sqlalchemy import Engine, select
 from tests.control.operation import operation
 from tests.control.world import START
 
-from holdfast.control.contacts import MAX_CHALLENGES, MAX_PROBES, TOTAL_LEVEL, Contacts, Record
-from holdfast.control.database import transaction
-from holdfast.control.rails import DAY, HOUR
-from holdfast.control.schema import audits, nodes
+from holdfast.control.audits.contacts import (
+    MAX_CHALLENGES,
+    MAX_PROBES,
+    TOTAL_LEVEL,
+    Contacts,
+    Record,
+)
+from holdfast.control.scheduling.guardrails import DAY, HOUR
+from holdfast.control.storage.database import transaction
+from holdfast.control.storage.schema import audits, nodes
 from holdfast.model.scenario import PAPER
 
 ONE, TWO = b"1" * 20, b"2" * 20

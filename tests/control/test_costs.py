@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.control.points import measured
 
-from holdfast.control.costs import Currency, Fleet, Prices, fleet_in
+from holdfast.control.planning.costs import Currency, Fleet, Prices, fleet_in
 from holdfast.errors import InputError
 from holdfast.ledger.artefact import SECTORS
 from holdfast.ledger.price import gas_of_an_audit

@@ -8,8 +8,8 @@ from tests.cli.conftest import Workplace
 from tests.owner.world import PASSPHRASE, QUICK
 
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE
-from holdfast.control.effective import effective
-from holdfast.control.settings import ControlSettings, read_control
+from holdfast.control.settings.models import ControlSettings, read_control
+from holdfast.control.settings.show import effective
 from holdfast.owner import Home
 
 CHAIN = f"""

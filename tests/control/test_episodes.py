@@ -17,13 +17,13 @@ from tests.owner.small_node import SEGMENT_BYTES
 from tests.owner.world import World
 
 from holdfast.bench.inference import FLEET
-from holdfast.control.database import transaction
-from holdfast.control.episodes import read_episodes, read_log
-from holdfast.control.rails import DAY, MINUTE, Override, Rails
-from holdfast.control.schedule import Schedule
-from holdfast.control.schema import audits
-from holdfast.control.settings import ControlSettings
-from holdfast.control.telemetry import Outcome
+from holdfast.control.inference.audit_log import read_episodes, read_log
+from holdfast.control.scheduling.guardrails import DAY, MINUTE, Override, Rails
+from holdfast.control.scheduling.schedule import Schedule
+from holdfast.control.scheduling.telemetry import Outcome
+from holdfast.control.settings.models import ControlSettings
+from holdfast.control.storage.database import transaction
+from holdfast.control.storage.schema import audits
 from holdfast.evidence import leaf
 from holdfast.model.action import GRID
 from holdfast.pdp import SecretKey

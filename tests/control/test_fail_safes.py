@@ -12,11 +12,11 @@ import pytest
 from sqlalchemy import update
 from tests.control.site import Site, site
 
-from holdfast.control.database import transaction
-from holdfast.control.rails import DAY, HOUR, MINUTE, REASONS, Override, Rails
-from holdfast.control.schema import holdings
-from holdfast.control.settings import ControlSettings, Upkeep
-from holdfast.control.settlement import Patience
+from holdfast.control.audits.settlement import Timeouts
+from holdfast.control.scheduling.guardrails import DAY, HOUR, MINUTE, REASONS, Override, Rails
+from holdfast.control.settings.models import ControlSettings, Upkeep
+from holdfast.control.storage.database import transaction
+from holdfast.control.storage.schema import holdings
 from holdfast.evidence import leaf
 from holdfast.evidence.leaf import Freshness, Outcome
 from holdfast.model.action import Action
@@ -31,7 +31,7 @@ FAIL_SAFE = Action(1, 0.10)
 def place(tmp_path: Path) -> Iterator[Site]:
     settings = ControlSettings(
         rails=Rails(jitter=0.0, surprise=0.0),
-        patience=Patience(deadline=6 * HOUR),  # so that it asks often enough, idle as it is
+        patience=Timeouts(deadline=6 * HOUR),  # so that it asks often enough, idle as it is
         upkeep=Upkeep(enrol=DAY, idle=10 * MINUTE),
     )
     with site(tmp_path, settings) as place:

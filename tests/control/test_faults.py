@@ -23,14 +23,14 @@ from tests.support import parts
 from web3 import Web3
 
 from holdfast.bench.postgres import Server
-from holdfast.control import database
-from holdfast.control.alerts import Kind
-from holdfast.control.auditor import Auditor, Later, Result
-from holdfast.control.rails import HOUR, MINUTE, Rails
+from holdfast.control.audits.settlement import Timeouts
+from holdfast.control.audits.types import Auditor, AuditResult, Deferred
+from holdfast.control.incidents.alerts import Kind
+from holdfast.control.scheduling.guardrails import HOUR, MINUTE, Rails
+from holdfast.control.scheduling.worker import Pace
 from holdfast.control.service import Service
-from holdfast.control.settings import AlertSettings, ControlSettings, Upkeep
-from holdfast.control.settlement import Patience
-from holdfast.control.worker import Pace
+from holdfast.control.settings.models import AlertSettings, ControlSettings, Upkeep
+from holdfast.control.storage import database
 from holdfast.errors import InputError
 from holdfast.evidence.leaf import Outcome
 from holdfast.ledger.evm import deploy
@@ -45,7 +45,7 @@ CONTENT = random.Random(3).randbytes(3000)
 HOURLY = ControlSettings(
     policy="heuristic",
     rails=Rails(unit=HOUR, longest=1, jitter=0.0, surprise=0.0),
-    patience=Patience(deadline=2 * HOUR, first_pause=10 * MINUTE, longest_pause=10 * MINUTE),
+    patience=Timeouts(deadline=2 * HOUR, first_pause=10 * MINUTE, longest_pause=10 * MINUTE),
     upkeep=Upkeep(enrol=10 * MINUTE, anchor=24 * HOUR, idle=MINUTE // 2),
 )
 
@@ -96,7 +96,7 @@ class Interrupted:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
 
-    def carry_out(self, audits: Sequence[Any]) -> list[Result | Later]:
+    def carry_out(self, audits: Sequence[Any]) -> list[AuditResult | Deferred]:
         results = self.inner.carry_out(audits)
         if audits and self.left:
             self.left -= 1

@@ -3,7 +3,7 @@
 from sqlalchemy import Engine
 from tests.inference.fleets import fitted
 
-from holdfast.control.fits import latest_fit, save_fit
+from holdfast.control.inference.fits import latest_fit, save_fit
 
 
 def test_the_latest_fit_comes_back_as_it_was_saved(engine: Engine) -> None:

@@ -26,9 +26,9 @@ from web3 import Web3
 
 from holdfast.bench.postgres import Server
 from holdfast.cli.serve import work
-from holdfast.control.database import connect
-from holdfast.control.log import DatabaseLog
-from holdfast.control.origin import evidence_signer
+from holdfast.control.evidence.reader import DatabaseLog
+from holdfast.control.evidence.signer import evidence_signer
+from holdfast.control.storage.database import connect
 from holdfast.evidence.bundle import Bundle, write_bundle
 from holdfast.evidence.leaf import Audit, Outcome, decode
 from holdfast.evidence.verification import verify

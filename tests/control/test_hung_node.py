@@ -16,10 +16,10 @@ import pytest
 from tests.control.site import Site, site
 from tests.owner.world import RunningNode, new_node_key, node_process
 
-from holdfast.control.rails import SECOND, Rails
+from holdfast.control.audits.settlement import Timeouts
+from holdfast.control.scheduling.guardrails import SECOND, Rails
 from holdfast.control.service import Service, milliseconds
-from holdfast.control.settings import ControlSettings
-from holdfast.control.settlement import Patience
+from holdfast.control.settings.models import ControlSettings
 from holdfast.evidence.leaf import Outcome
 
 pytestmark = pytest.mark.slow
@@ -31,7 +31,7 @@ SECONDLY = ControlSettings(
     policy="heuristic",
     rails=Rails(unit=SECOND, longest=1, jitter=0.0, surprise=0.0),
     # Fewer requests side by side than a node has holdings: they share its time.
-    patience=Patience(deadline=DEADLINE_SECONDS * SECOND, at_once=2),
+    patience=Timeouts(deadline=DEADLINE_SECONDS * SECOND, at_once=2),
 )
 
 

@@ -20,14 +20,19 @@ from tests.control.world import Clock
 from tests.owner.world import flip
 
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE
-from holdfast.control.cases import Step
-from holdfast.control.database import connect, migrate, transaction
-from holdfast.control.logs import configure_logs
-from holdfast.control.rails import DAY, HOUR, SECOND, Rails
-from holdfast.control.responses import Responses
-from holdfast.control.schema import holdings, versions
+from holdfast.control.incidents.responder import Responses
+from holdfast.control.incidents.store import Step
+from holdfast.control.logging import configure_logs
+from holdfast.control.scheduling.guardrails import DAY, HOUR, SECOND, Rails
 from holdfast.control.service import Service, milliseconds
-from holdfast.control.settings import AlertSettings, ControlSettings, MetricsSettings, read_control
+from holdfast.control.settings.models import (
+    AlertSettings,
+    ControlSettings,
+    MetricsSettings,
+    read_control,
+)
+from holdfast.control.storage.database import connect, migrate, transaction
+from holdfast.control.storage.schema import holdings, versions
 from holdfast.errors import InputError
 
 CONTENT = random.Random(1).randbytes(20_000)

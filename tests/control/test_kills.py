@@ -19,14 +19,14 @@ import pytest
 from sqlalchemy import select
 from tests.control.site import SECTORS, Site, site
 
-from holdfast.control.database import connect, transaction
-from holdfast.control.rails import MINUTE, SECOND, Rails
-from holdfast.control.schedule import Schedule
-from holdfast.control.schema import audits, holdings, leaves
+from holdfast.control.audits.settlement import Timeouts
+from holdfast.control.scheduling.guardrails import MINUTE, SECOND, Rails
+from holdfast.control.scheduling.schedule import Schedule
+from holdfast.control.scheduling.worker import Pace
 from holdfast.control.service import milliseconds, opened_service
-from holdfast.control.settings import ControlSettings, Upkeep
-from holdfast.control.settlement import Patience
-from holdfast.control.worker import Pace
+from holdfast.control.settings.models import ControlSettings, Upkeep
+from holdfast.control.storage.database import connect, transaction
+from holdfast.control.storage.schema import audits, holdings, leaves
 from holdfast.evidence import leaf
 from holdfast.ledger.interface import Anchored, Batch, Event, Opened, OpenedMany, Passed
 
@@ -42,7 +42,7 @@ def settings(address: str) -> ControlSettings:
         database=address,
         policy="heuristic",
         rails=Rails(unit=150, longest=1),
-        patience=Patience(deadline=10 * MINUTE, at_once=2),
+        patience=Timeouts(deadline=10 * MINUTE, at_once=2),
         pace=Pace(batch=4, lease=LEASE),
         upkeep=Upkeep(enrol=SECOND, anchor=SECOND // 2, idle=20),
     )

@@ -14,29 +14,29 @@ from tests.control.operation import Operation, operation
 from tests.control.test_batches import DAILY, TOGETHER, Interrupted, check_evidence, events
 from tests.control.world import START
 
-from holdfast.control.auditor import Result
-from holdfast.control.challenger import Settlement
-from holdfast.control.rails import DAY, HOUR, MINUTE, SECOND
-from holdfast.control.settlement import (
+from holdfast.control.audits.runner import SettlementMode
+from holdfast.control.audits.settlement import (
     OPENED_LATE,
     WE_WERE_AWAY,
     WE_WERE_LATE,
     WRONG_AND_LATE,
-    Patience,
+    Timeouts,
 )
-from holdfast.control.telemetry import Outcome
-from holdfast.control.worker import Pace
+from holdfast.control.audits.types import AuditResult
+from holdfast.control.scheduling.guardrails import DAY, HOUR, MINUTE, SECOND
+from holdfast.control.scheduling.telemetry import Outcome
+from holdfast.control.scheduling.worker import Pace
 from holdfast.errors import LedgerError
 from holdfast.ledger import signing
 from holdfast.ledger.interface import Answer, TimedOut
 from holdfast.model.scenario import PAPER
-from holdfast.node.answers import AnswerTo
+from holdfast.node.proof_messages import AnswerTo
 from holdfast.pdp import Challenge
 
-WINDOW = Patience().deadline
+WINDOW = Timeouts().deadline
 
 
-@pytest.fixture(params=Settlement)
+@pytest.fixture(params=SettlementMode)
 def running(request: pytest.FixtureRequest, tmp_path: Path) -> Operation:
     """Return an operation in which all holdings are due."""
     running = operation(tmp_path, PAPER, TOGETHER, policy=DAILY, settlement=request.param)
@@ -45,13 +45,13 @@ def running(request: pytest.FixtureRequest, tmp_path: Path) -> Operation:
     return running
 
 
-def outcomes(results: list[Result]) -> Counter[tuple[Outcome, str]]:
+def outcomes(results: list[AuditResult]) -> Counter[tuple[Outcome, str]]:
     return Counter((each.outcome, each.reason) for each in results)
 
 
-def finish(running: Operation) -> list[Result]:
+def finish(running: Operation) -> list[AuditResult]:
     """Let the rest of the window pass, and return what came of it."""
-    results: list[Result] = []
+    results: list[AuditResult] = []
     end = running.clock.now + WINDOW + 3 * MINUTE
     while running.clock.now < end:
         results += running.worker.tick().concluded
@@ -219,4 +219,4 @@ def test_the_last_try_comes_shortly_before_the_deadline(running: Operation) -> N
     finish(running)
     deadline = START + DAY + WINDOW
     assert deadline - MINUTE - SECOND <= asked[-1] <= deadline
-    assert replace(Patience(), deadline=20 * SECOND).last_try == 2 * SECOND
+    assert replace(Timeouts(), deadline=20 * SECOND).last_try == 2 * SECOND

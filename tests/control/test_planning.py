@@ -8,9 +8,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.control.points import measured
 
-from holdfast.control import planning
-from holdfast.control.costs import Currency, Prices
-from holdfast.control.planning import Plan, Point, Trials, Wish, better, choose, frontier
+from holdfast.control.planning import planner
+from holdfast.control.planning.costs import Currency, Prices
+from holdfast.control.planning.planner import (
+    Plan,
+    PlanRequest,
+    Point,
+    Trials,
+    better,
+    choose,
+    frontier,
+)
 from holdfast.errors import InputError
 from holdfast.policy.registry import policy_named
 from holdfast.sim.evaluation import evaluate
@@ -29,7 +37,7 @@ def again(name: str) -> Point:
     return next(point for point in POINTS if point.policy == name)
 
 
-def planned(wish: Wish, fresh: Callable[[str], Point] = again) -> Plan:
+def planned(wish: PlanRequest, fresh: Callable[[str], Point] = again) -> Plan:
     return choose(POINTS, wish.limits(YEAR), wish.aim(YEAR), fresh)
 
 
@@ -40,46 +48,54 @@ def gas(measures: Measures) -> Estimate:
 @pytest.mark.parametrize(
     ("wish", "name"),
     [
-        (Wish(Currency.GAS, budget=2.5), "fair"),
-        (Wish(Currency.GAS, budget=2.4), "cheap"),  # the worse end of the interval counts
-        (Wish(Currency.GAS, budget=100.0), "dear"),
-        (Wish(Currency.GAS, ceiling=0.3125), "fair"),
-        (Wish(Currency.GAS, ceiling=0.9), "cheap"),
-        (Wish(Currency.GAS, ceiling=0.9, latency=5.0), "poor"),
-        (Wish(Currency.GAS, deadline=7, share=0.375), "fair"),
-        (Wish(Currency.GAS, budget=4.0, latency=15.0), "fair"),
+        (PlanRequest(Currency.GAS, budget=2.5), "fair"),
+        (PlanRequest(Currency.GAS, budget=2.4), "cheap"),  # the worse end of the interval counts
+        (PlanRequest(Currency.GAS, budget=100.0), "dear"),
+        (PlanRequest(Currency.GAS, ceiling=0.3125), "fair"),
+        (PlanRequest(Currency.GAS, ceiling=0.9), "cheap"),
+        (PlanRequest(Currency.GAS, ceiling=0.9, latency=5.0), "poor"),
+        (PlanRequest(Currency.GAS, deadline=7, share=0.375), "fair"),
+        (PlanRequest(Currency.GAS, budget=4.0, latency=15.0), "fair"),
     ],
 )
-def test_the_best_setting_that_keeps_the_wish_is_chosen(wish: Wish, name: str) -> None:
+def test_the_best_setting_that_keeps_the_wish_is_chosen(wish: PlanRequest, name: str) -> None:
     assert planned(wish).fresh.policy == name
 
 
 @pytest.mark.parametrize(
     ("wish", "nearest"),
     [
-        (Wish(Currency.GAS, budget=1.0), "a month costs at least 1.250 gas$"),
-        (Wish(Currency.GAS, ceiling=0.1), "the lowest ceiling is 0.1563$"),
-        (Wish(Currency.GAS, deadline=7), "at most 75.0% is surely found within 7 units$"),
-        (Wish(Currency.GAS, budget=3.0, ceiling=0.2), "a month costs at least 5.000 gas, all else"),
-        (Wish(Currency.GAS, ceiling=0.4, latency=5.0), "the lowest ceiling is 0.4688, all else"),
-        (Wish(Currency.GAS, budget=0.5, ceiling=0.01, latency=1.0), "ask for less at once"),
+        (PlanRequest(Currency.GAS, budget=1.0), "a month costs at least 1.250 gas$"),
+        (PlanRequest(Currency.GAS, ceiling=0.1), "the lowest ceiling is 0.1563$"),
+        (PlanRequest(Currency.GAS, deadline=7), "at most 75.0% is surely found within 7 units$"),
+        (
+            PlanRequest(Currency.GAS, budget=3.0, ceiling=0.2),
+            "a month costs at least 5.000 gas, all else",
+        ),
+        (
+            PlanRequest(Currency.GAS, ceiling=0.4, latency=5.0),
+            "the lowest ceiling is 0.4688, all else",
+        ),
+        (PlanRequest(Currency.GAS, budget=0.5, ceiling=0.01, latency=1.0), "ask for less at once"),
     ],
 )
-def test_what_cannot_be_is_answered_with_the_nearest_that_can(wish: Wish, nearest: str) -> None:
+def test_what_cannot_be_is_answered_with_the_nearest_that_can(
+    wish: PlanRequest, nearest: str
+) -> None:
     with pytest.raises(InputError, match=f"no setting of the policy can do that: {nearest}"):
         planned(wish)
 
 
 def test_a_wish_for_nothing_is_refused() -> None:
     with pytest.raises(InputError, match="a budget, a ceiling or a deadline"):
-        Wish(Currency.GAS, latency=9.0)
+        PlanRequest(Currency.GAS, latency=9.0)
 
 
 def test_a_setting_that_fresh_episodes_belie_gives_way_to_the_next() -> None:
     def sobering(name: str) -> Point:
         return Point(name, measured(miss_rate=0.5)) if name == "fair" else again(name)
 
-    wish = Wish(Currency.GAS, ceiling=0.4)
+    wish = PlanRequest(Currency.GAS, ceiling=0.4)
     assert planned(wish, sobering).fresh.policy == "dear"
     with pytest.raises(InputError, match=r"the lowest ceiling is 0\.6250"):
         planned(wish, lambda name: Point(name, measured(miss_rate=0.5)))
@@ -117,12 +133,12 @@ def test_the_ceiling_of_a_budget_leads_back_to_a_plan_that_costs_no_more(
         audits, misses, luck = figures[int(name)]
         return Point(name, measured(audits=audits, miss_rate=misses * luck))
 
-    wish = Wish(Currency.GAS, budget=budget)
+    wish = PlanRequest(Currency.GAS, budget=budget)
     limits, aim = wish.limits(YEAR), wish.aim(YEAR)
     if not any(limits[0].kept(point) for point in points):
         return
     there = choose(points, limits, aim, fresh)
-    inverse = Wish(Currency.GAS, ceiling=there.ceiling)
+    inverse = PlanRequest(Currency.GAS, ceiling=there.ceiling)
     back = choose(points, inverse.limits(YEAR), inverse.aim(YEAR), fresh)
     assert gas(back.chosen.measures).high <= gas(there.chosen.measures).high <= budget
     assert back.fresh.measures.miss_rate.high <= there.ceiling
@@ -139,7 +155,7 @@ def test_the_interval_of_a_plan_covers_the_truth_though_it_was_chosen() -> None:
         tally = evaluate(policy_named(name, WORLD), WORLD, episodes=5000, seed=99)
         misses, detections = tally.misses.sum(), tally.detections.sum()
         truth[name] = float(misses / (misses + detections))
-    wish = Wish(Currency.GAS, budget=math.inf)
+    wish = PlanRequest(Currency.GAS, budget=math.inf)
     covered, flattered, fair = 0, 0.0, 0.0
     for seed in range(25):
         trials = Trials(WORLD, episodes=20, seed=seed)
@@ -157,11 +173,11 @@ def test_the_interval_of_a_plan_covers_the_truth_though_it_was_chosen() -> None:
 def test_beside_the_settings_stand_the_planner_and_the_rules(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(planning, "RULES", ("fixed-low",))
+    monkeypatch.setattr(planner, "RULES", ("fixed-low",))
     world = load_scenario("paper:horizon=30,blocks=20")
     points = [
         Point("within reach", measured(miss_rate=0.7)),
         Point("out of", measured(miss_rate=0)),
     ]
-    found = planning.references(points, Trials(world, episodes=20, seed=0))
+    found = planner.references(points, Trials(world, episodes=20, seed=0))
     assert [point.policy for point in found] == ["belief:rho=0.525", "fixed-low"]

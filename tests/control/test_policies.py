@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from holdfast.control.policies import Decisions, Remembered, decide
-from holdfast.control.rails import DAY, DRAWS, HOUR, Override, Rails
-from holdfast.control.telemetry import Outcome, Telemetry, unaudited
+from holdfast.control.scheduling.decisions import Decisions, Remembered, decide
+from holdfast.control.scheduling.guardrails import DAY, DRAWS, HOUR, Override, Rails
+from holdfast.control.scheduling.telemetry import Outcome, Telemetry, unaudited
 from holdfast.model.action import GRID
 from holdfast.model.observation import HistoryConstants
 from holdfast.model.scenario import PAPER

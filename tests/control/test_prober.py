@@ -12,12 +12,12 @@ import pytest
 from sqlalchemy import Engine, select
 from tests.owner.world import World
 
-from holdfast.control.contacts import Contacts
-from holdfast.control.database import connect, migrate, transaction
-from holdfast.control.fleet import HomeFleet
-from holdfast.control.prober import AT_ONCE, Prober, ProbeSettings
-from holdfast.control.rails import HOUR, SECOND
-from holdfast.control.schema import nodes
+from holdfast.control.audits.contacts import Contacts
+from holdfast.control.audits.open_holdings import HomeFleet
+from holdfast.control.audits.prober import AT_ONCE, Prober, ProbeSettings
+from holdfast.control.scheduling.guardrails import HOUR, SECOND
+from holdfast.control.storage.database import connect, migrate, transaction
+from holdfast.control.storage.schema import nodes
 from holdfast.node.client import NodeClient
 
 SETTINGS = ProbeSettings(every=HOUR, timeout=SECOND)

@@ -13,14 +13,14 @@ from tests.control.world import START
 from tests.owner.world import PASSPHRASE, QUICK
 
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE
-from holdfast.control.aliases import read_aliases
-from holdfast.control.database import transaction
-from holdfast.control.log import VERIFIER
-from holdfast.control.promotion import FLEET, Conditions, ceiling_of, miss_rate, trials
-from holdfast.control.rails import DAY
-from holdfast.control.schema import versions
-from holdfast.control.settings import read_control
-from holdfast.control.stress import stressed
+from holdfast.control.evidence.reader import VERIFIER
+from holdfast.control.policies.aliases import read_aliases
+from holdfast.control.policies.promotion import FLEET, Conditions, ceiling_of, miss_rate, trials
+from holdfast.control.policies.stress import stressed
+from holdfast.control.scheduling.guardrails import DAY
+from holdfast.control.settings.models import read_control
+from holdfast.control.storage.database import transaction
+from holdfast.control.storage.schema import versions
 from holdfast.errors import InputError
 from holdfast.evidence import leaf
 from holdfast.model.scenario import DRIFT, FIELD, PAPER, Scenario
@@ -60,7 +60,7 @@ def desk(
 ) -> Workplace:
     """Return a place to run commands at, in the time of the operation, without the passphrase."""
     monkeypatch.setattr("holdfast.control.service.milliseconds", lambda: running.clock.now)
-    monkeypatch.setattr("holdfast.control.promotion.fresh_seed", lambda: 0)
+    monkeypatch.setattr("holdfast.control.policies.promotion.fresh_seed", lambda: 0)
     monkeypatch.setenv("HOLDFAST_HOME", str(home))
     monkeypatch.delenv(PASSPHRASE_VARIABLE, raising=False)
     return Workplace(home, capsys)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.control.rails import (
+from holdfast.control.scheduling.guardrails import (
     DAY,
     DRAWS,
     FAIL_SAFE,

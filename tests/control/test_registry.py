@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine, select, update
 from tests.policy.training import ARCHITECTURE, MANIFEST, drawn
 
-from holdfast.control.aliases import (
+from holdfast.control.policies.active import PolicyLoader, begin
+from holdfast.control.policies.aliases import (
     Aliases,
     Author,
     challenge,
@@ -24,15 +25,14 @@ from holdfast.control.aliases import (
     rollback,
     withdraw,
 )
-from holdfast.control.database import connect, migrate, transaction
-from holdfast.control.duty import Roster, begin
-from holdfast.control.registry import Registry
-from holdfast.control.schema import leaves, versions
+from holdfast.control.policies.versions import Registry
+from holdfast.control.storage.database import connect, migrate, transaction
+from holdfast.control.storage.schema import leaves, versions
 from holdfast.errors import HoldfastError, InputError, MalformedError
 from holdfast.evidence.leaf import Change, PolicyChange, decode
 from holdfast.model.observation import OBSERVATION
 from holdfast.model.scenario import DRIFT, PAPER
-from holdfast.policy import document
+from holdfast.policy import json_schema
 from holdfast.policy.checkpoint import save
 from holdfast.policy.serving import serving
 
@@ -148,7 +148,7 @@ TAMPERED: list[tuple[str, Callable[[Row], Row], str]] = [
     ("drqn-cmdp-plus", lambda _row: {"options": "rho=0.2"}, "has the hash"),
     ("drqn-cmdp-plus", lambda _row: {"weights": None}, "are gone"),
     ("drqn-cmdp-plus", lambda _row: {"weights": None, "manifest": None}, "are gone"),
-    ("belief:rho=0.1", lambda _row: {"scenario": document.dump(DRIFT)}, "has the hash"),
+    ("belief:rho=0.1", lambda _row: {"scenario": json_schema.dump(DRIFT)}, "has the hash"),
     ("constant:7,0.10", lambda _row: {"name": "constant:14,0.01"}, "has the hash"),
     ("fixed-high", lambda _row: {"name": "nobody"}, "there is no policy"),
     ("fixed-high", lambda _row: {"scenario": b"[]"}, "not a JSON object"),
@@ -173,7 +173,7 @@ def test_a_tampered_version_is_refused_and_never_decides(
         Registry(engine).register(name, PAPER, NOW)
     promote(engine, Aliases(), version, AUTHOR)
     with pytest.raises(HoldfastError, match="is refused"):
-        Roster(engine).now()
+        PolicyLoader(engine).now()
     engine.dispose()
 
 

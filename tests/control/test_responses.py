@@ -16,22 +16,24 @@ from tests.control.world import START
 from tests.owner.small_node import SEGMENT_BYTES
 from tests.owner.world import World, flip, killed_at, lines_of
 
-from holdfast.control import mending, responses, schema
-from holdfast.control.aliases import Author
-from holdfast.control.cases import Cases, Kind, State, Step, release
-from holdfast.control.database import connect, migrate, transaction
-from holdfast.control.mending import Damage, Spot
-from holdfast.control.rails import DAY, HOUR, MINUTE, SECOND
-from holdfast.control.responses import EVERYTHING, Responder, Responses
-from holdfast.control.schedule import LeaseLostError
-from holdfast.control.schema import NEVER
-from holdfast.control.telemetry import Outcome
+from holdfast.control.incidents import repair
+from holdfast.control.incidents import responder as responses
+from holdfast.control.incidents.repair import Damage, Spot
+from holdfast.control.incidents.responder import EVERYTHING, Responder, Responses
+from holdfast.control.incidents.store import Cases, Kind, State, Step, release
+from holdfast.control.policies.aliases import Author
+from holdfast.control.scheduling.guardrails import DAY, HOUR, MINUTE, SECOND
+from holdfast.control.scheduling.schedule import LeaseLostError
+from holdfast.control.scheduling.telemetry import Outcome
+from holdfast.control.storage import schema
+from holdfast.control.storage.database import connect, migrate, transaction
+from holdfast.control.storage.schema import NEVER
 from holdfast.errors import InputError
 from holdfast.evidence import leaf
 from holdfast.owner import Home
 
 CONTENT = random.Random(1).randbytes(5 * SEGMENT_BYTES + 77)
-CONTROL = Path(responses.__file__).parent
+CONTROL = Path(responses.__file__).parents[1]
 AUDITED = START + DAY  # when the first audit ends, a day after the first decision
 
 
@@ -258,8 +260,8 @@ def test_a_replica_that_is_damaged_itself_gives_what_it_has(
 def test_lost_tags_are_repaired_in_slices_too(
     embedded: Engine, replicated: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mending, "SPAN_BLOCKS", 64)
-    monkeypatch.setattr(mending, "BLOCKS_AT_ONCE", 16)
+    monkeypatch.setattr(repair, "SPAN_BLOCKS", 64)
+    monkeypatch.setattr(repair, "BLOCKS_AT_ONCE", 16)
     with guarded(embedded, replicated) as running, running.home.holding("plain") as place:
         paths = [p for part in ("data", "tags") for p in replicated.one.stored(place, part)]
         before = [path.read_bytes() for path in paths]
@@ -280,7 +282,7 @@ def test_lost_tags_are_repaired_in_slices_too(
 def test_a_tick_ends_with_its_slice_though_there_is_more_to_do(
     embedded: Engine, replicated: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mending, "SPAN_BLOCKS", 16)
+    monkeypatch.setattr(repair, "SPAN_BLOCKS", 16)
     plan = (Step.LOCALISE, Step.ALERT)
     with guarded(embedded, replicated) as running:
         running.damage("plain")

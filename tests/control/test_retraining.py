@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, insert
 
-from holdfast.control.database import transaction
-from holdfast.control.rails import DAY, HOUR
-from holdfast.control.retraining import (
+from holdfast.control.inference.retraining import (
     FOLDER,
     ORDER,
     Retraining,
@@ -19,8 +17,10 @@ from holdfast.control.retraining import (
     alone,
     last_taught,
 )
-from holdfast.control.schema import fits
-from holdfast.control.settings import read_control
+from holdfast.control.scheduling.guardrails import DAY, HOUR
+from holdfast.control.settings.models import read_control
+from holdfast.control.storage.database import transaction
+from holdfast.control.storage.schema import fits
 from holdfast.errors import RefusedError
 
 NOW = 100 * DAY
@@ -137,7 +137,7 @@ def test_it_is_set_as_a_duration(tmp_path: Path) -> None:
 def test_serving_needs_nothing_of_what_training_needs() -> None:
     script = (
         "import sys; sys.modules.update(jax=None, optax=None, tensorboardX=None);"
-        "import holdfast.control.service, holdfast.control.retraining;"
+        "import holdfast.control.service, holdfast.control.inference.retraining;"
         "sys.exit('holdfast.learn' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

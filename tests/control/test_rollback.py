@@ -20,12 +20,19 @@ from tests.control.test_kills import (
     wait_for_audits,
 )
 
-from holdfast.control.aliases import Aliases, Author, challenge, promote, read_aliases, rollback
-from holdfast.control.database import connect, transaction
-from holdfast.control.registry import Registry
-from holdfast.control.schedule import Schedule
-from holdfast.control.schema import holdings, leaves, shadow_sums
+from holdfast.control.policies.aliases import (
+    Aliases,
+    Author,
+    challenge,
+    promote,
+    read_aliases,
+    rollback,
+)
+from holdfast.control.policies.versions import Registry
+from holdfast.control.scheduling.schedule import Schedule
 from holdfast.control.service import milliseconds
+from holdfast.control.storage.database import connect, transaction
+from holdfast.control.storage.schema import holdings, leaves, shadow_sums
 from holdfast.evidence import leaf
 from holdfast.model.scenario import FIELD
 

@@ -11,10 +11,10 @@ from sqlalchemy import Engine, insert, select, text
 from tests.support import parts
 
 from holdfast.bench.postgres import Server
-from holdfast.control.database import HEAD, MIGRATIONS, connect, migrate, transaction
-from holdfast.control.rails import HOUR
-from holdfast.control.schedule import Claim, Conclusion, LeaseLostError, Schedule
-from holdfast.control.schema import audits, holdings, leaves, metadata
+from holdfast.control.scheduling.guardrails import HOUR
+from holdfast.control.scheduling.schedule import Claim, Conclusion, LeaseLostError, Schedule
+from holdfast.control.storage.database import HEAD, MIGRATIONS, connect, migrate, transaction
+from holdfast.control.storage.schema import audits, holdings, leaves, metadata
 from holdfast.errors import InputError
 from holdfast.pdp import SecretKey
 

@@ -6,8 +6,8 @@ import pytest
 from tests.control.operation import SIGNER, Operation, operation
 from tests.control.world import START
 
-from holdfast.control.rails import DAY, MINUTE
-from holdfast.control.sequencer import ANCHORING, Sequencer
+from holdfast.control.evidence.sequencer import ANCHORING, Sequencer
+from holdfast.control.scheduling.guardrails import DAY, MINUTE
 from holdfast.errors import LedgerError
 from holdfast.evidence.bundle import Bundle, write_bundle
 from holdfast.evidence.verification import verify

@@ -12,8 +12,8 @@ from tests.owner.test_story import served
 from tests.owner.world import PASSPHRASE, QUICK
 
 from holdfast.cli.app import run
-from holdfast.control.database import connect
-from holdfast.control.log import DatabaseLog
+from holdfast.control.evidence.reader import DatabaseLog
+from holdfast.control.storage.database import connect
 from holdfast.evidence.bundle import Bundle, write_bundle
 from holdfast.evidence.leaf import Audit, decode
 from holdfast.evidence.note import Verifier

@@ -11,13 +11,20 @@ from sqlalchemy import select, update
 from tests.control.operation import SIGNER, Operation, operation
 from tests.control.world import START
 
-from holdfast.control.aliases import Aliases, Author, challenge, promote, read_aliases, rollback
-from holdfast.control.comparison import TERMS, compare
-from holdfast.control.database import transaction
-from holdfast.control.rails import DAY, HOUR, Override, Rails
-from holdfast.control.registry import Registry
-from holdfast.control.schedule import Beside
-from holdfast.control.schema import audits, holdings, shadow_sums, shadows, versions
+from holdfast.control.policies.aliases import (
+    Aliases,
+    Author,
+    challenge,
+    promote,
+    read_aliases,
+    rollback,
+)
+from holdfast.control.policies.comparison import TERMS, compare
+from holdfast.control.policies.versions import Registry
+from holdfast.control.scheduling.guardrails import DAY, HOUR, Override, Rails
+from holdfast.control.scheduling.schedule import Beside
+from holdfast.control.storage.database import transaction
+from holdfast.control.storage.schema import audits, holdings, shadow_sums, shadows, versions
 from holdfast.evidence import leaf
 from holdfast.evidence.bundle import Bundle, write_bundle
 from holdfast.evidence.verification import verify

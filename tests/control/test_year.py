@@ -13,11 +13,11 @@ from sqlalchemy import select
 from tests.control.operation import SIGNER, Operation, operation
 from tests.control.world import START
 
-from holdfast.control.database import transaction
-from holdfast.control.rails import DAY, FAIL_SAFE, HOUR, MINUTE, Override, Rails
-from holdfast.control.schema import audits, holdings, leaves
-from holdfast.control.settlement import Patience
-from holdfast.control.telemetry import Outcome
+from holdfast.control.audits.settlement import Timeouts
+from holdfast.control.scheduling.guardrails import DAY, FAIL_SAFE, HOUR, MINUTE, Override, Rails
+from holdfast.control.scheduling.telemetry import Outcome
+from holdfast.control.storage.database import transaction
+from holdfast.control.storage.schema import audits, holdings, leaves
 from holdfast.evidence import leaf
 from holdfast.evidence.bundle import Bundle, write_bundle
 from holdfast.evidence.verification import verify
@@ -66,7 +66,7 @@ def test_a_year_of_operation_is_the_simulators_year(tmp_path: Path) -> None:
         STEADY,
         others=FLAKY + OFFLINE,
         rails=rails,
-        patience=Patience(first_pause=10 * MINUTE, longest_pause=20 * MINUTE, at_once=1),
+        patience=Timeouts(first_pause=10 * MINUTE, longest_pause=20 * MINUTE, at_once=1),
     )
     subjects = running.world.subjects
     for subject in subjects[STEADY : STEADY + FLAKY]:

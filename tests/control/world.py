@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from coincurve import PrivateKey
 
-from holdfast.control.rails import DAY
+from holdfast.control.scheduling.guardrails import DAY
 from holdfast.errors import UnreachableError
 from holdfast.ledger import signing
 from holdfast.ledger.interface import Answer, Ledger
@@ -21,7 +21,7 @@ from holdfast.ledger.local import LocalLedger
 from holdfast.model.action import GRID
 from holdfast.model.detection import gas
 from holdfast.model.scenario import Scenario
-from holdfast.node.answers import AnswerTo
+from holdfast.node.proof_messages import AnswerTo
 from holdfast.pdp import (
     Challenge,
     FileEntry,
@@ -35,7 +35,7 @@ from holdfast.pdp import (
     TagHeader,
 )
 from holdfast.pdp.readers import Memory
-from holdfast.pdp.tagging import Chunk, Desk
+from holdfast.pdp.tagging import Chunk, TaggingPool
 from holdfast.sim import fleet
 from holdfast.sim.evaluation import types
 from holdfast.sim.streams import Streams
@@ -96,7 +96,7 @@ class Subject:
     @cached_property
     def tags(self) -> TagFile:
         header = TagHeader(self.key.public.id, FILE_ID, 1, NONCE, 1, len(self.content))
-        pages = Desk(Memory(self.content), self.key, header).pages(Chunk(0, header.blocks))
+        pages = TaggingPool(Memory(self.content), self.key, header).pages(Chunk(0, header.blocks))
         return TagFile(Memory(header.encode() + pages))
 
     @cached_property

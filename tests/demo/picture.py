@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from holdfast import atomic
-from holdfast.demo.harm import SPAN, planned
-from holdfast.demo.stage import set_up
+from holdfast.demo.environment import set_up
+from holdfast.demo.faults import SPAN, planned
 from holdfast.demo.story import Story
 from holdfast.demo.view import Caption
 

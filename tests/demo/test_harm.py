@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.demo.harm import SPAN, Decay, Mark, Outage, differing, erase, flip, planned, strike
+from holdfast.demo.faults import SPAN, Decay, Mark, Outage, differing, erase, flip, planned, strike
 
 SIZE = 100
 BLOCKS = 40

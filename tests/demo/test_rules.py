@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.control.rails import DAY
-from holdfast.demo.harm import SPAN, Blow, Decay, Outage, erase, planned
+from holdfast.control.scheduling.guardrails import DAY
+from holdfast.demo.faults import SPAN, Blow, Decay, Outage, erase, planned
 from holdfast.demo.rules import FIXED_HIGH, FIXED_LOW, Rule
 from holdfast.model.action import Action
 

@@ -12,9 +12,9 @@ from tests.docs.commands import DOCUMENTS, ROOT, Command, commands_of
 from tests.owner.world import PASSPHRASE
 
 from holdfast.cli.app import run
-from holdfast.control.rails import MINUTE, SECOND, Rails
-from holdfast.control.settings import ControlSettings, Upkeep
-from holdfast.control.settlement import Patience
+from holdfast.control.audits.settlement import Timeouts
+from holdfast.control.scheduling.guardrails import MINUTE, SECOND, Rails
+from holdfast.control.settings.models import ControlSettings, Upkeep
 
 LOOKING = (
     ("status",),
@@ -38,7 +38,7 @@ SHOWN = [
 HURRIED = ControlSettings(
     policy="fixed-high",
     rails=Rails(unit=MINUTE, jitter=0.0, surprise=0.0),
-    patience=Patience(deadline=MINUTE),
+    patience=Timeouts(deadline=MINUTE),
     upkeep=Upkeep(idle=20 * SECOND),
 )
 

@@ -15,12 +15,12 @@ from tests.docs.blocks import FENCED, blocks_of
 from tests.docs.commands import DOCUMENTS, ROOT
 
 from holdfast.cli.app import front_door
-from holdfast.control import cases
-from holdfast.control.alerts import Kind
-from holdfast.control.database import connect, migrate
-from holdfast.control.metrics import Metrics
-from holdfast.control.schedule import Schedule
-from holdfast.control.settings import read_control
+from holdfast.control.incidents import store
+from holdfast.control.incidents.alerts import Kind
+from holdfast.control.prometheus import Metrics
+from holdfast.control.scheduling.schedule import Schedule
+from holdfast.control.settings.models import read_control
+from holdfast.control.storage.database import connect, migrate
 from holdfast.owner.settings import read_settings
 
 REFERENCE = ROOT / "docs" / "reference"
@@ -105,4 +105,4 @@ def test_alerts_exist_and_none_is_left_out() -> None:
     rows = re.findall(r"^\|.*?\|.*?\| `([a-z-]+)`", part, re.MULTILINE)
     assert sorted(rows) == sorted(Kind)
     after = text[text.index("## After a failure") : text.index("## Watching it")]
-    assert {*re.findall(r"`(holding-[a-z]+|audit-[a-z]+)`", after)} == {*cases.Kind}
+    assert {*re.findall(r"`(holding-[a-z]+|audit-[a-z]+)`", after)} == {*store.Kind}

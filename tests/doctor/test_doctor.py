@@ -19,7 +19,7 @@ from tests.support import parts
 from web3 import Web3
 
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE
-from holdfast.control.database import connect, migrate
+from holdfast.control.storage.database import connect, migrate
 from holdfast.doctor.clock import Reference
 from holdfast.doctor.clock import look as look_at_clock
 from holdfast.doctor.examination import World as Around

@@ -11,11 +11,11 @@ from tests.cli.conftest import Workplace
 from tests.doctor.test_doctor import faults
 from tests.owner.world import PASSPHRASE, SECTORS, World, flip
 
-from holdfast.control.database import connect, migrate, transaction
-from holdfast.control.log import VERIFIER
-from holdfast.control.origin import begin_anew, current_signer, evidence_signer
-from holdfast.control.schema import checkpoints, leaves, trees
-from holdfast.control.sequencer import Sequencer
+from holdfast.control.evidence.reader import VERIFIER
+from holdfast.control.evidence.sequencer import Sequencer
+from holdfast.control.evidence.signer import begin_anew, current_signer, evidence_signer
+from holdfast.control.storage.database import connect, migrate, transaction
+from holdfast.control.storage.schema import checkpoints, leaves, trees
 from holdfast.doctor.examination import examine
 from holdfast.evidence import leaf
 from holdfast.evidence.tree import Frontier, leaf_hash

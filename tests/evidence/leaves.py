@@ -8,7 +8,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 from hypothesis import strategies as st
 
 from holdfast.evidence import leaf as kinds
-from holdfast.evidence.form import LONGEST_TEXT, MOST
+from holdfast.evidence.codecs import LONGEST_TEXT, MOST
 from holdfast.evidence.leaf import (
     Change,
     Choice,

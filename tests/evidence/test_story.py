@@ -6,6 +6,7 @@ import pytest
 from tests.evidence.sample import MINUTE, SIGNER, START, holdings, sample
 
 from holdfast.errors import MalformedError
+from holdfast.evidence.explain import Selection, chosen, span, story, when
 from holdfast.evidence.leaf import (
     Audit,
     Change,
@@ -19,7 +20,6 @@ from holdfast.evidence.leaf import (
     decode,
 )
 from holdfast.evidence.log import Entry, WithoutProofs
-from holdfast.evidence.story import Selection, chosen, span, story, when
 from holdfast.evidence.verification import verify
 
 FIRST, SECOND = holdings()

@@ -19,8 +19,8 @@ from tests.evidence.sample import (
 
 from holdfast.errors import MalformedError
 from holdfast.evidence.checkpoint import Anchor, Checkpoint
+from holdfast.evidence.checkpoint_check import kept
 from holdfast.evidence.finding import Fault
-from holdfast.evidence.heads import kept
 from holdfast.evidence.leaf import Audit, Holding, Outcome, Registration, decode
 from holdfast.evidence.leaf import encode as text_of
 from holdfast.evidence.log import Entry

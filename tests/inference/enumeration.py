@@ -8,7 +8,7 @@ import numpy as np
 
 from holdfast.inference.log import Log
 from holdfast.model.scenario import Scenario
-from holdfast.policy.modes import modes_of
+from holdfast.policy.hidden_states import modes_of
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import pytest
 from tests.inference.enumeration import log_of
 
 from holdfast.bench.inference import FLEET
-from holdfast.bench.logged import operate
+from holdfast.bench.simulated_log import operate
 from holdfast.errors import InputError
 from holdfast.inference.fit import Fitted, fit
 from holdfast.model.action import GRID

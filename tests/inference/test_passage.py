@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.inference.enumeration import Audit, histories, log_of
 
-from holdfast.inference.histories import draw_histories
-from holdfast.inference.passage import filter_of, lots, passed_through
+from holdfast.inference.backward_sampling import draw_histories
+from holdfast.inference.forward_filter import filter_of, lots, passed_through
 from holdfast.model.scenario import Scenario
 
 STEADY = Scenario(blocks=3, honest_rate=0.1, malicious_rate=0.4)

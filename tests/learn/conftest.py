@@ -2,12 +2,12 @@
 
 import pytest
 
-from holdfast.learn import training, validation
+from holdfast.learn import dial_search, training
 
 
 @pytest.fixture
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training, "SECONDS", 0.0)
     monkeypatch.setattr(training, "VALIDATION_EPISODES", 20)
-    monkeypatch.setattr(validation, "FIRST", (8, 10))
-    monkeypatch.setattr(validation, "LATER", ((1, 2, 0.1, 0.0, 10),))
+    monkeypatch.setattr(dial_search, "FIRST", (8, 10))
+    monkeypatch.setattr(dial_search, "LATER", ((1, 2, 0.1, 0.0, 10),))

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from holdfast.learn.crowd import Crowd, drawn
+from holdfast.learn.vec_env import Crowd, drawn
 from holdfast.model.observation import OBSERVATION
 from holdfast.model.scenario import PAPER
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.learn.worlds import VISIBLE
 
-from holdfast.learn.gradient import GradientLearner, GradientSettings
+from holdfast.learn.policy_gradient import GradientLearner, GradientSettings
 
 
 @pytest.mark.parametrize("length", [1, 2, 7])

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 from tests.learn.worlds import LATE, VISIBLE, quick
 
-from holdfast.learn import plus
-from holdfast.learn.crowd import Crowd
-from holdfast.learn.plus import PlusLearner, PlusSettings, Sequence
+from holdfast.learn import drqn_cmdp_plus
+from holdfast.learn.drqn_cmdp_plus import PlusLearner, PlusSettings, Sequence
+from holdfast.learn.vec_env import Crowd
 from holdfast.model.action import GRID
 from holdfast.model.observation import OBSERVATION
 from holdfast.model.scenario import PAPER
 from holdfast.policy import dial
 from holdfast.sim import fleet
-from holdfast.sim.tally import Book
+from holdfast.sim.tally import TallyBuilder
 
 
 def settings() -> PlusSettings:
@@ -41,7 +41,7 @@ def test_costs_are_gas_and_what_exceeds_the_ceilings_at_its_price() -> None:
     draws = np.random.default_rng(0)
     components = draws.random((3, 4, 5)).astype(np.float32)
     dials = draws.random((3, 4, 4))
-    found = plus.costs(components, dials)
+    found = drqn_cmdp_plus.costs(components, dials)
     for place in np.ndindex(3, 4):
         gas, missed, met, waited, detected = components[place].tolist()
         miss_price, latency_price, rho, latency = dials[place].tolist()
@@ -53,7 +53,7 @@ def test_costs_are_gas_and_what_exceeds_the_ceilings_at_its_price() -> None:
 def test_waiting_adds_up_to_the_latency_that_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = replace(PAPER, horizon=70, malicious_share=0.5)
     crowd = Crowd(scenario, {}, 200, np.random.default_rng(1))
-    book = Book(crowd._fleets[0].malicious)
+    book = TallyBuilder(crowd._fleets[0].malicious)
     step = fleet.step
 
     def entered(*arguments: Any) -> Any:
@@ -71,7 +71,8 @@ def test_waiting_adds_up_to_the_latency_that_is_reported(monkeypatch: pytest.Mon
         actions = len(GRID.ratios) * GRID.intervals.index(interval) + ratios
         components = crowd.step(actions).components
         with_price, without = (
-            plus.costs(components, np.tile(astuple(each), (200, 1))) for each in (LATE, free)
+            drqn_cmdp_plus.costs(components, np.tile(astuple(each), (200, 1)))
+            for each in (LATE, free)
         )
         priced += with_price - without
     tally = book.closed()
@@ -94,7 +95,7 @@ def test_targets_look_ahead_as_far_as_the_episode_and_lambda_allow() -> None:
         ahead = 0.8 * goal(now + 1, node) + (1 - 0.8) * values[now + 1, node]
         return float(rewards[now, node] + kept[now, node] * ahead)
 
-    found = plus._goals(values, rewards, kept, lasting, 0.8)  # type: ignore[arg-type]
+    found = drqn_cmdp_plus._goals(values, rewards, kept, lasting, 0.8)  # type: ignore[arg-type]
     expected = [[goal(now, node) for node in range(5)] for now in range(6)]
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
@@ -140,13 +141,13 @@ def test_what_the_last_decision_of_an_episode_cost_teaches_nothing(learner: Plus
 def test_even_a_single_node_has_figures() -> None:
     single = PlusLearner(VISIBLE, 0, replace(settings(), nodes=1), rounds=1)
     calmest = single._epsilon == single._epsilon.min()
-    found = plus._figures(single._live(single._epsilon), calmest)
+    found = drqn_cmdp_plus._figures(single._live(single._epsilon), calmest)
     assert found["decisions"] == single._settings.length
     assert found["gas"] > 0
 
 
 def test_drawn_dials_lie_in_their_ranges() -> None:
-    drawn = plus.DialRange().draw(2000, np.random.default_rng(0))
+    drawn = drqn_cmdp_plus.DialRange().draw(2000, np.random.default_rng(0))
     miss_price, latency_price, rho, latency = drawn.T
     for array, (low, high) in (
         (latency_price, (0.001, 0.05)),

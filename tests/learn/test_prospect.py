@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from holdfast.learn.prospect import HASTE, LEVELS, Prospect, prospect
+from holdfast.learn.feasibility import HASTE, LEVELS, Prospect, prospect
 from holdfast.model.scenario import PAPER
 from holdfast.policy import dial
 from holdfast.policy.lagrangian import Ceilings

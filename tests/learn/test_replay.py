@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.learn.replay import EpisodeReplay, Sequences, TransitionReplay
+from holdfast.learn.replay_buffer import EpisodeReplay, Sequences, TransitionReplay
 
 LENGTH = 5
 

@@ -9,10 +9,10 @@ from tests.learn.worlds import VISIBLE
 
 from holdfast.errors import InputError
 from holdfast.learn import retraining, training
-from holdfast.learn.plus import DialRange
+from holdfast.learn.drqn_cmdp_plus import DialRange
 from holdfast.learn.retraining import Budget, Order, ordered, retrain
 from holdfast.model.scenario import PAPER
-from holdfast.policy import checkpoint, document
+from holdfast.policy import checkpoint, json_schema
 from holdfast.policy.lagrangian import Ceilings
 from holdfast.policy.rules import fixed_high
 
@@ -51,7 +51,7 @@ def test_validation_chooses_the_cheapest_seed_and_the_manifest_tells_why(tmp_pat
 
 
 def test_an_order_survives_its_text() -> None:
-    assert document.read(Order, document.parse(document.dump(ORDER))) == ORDER
+    assert json_schema.read(Order, json_schema.parse(json_schema.dump(ORDER))) == ORDER
 
 
 def test_no_challenger_comes_of_ceilings_that_no_seed_kept(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from tests.learn.worlds import VISIBLE, quick, run_of
 
 from holdfast import atomic
 from holdfast.errors import HoldfastError, InputError, MalformedError, StorageError
+from holdfast.learn.drqn_cmdp_plus import PlusSettings
 from holdfast.learn.methods import METHODS, with_ceiling
-from holdfast.learn.plus import PlusSettings
 from holdfast.learn.training import CURVE, STATE, Run, train
 from holdfast.model.scenario import Scenario
 from holdfast.policy import checkpoint

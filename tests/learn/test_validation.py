@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from tests.policy.training import drawn
 
-from holdfast.learn import validation
-from holdfast.learn.plus import DialRange
-from holdfast.learn.validation import Found, attempt, validated
+from holdfast.learn import dial_search
+from holdfast.learn.dial_search import Found, attempt, validated
+from holdfast.learn.drqn_cmdp_plus import DialRange
 from holdfast.model.scenario import PAPER
 from holdfast.policy.dial import Dial
 from holdfast.policy.lagrangian import Ceilings
@@ -51,7 +51,7 @@ def test_equal_seeds_give_equal_attempts() -> None:
 
 def test_few_dials_at_once_fare_like_many(monkeypatch: pytest.MonkeyPatch) -> None:
     many = tried(0)
-    monkeypatch.setattr(validation, "AT_ONCE", 1)
+    monkeypatch.setattr(dial_search, "AT_ONCE", 1)
     few = tried(0)
     assert few.gas == pytest.approx(many.gas, rel=0.05)
     assert (few.dials == many.dials).all()
@@ -77,9 +77,9 @@ def test_one_that_nearly_keeps_them_ranks_by_how_nearly() -> None:
 
 
 def test_what_is_validated_is_what_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(validation, "FIRST", (6, 10))
-    monkeypatch.setattr(validation, "SEMIFINAL", (5, 20))
-    monkeypatch.setattr(validation, "LATER", ((2, 2, 0.3, 0.1, 10),))
+    monkeypatch.setattr(dial_search, "FIRST", (6, 10))
+    monkeypatch.setattr(dial_search, "SEMIFINAL", (5, 20))
+    monkeypatch.setattr(dial_search, "LATER", ((2, 2, 0.3, 0.1, 10),))
     heard: list[float] = []
     targets = (Ceilings(0.1), Ceilings(0.3, 9.0))
     dials = validated(
@@ -92,7 +92,7 @@ def test_what_is_validated_is_what_was_asked_for(monkeypatch: pytest.MonkeyPatch
         episodes=30,
         hear=heard.append,
     )
-    assert 1 <= len(dials) <= validation.FINALISTS * len(targets)
+    assert 1 <= len(dials) <= dial_search.FINALISTS * len(targets)
     assert all(each.episodes == 30 for each in dials)
     assert heard == sorted(heard)
     assert heard[-1] == 1

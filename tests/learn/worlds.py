@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from holdfast.learn.gradient import GradientSettings
+from holdfast.learn.drqn_cmdp_plus import DialRange, PlusSettings
 from holdfast.learn.methods import METHODS, Settings
-from holdfast.learn.plus import DialRange, PlusSettings
+from holdfast.learn.policy_gradient import GradientSettings
 from holdfast.learn.recurrent import RecurrentSettings
 from holdfast.learn.training import Run
 from holdfast.learn.value import ValueSettings

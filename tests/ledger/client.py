@@ -11,11 +11,11 @@ from web3 import Web3
 from holdfast.ledger.evm import EvmLedger
 from holdfast.ledger.journal import Attempt
 from holdfast.ledger.transactions import Node
-from holdfast.tables import Room
+from holdfast.tables import PostgresSchema
 
 
 def main(url: str, folder: str, schema: str, contract: str, moment: str) -> None:
-    storage = Room(folder, schema) if schema else Path(folder)
+    storage = PostgresSchema(folder, schema) if schema else Path(folder)
     sender = sender_of(Web3(Node(url)), storage)
     broadcast = sender._broadcast
 

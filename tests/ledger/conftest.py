@@ -8,7 +8,7 @@ import pytest
 from tests.ledger.world import World, anvil, anvil_world, evm_world, local_world
 
 from holdfast.pdp.field import DEFAULT_SECTORS
-from holdfast.tables import Room
+from holdfast.tables import PostgresSchema
 
 
 @contextmanager
@@ -43,11 +43,11 @@ def wide_world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Path | Room:
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Path | PostgresSchema:
     """Return where journals can be, once of each kind: an empty folder or schema."""
     if request.param == "sqlite":
         return tmp_path
-    rooms: Iterator[Room] = request.getfixturevalue("rooms")
+    rooms: Iterator[PostgresSchema] = request.getfixturevalue("rooms")
     return next(rooms)
 
 

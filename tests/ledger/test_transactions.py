@@ -23,7 +23,7 @@ from holdfast.ledger.build import compiled
 from holdfast.ledger.evm import EvmLedger, deploy, recognise
 from holdfast.ledger.interface import Anchored, Event
 from holdfast.ledger.transactions import GWEI, Node, Terms, connect, read_account
-from holdfast.tables import Room
+from holdfast.tables import PostgresSchema
 
 ROOT = b"r" * 32
 
@@ -32,8 +32,10 @@ def anchored(ledger: EvmLedger) -> list[Event]:
     return [event for receipt in ledger.receipts() for event in receipt.events]
 
 
-def killed_client(chain: str, storage: Path | Room, contract: bytes, moment: str) -> None:
-    room = (storage.address, storage.schema) if isinstance(storage, Room) else (storage, "")
+def killed_client(chain: str, storage: Path | PostgresSchema, contract: bytes, moment: str) -> None:
+    room = (
+        (storage.address, storage.schema) if isinstance(storage, PostgresSchema) else (storage, "")
+    )
     killed = subprocess.run(
         [sys.executable, "-m", "tests.ledger.client", chain, *room, contract.hex(), moment],
         check=False,
@@ -44,7 +46,7 @@ def killed_client(chain: str, storage: Path | Room, contract: bytes, moment: str
 
 @pytest.mark.parametrize("moment", ["before", "after", "mined"])
 def test_a_client_killed_around_its_broadcast_loses_and_doubles_nothing(
-    moment: str, chain: str, storage: Path | Room
+    moment: str, chain: str, storage: Path | PostgresSchema
 ) -> None:
     sender = sender_of(Web3(Node(chain)), storage)
     contract = deploy(sender, 1)
@@ -61,7 +63,7 @@ def test_a_client_killed_around_its_broadcast_loses_and_doubles_nothing(
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_call_made_again_after_a_kill_happens_once(
-    moment: str, chain: str, storage: Path | Room
+    moment: str, chain: str, storage: Path | PostgresSchema
 ) -> None:
     sender = sender_of(Web3(Node(chain)), storage)
     contract = deploy(sender, 1)
@@ -73,7 +75,7 @@ def test_a_call_made_again_after_a_kill_happens_once(
 
 
 def test_a_stuck_transaction_is_replaced_at_a_higher_fee_up_to_the_cap(
-    chain: str, storage: Path | Room
+    chain: str, storage: Path | PostgresSchema
 ) -> None:
     web3 = Web3(Node(chain))
     contract = deploy(sender_of(web3, storage), 1)
@@ -101,7 +103,9 @@ def test_a_stuck_transaction_is_replaced_at_a_higher_fee_up_to_the_cap(
     assert len(anchored(ledger)) == 1
 
 
-def test_what_someone_died_before_sending_holds_nobody_up(chain: str, storage: Path | Room) -> None:
+def test_what_someone_died_before_sending_holds_nobody_up(
+    chain: str, storage: Path | PostgresSchema
+) -> None:
     web3 = Web3(Node(chain))
     contract = deploy(sender_of(web3, storage), 1)
     sender = sender_of(web3, storage, terms=Terms(patience=2, give_up=10, gas=TERMS.gas))
@@ -122,7 +126,7 @@ def test_what_someone_died_before_sending_holds_nobody_up(chain: str, storage: P
 
 
 def test_a_transaction_that_a_reorganisation_drops_is_noticed_and_sent_again(
-    storage: Path | Room,
+    storage: Path | PostgresSchema,
 ) -> None:
     tester = EthereumTester(PyEVMBackend())
     web3 = Web3(EthereumTesterProvider(tester))
@@ -149,7 +153,7 @@ def test_a_transaction_that_a_reorganisation_drops_is_noticed_and_sent_again(
 
 
 def test_what_a_reorganisation_undoes_after_it_was_final_is_taken_up_again(
-    storage: Path | Room,
+    storage: Path | PostgresSchema,
 ) -> None:
     tester = EthereumTester(PyEVMBackend())
     web3 = Web3(EthereumTesterProvider(tester))
@@ -164,7 +168,7 @@ def test_what_a_reorganisation_undoes_after_it_was_final_is_taken_up_again(
     assert anchored(ledger) == [Anchored(ledger.sender, ROOT, size) for size in (1, 2)]
 
 
-def test_a_nonce_that_something_else_took_is_told(storage: Path | Room) -> None:
+def test_a_nonce_that_something_else_took_is_told(storage: Path | PostgresSchema) -> None:
     web3 = Web3(EthereumTesterProvider(EthereumTester(PyEVMBackend())))
     sender = sender_of(web3, storage)
     contract = deploy(sender, 1)
@@ -197,7 +201,7 @@ class Slow(Node):
 
 
 def test_a_receipt_that_comes_after_its_transaction_was_counted_is_waited_for(
-    chain: str, storage: Path | Room
+    chain: str, storage: Path | PostgresSchema
 ) -> None:
     node = Slow(chain)
     terms = Terms(patience=5, gas=TERMS.gas)
@@ -211,7 +215,7 @@ def test_a_receipt_that_comes_after_its_transaction_was_counted_is_waited_for(
 
 
 def test_a_transaction_that_the_node_refuses_gives_its_nonce_back(
-    chain: str, storage: Path | Room
+    chain: str, storage: Path | PostgresSchema
 ) -> None:
     web3 = Web3(Node(chain))
     contract = deploy(sender_of(web3, storage), 1)
@@ -293,7 +297,9 @@ def test_events_are_asked_for_in_portions(tmp_path: Path, monkeypatch: pytest.Mo
         assert len(ledger.receipts(receipts[2].block)) == 3
 
 
-def test_a_journal_that_breaks_is_told_before_anything_is_sent(storage: Path | Room) -> None:
+def test_a_journal_that_breaks_is_told_before_anything_is_sent(
+    storage: Path | PostgresSchema,
+) -> None:
     web3 = Web3(EthereumTesterProvider(EthereumTester(PyEVMBackend())))
     sender = sender_of(web3, storage)
     ledger = EvmLedger(sender, deploy(sender, 1), sectors=1)

@@ -40,7 +40,7 @@ from holdfast.ledger.keccak import address_of
 from holdfast.ledger.local import LocalLedger
 from holdfast.ledger.transactions import Node, Sender, Terms
 from holdfast.pdp import Challenge, Proof, draw_challenge, target_of
-from holdfast.tables import Room
+from holdfast.tables import PostgresSchema
 
 TERMS = Terms(poll=0.05, gas=8_000_000)
 NODE = PrivateKey(b"\x07" * 32)
@@ -224,7 +224,7 @@ def _listens(port: int) -> bool:
 
 def sender_of(
     web3: Web3,
-    storage: Path | Room,
+    storage: Path | PostgresSchema,
     number: int = 1,
     terms: Terms = TERMS,
     pause: Callable[[float], None] = time.sleep,
@@ -234,7 +234,9 @@ def sender_of(
     place = storage / "journal" if isinstance(storage, Path) else storage
     journal = Journal(place, web3.eth.chain_id, address)
     sender = Sender(web3, account, journal, terms, pause)
-    if isinstance(place, Room):  # SQLite closes itself, and only in the thread that opened it
+    if isinstance(
+        place, PostgresSchema
+    ):  # SQLite closes itself, and only in the thread that opened it
         weakref.finalize(sender, journal.close)
     return sender
 

@@ -11,7 +11,7 @@ from holdfast.node.client import NodeClient, upload_request
 from holdfast.node.identity import NodeKey, RequestKey
 from holdfast.node.node import Node
 from holdfast.node.objects import Objects
-from holdfast.node.serving import Serving
+from holdfast.node.serving import RunningNode
 from holdfast.node.signature import Gate
 from holdfast.node.store import Store
 from holdfast.node.wire import Limits
@@ -75,7 +75,7 @@ class Site:
 
     @contextmanager
     def running(self, port: int = 0) -> Iterator[Running]:
-        with self.node() as node, serving(Serving(node, "127.0.0.1", port)) as url:
+        with self.node() as node, serving(RunningNode(node, "127.0.0.1", port)) as url:
             yield Running(node, url)
 
     @contextmanager
@@ -85,7 +85,7 @@ class Site:
 
 
 @contextmanager
-def serving(served: Serving) -> Iterator[str]:
+def serving(served: RunningNode) -> Iterator[str]:
     thread = threading.Thread(target=served.run)
     thread.start()
     try:

@@ -11,10 +11,10 @@ from tests.pdp.holding import Holding
 from holdfast.ledger.interface import Batch, Domain, Entry, Opening, batch_seed, holding_id
 from holdfast.ledger.local import LocalLedger, registered_key
 from holdfast.ledger.signing import signer
-from holdfast.node.answers import AnswerTo
 from holdfast.node.client import NodeClient
 from holdfast.node.node import Node
-from holdfast.node.serving import Serving
+from holdfast.node.proof_messages import AnswerTo
+from holdfast.node.serving import RunningNode
 from holdfast.node.wire import Code, NodeRefusedError
 from holdfast.pdp import Challenge, draw_challenge
 
@@ -87,7 +87,7 @@ def test_a_node_that_knows_a_ledger_takes_only_the_key_registered_there(
     with site.node() as node:
         knowing = Node(node.key, node.store, node.gate, partial(registered_key, path))
         with (
-            serving(Serving(knowing, "127.0.0.1", 0)) as url,
+            serving(RunningNode(knowing, "127.0.0.1", 0)) as url,
             NodeClient(url, site.owner, site.node_key.address, clock=site.clock) as client,
         ):
             client.create(kept.key.public, holding_id(owner, 0))

@@ -7,8 +7,8 @@ from tests.node.site import Site
 from tests.pdp.holding import Holding
 
 from holdfast.node.client import NodeClient, upload_request
+from holdfast.node.layout import Part
 from holdfast.node.objects import open_objects
-from holdfast.node.place import Part
 from holdfast.node.wire import Code, Limits, NodeRefusedError, RepairTarget
 from holdfast.pdp import Inventory
 from holdfast.pdp.readers import Memory

@@ -8,10 +8,10 @@ from tests.node.site import Site, put, put_file
 from tests.node.wire import Wire, wire_to
 from tests.pdp.holding import Holding
 
-from holdfast.node.answers import ProofRequest
 from holdfast.node.client import ATTEMPTS, NodeClient, upload_request
 from holdfast.node.holding import Holding as Kept
-from holdfast.node.place import Part
+from holdfast.node.layout import Part
+from holdfast.node.proof_messages import ProofRequest
 from holdfast.node.wire import Code, Limits, NodeRefusedError
 from holdfast.pdp import Challenge, Proof, draw_challenge
 from holdfast.pdp.readers import Memory

@@ -28,8 +28,8 @@ from holdfast.node.identity import (
     read_node_key,
     write_node_key,
 )
+from holdfast.node.layout import Part
 from holdfast.node.objects import open_objects
-from holdfast.node.place import Part
 from holdfast.node.segments import SEGMENT_BYTES, count_segments
 from holdfast.node.signature import Head, Signer
 from holdfast.node.wire import RepairTarget

@@ -12,9 +12,9 @@ from tests.pdp.holding import Holding
 from holdfast.errors import InputError, StorageError
 from holdfast.node import uploads
 from holdfast.node.client import upload_request
+from holdfast.node.layout import Part
 from holdfast.node.node import Node
 from holdfast.node.objects import open_objects
-from holdfast.node.place import Part
 from holdfast.node.segments import segment_range
 from holdfast.node.wire import Code, Missing, NodeRefusedError, UploadRequest
 from holdfast.pdp import FileEntry, draw_challenge

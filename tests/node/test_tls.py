@@ -14,7 +14,7 @@ from tests.pdp.holding import Holding
 
 from holdfast.errors import InputError, NodeError
 from holdfast.node.client import NodeClient, node_facts
-from holdfast.node.serving import Certificate, Serving
+from holdfast.node.serving import Certificate, RunningNode
 
 
 def certificate(directory: Path) -> Certificate:
@@ -48,7 +48,7 @@ def test_a_client_goes_only_to_a_node_that_its_authority_vouches_for(
     site: Site, tmp_path: Path
 ) -> None:
     shown, kept = certificate(tmp_path), Holding.of(3000)
-    with site.node() as node, serving(Serving(node, "127.0.0.1", 0, shown)) as url:
+    with site.node() as node, serving(RunningNode(node, "127.0.0.1", 0, shown)) as url:
         assert url.startswith("https://")
         with NodeClient(
             url, site.owner, node.key.address, authority=shown.certificate, clock=site.clock

@@ -11,7 +11,7 @@ from holdfast.errors import NodeError
 from holdfast.ledger.interface import Domain
 from holdfast.node.client import NodeClient, node_facts, upload_request
 from holdfast.node.identity import NodeKey
-from holdfast.node.place import Part
+from holdfast.node.layout import Part
 from holdfast.node.wire import Code, NodeRefusedError, RepairTarget
 from holdfast.pdp import draw_challenge, verify_with_key
 from holdfast.pdp.readers import Memory

@@ -8,7 +8,7 @@ from pathlib import Path
 from holdfast.node.identity import read_node_key
 from holdfast.node.node import Node
 from holdfast.node.objects import open_objects
-from holdfast.node.serving import Serving
+from holdfast.node.serving import RunningNode
 from holdfast.node.signature import Gate
 from holdfast.node.store import Store
 from holdfast.node.wire import Limits
@@ -25,7 +25,7 @@ def main(folder: str, key: str, passphrase: str, owner: str, port: str) -> None:
         open_objects(folder), owners.values(), limits, time.time, segment_bytes=SEGMENT_BYTES
     )
     gate = Gate(node_key.address, owners, time.time)
-    served = Serving(Node(node_key, store, gate), "127.0.0.1", int(port))
+    served = RunningNode(Node(node_key, store, gate), "127.0.0.1", int(port))
     time.sleep(max(0.0, gate.opens - time.time()))
     print(json.dumps({"url": served.url, "address": node_key.address.hex()}), flush=True)  # noqa: T201
     served.run()

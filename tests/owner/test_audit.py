@@ -14,7 +14,7 @@ from tests.owner.world import World, flip, node_process
 from holdfast.errors import RefusedError, UnansweredError, UnreachableError
 from holdfast.ledger.interface import Answer, Ledger, Receipt, TimedOut
 from holdfast.owner import Holding, Outcome, resume, run_audit, sample_cap
-from holdfast.owner.audit import BROUGHT_LATE, Silence, Watch, ask, draw, open_on, settle
+from holdfast.owner.audit import BROUGHT_LATE, NoAnswer, Watch, ask, draw, open_on, settle
 from holdfast.owner.catalogue import Intent
 from holdfast.pdp import Proof
 
@@ -106,7 +106,7 @@ def test_an_answer_after_the_deadline_does_not_count(
     answer = ask(*audited, question)
     assert isinstance(answer, Answer)
     time.now += 31
-    assert isinstance(settle(*audited, question, answer), Silence)
+    assert isinstance(settle(*audited, question, answer), NoAnswer)
 
 
 def test_a_proof_that_we_bring_late_is_no_fault_of_the_node(
@@ -147,8 +147,8 @@ def test_a_wrong_proof_that_the_node_did_not_sign_frames_nobody(
     answer = ask(*audited, question)
     assert isinstance(answer, Answer)
     forged = Proof(question.challenge.id, answer.proof.sigma + 1, answer.proof.mu)
-    assert isinstance(settle(*audited, question, replace(answer, proof=forged)), Silence)
-    assert not isinstance(settle(*audited, question, answer), Silence)
+    assert isinstance(settle(*audited, question, replace(answer, proof=forged)), NoAnswer)
+    assert not isinstance(settle(*audited, question, answer), NoAnswer)
 
 
 def test_another_node_at_the_same_place_is_not_believed(world: World, time: Time) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from tests.owner.world import PASSPHRASE, QUICK, World
 
-from holdfast.control.database import connect, migrate
-from holdfast.control.settings import read_control
+from holdfast.control.settings.models import read_control
+from holdfast.control.storage.database import connect, migrate
 from holdfast.errors import InputError, PassphraseError
 from holdfast.node.identity import named_owner
 from holdfast.owner import Home, add_holding

@@ -15,7 +15,7 @@ from holdfast.errors import InputError, RefusedError
 from holdfast.owner import Home, Original, put
 from holdfast.owner.settings import Settings
 from holdfast.pdp import Location
-from holdfast.tables import Room
+from holdfast.tables import PostgresSchema
 
 CONTENT = random.Random(1).randbytes(2 * SEGMENT_BYTES + 100)
 
@@ -27,7 +27,7 @@ class Hosts:
 
 
 @pytest.fixture
-def hosts(site: Site, tmp_path: Path, rooms: Iterator[Room]) -> Hosts:
+def hosts(site: Site, tmp_path: Path, rooms: Iterator[PostgresSchema]) -> Hosts:
     settings = Settings(database=next(rooms).address)
     found = []
     for name in ("one", "two"):

@@ -20,7 +20,7 @@ from holdfast.node.app import build_app
 from holdfast.node.identity import NodeKey
 from holdfast.node.node import Node
 from holdfast.node.objects import open_objects
-from holdfast.node.serving import Serving
+from holdfast.node.serving import RunningNode
 from holdfast.node.signature import Gate
 from holdfast.node.store import Store
 from holdfast.node.wire import Limits
@@ -110,7 +110,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     )
     gate = Gate(key.address, {owner.hex(): owner}, time.time)
     monkeypatch.setattr(serving, "build_app", lambda node: liar.wrap(build_app(node)))
-    served = Serving(Node(key, store, gate), "127.0.0.1", 0)
+    served = RunningNode(Node(key, store, gate), "127.0.0.1", 0)
     time.sleep(max(0.0, gate.opens - time.time()))
     thread = Thread(target=served.run)
     thread.start()

@@ -9,7 +9,7 @@ from holdfast.paper.curve import Curve
 from holdfast.paper.experiments import EXPERIMENTS, Effort, Programme
 from holdfast.paper.job import Done, Figure, Job, Trial, Tried, done_path
 from holdfast.paper.published import MAIN
-from holdfast.policy import document
+from holdfast.policy import json_schema
 
 # Gas, latency and miss rate of what the paper has no row for.
 OTHERS = {
@@ -23,7 +23,7 @@ def fill(out: Path, effort: Effort, experiments: list[str] | None = None) -> Non
     """Leave a result of every job in the folder."""
     (out / "jobs").mkdir(parents=True, exist_ok=True)
     for job in Programme(effort).jobs(experiments or list(EXPERIMENTS)):
-        atomic.write(done_path(out, job), document.dump(invented(job)))
+        atomic.write(done_path(out, job), json_schema.dump(invented(job)))
 
 
 def invented(job: Job) -> Done:

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.errors import HoldfastError, InputError
 from holdfast.model.scenario import PAPER
-from holdfast.paper import crew
+from holdfast.paper import runner
 from holdfast.paper.job import Job, Training, Trial, done_path, read_done, run_folder
 from holdfast.policy.lagrangian import Ceilings
 
@@ -30,9 +30,9 @@ def contents(out: Path, jobs: list[Job]) -> list[bytes]:
 
 def test_every_job_leaves_its_result_and_is_not_done_again(tmp_path: Path) -> None:
     heard: list[str] = []
-    crew.run(RULES, tmp_path, 2, lambda job, share: heard.append(job.id) if share == 1 else None)
+    runner.run(RULES, tmp_path, 2, lambda job, share: heard.append(job.id) if share == 1 else None)
     assert sorted(heard) == sorted(job.id for job in RULES)
-    assert not crew.missing(RULES, tmp_path)
+    assert not runner.missing(RULES, tmp_path)
     done = read_done(tmp_path, RULES[0])
     assert done is not None
     gas = done.trials[0].measures["gas"]
@@ -44,7 +44,7 @@ def test_every_job_leaves_its_result_and_is_not_done_again(tmp_path: Path) -> No
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return where a training was done without any interruption."""
     folder = tmp_path_factory.mktemp("whole")
-    crew.run([AGENT], folder, 1, ignore)
+    runner.run([AGENT], folder, 1, ignore)
     return folder
 
 
@@ -58,10 +58,10 @@ def test_a_killed_worker_costs_nothing_but_its_unfinished_piece(
                 os.kill(process.pid, signal.SIGKILL)
 
     with pytest.raises(HoldfastError, match=r"1 of 1 jobs failed.*start again"):
-        crew.run([AGENT], tmp_path, 1, kill)
-    assert crew.missing([AGENT], tmp_path) == [AGENT]
+        runner.run([AGENT], tmp_path, 1, kill)
+    assert runner.missing([AGENT], tmp_path) == [AGENT]
     assert run_folder(tmp_path, AGENT).is_dir()
-    crew.run([AGENT], tmp_path, 1, ignore)
+    runner.run([AGENT], tmp_path, 1, ignore)
     assert contents(tmp_path, [AGENT]) == contents(whole, [AGENT])
     learned = read_done(tmp_path, AGENT)
     assert learned is not None
@@ -79,23 +79,23 @@ def test_an_interruption_stops_the_workers_and_a_second_start_goes_on(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        crew.run([AGENT], tmp_path, 1, interrupt)
+        runner.run([AGENT], tmp_path, 1, interrupt)
     assert not multiprocessing.active_children()
-    assert crew.missing([AGENT], tmp_path) == [AGENT]
-    crew.run([AGENT], tmp_path, 1, ignore)
+    assert runner.missing([AGENT], tmp_path) == [AGENT]
+    runner.run([AGENT], tmp_path, 1, ignore)
     assert contents(tmp_path, [AGENT]) == contents(whole, [AGENT])
 
 
 def test_a_failing_job_does_not_keep_the_others_from_being_done(tmp_path: Path) -> None:
     wrong = Job(None, (Trial(SMALL, "nonesuch"),), 20)
     with pytest.raises(HoldfastError, match=r"1 of 2 jobs failed.*there is no policy 'nonesuch'"):
-        crew.run([wrong, RULES[0]], tmp_path, 1, ignore)
-    assert crew.missing([wrong, RULES[0]], tmp_path) == [wrong]
+        runner.run([wrong, RULES[0]], tmp_path, 1, ignore)
+    assert runner.missing([wrong, RULES[0]], tmp_path) == [wrong]
 
 
 def test_ceilings_out_of_reach_are_a_result(tmp_path: Path) -> None:
     job = Job(None, (Trial(SMALL, "belief:rho=0.0001,latency=1.5"),), 20)
-    crew.run([job], tmp_path, 1, ignore)
+    runner.run([job], tmp_path, 1, ignore)
     done = read_done(tmp_path, job)
     assert done is not None
     assert not done.trials[0].measures
@@ -107,15 +107,15 @@ def test_a_damaged_result_is_done_again(tmp_path: Path, damage: bytes) -> None:
     (job, *_) = RULES
     (tmp_path / "jobs").mkdir()
     done_path(tmp_path, job).write_bytes(damage)
-    assert crew.missing([job], tmp_path) == [job]
+    assert runner.missing([job], tmp_path) == [job]
 
 
 def test_the_result_of_another_description_is_not_taken_for_ours(tmp_path: Path) -> None:
     (job, *_) = RULES
-    crew.run([job], tmp_path, 1, ignore)
+    runner.run([job], tmp_path, 1, ignore)
     other = replace(job, seed=job.seed + 1)
     done_path(tmp_path, job).rename(done_path(tmp_path, other))
-    assert crew.missing([other], tmp_path) == [other]
+    assert runner.missing([other], tmp_path) == [other]
 
 
 def test_other_trials_keep_the_training_but_not_the_result() -> None:
@@ -129,6 +129,6 @@ def test_without_jax_training_is_refused_before_any_work(
 ) -> None:
     monkeypatch.setitem(sys.modules, "jax", None)
     with pytest.raises(InputError, match=r"training needs jax: .*pip install 'holdfast\[train\]'"):
-        crew.run([*RULES, AGENT], tmp_path, 1, ignore)
+        runner.run([*RULES, AGENT], tmp_path, 1, ignore)
     assert not list(tmp_path.iterdir())
-    crew.check_can_train(RULES)
+    runner.check_can_train(RULES)

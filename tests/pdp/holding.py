@@ -18,7 +18,7 @@ from holdfast.pdp import (
 )
 from holdfast.pdp.readers import Memory
 from holdfast.pdp.tagfile import HEADER_BYTES, PAGE_BYTES, PAGE_TAGS, encode_pages
-from holdfast.pdp.tagging import Chunk, Desk
+from holdfast.pdp.tagging import Chunk, TaggingPool
 
 FILE_ID = bytes(range(16))
 NONCE = bytes(range(100, 132))
@@ -32,7 +32,7 @@ def tag_in_memory(
     nonce: bytes = NONCE,
 ) -> tuple[TagHeader, bytes]:
     header = TagHeader(key.public.id, file_id, version, nonce, key.sectors, len(content))
-    pages = Desk(Memory(content), key, header).pages(Chunk(0, header.blocks))
+    pages = TaggingPool(Memory(content), key, header).pages(Chunk(0, header.blocks))
     return header, header.encode() + pages
 
 

@@ -13,7 +13,7 @@ from holdfast.policy.belief import BeliefPolicy, BeliefState, belief_policy
 from holdfast.policy.filter import reduced_filter
 from holdfast.policy.interface import FAILURES
 from holdfast.policy.lagrangian import Ceilings
-from holdfast.policy.rehearsal import rehearse
+from holdfast.policy.plan_rollout import rehearse
 from holdfast.sim.evaluation import evaluate
 from holdfast.sim.measures import Measures, measure
 

@@ -17,7 +17,7 @@ from tests.policy.training import ARCHITECTURE, CHEAP, MANIFEST, PLAIN, STRICT, 
 
 from holdfast import atomic
 from holdfast.errors import InputError, StorageError
-from holdfast.policy import checkpoint, document
+from holdfast.policy import checkpoint, json_schema
 from holdfast.policy.checkpoint import Default, load, save
 from holdfast.policy.dial import choose
 from holdfast.policy.lagrangian import Ceilings
@@ -153,7 +153,7 @@ def test_a_manifest_that_is_no_manifest_is_refused(
     assert "\n" not in str(refusal.value)
 
 
-FIELDS = sorted(json.loads(document.dump(MANIFEST)))
+FIELDS = sorted(json.loads(json_schema.dump(MANIFEST)))
 
 
 @pytest.mark.parametrize("field", [field for field in FIELDS if field != "format"])

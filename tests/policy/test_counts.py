@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.policy.counts import binomial, every_count, growth, reduced_counts
+from holdfast.policy.count_bins import binomial, every_count, growth, reduced_counts
 
 
 @given(st.integers(0, 60), st.floats(0, 1))

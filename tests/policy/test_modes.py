@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from holdfast.model.scenario import DRIFT, FIELD, PAPER, Scenario
-from holdfast.policy.modes import modes_of
+from holdfast.policy.hidden_states import modes_of
 
 
 @pytest.mark.parametrize(

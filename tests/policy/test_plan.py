@@ -9,7 +9,7 @@ from holdfast.policy.filter import reduced_filter
 from holdfast.policy.lagrangian import Ceilings
 from holdfast.policy.lattice import lattice_of
 from holdfast.policy.plan import plan_on
-from holdfast.policy.rehearsal import rehearse
+from holdfast.policy.plan_rollout import rehearse
 
 
 def test_a_mixture_of_unlike_solutions_costs_and_misses_what_was_planned() -> None:

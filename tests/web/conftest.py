@@ -14,13 +14,13 @@ from tests.control.operation import SIGNER, Operation, operation
 from tests.control.world import Clock
 from tests.support import parts
 
-from holdfast.control.log import VERIFIER
-from holdfast.control.promotion import Conditions
-from holdfast.control.rails import DAY
-from holdfast.control.settings import ControlSettings, WebSettings
+from holdfast.control.evidence.reader import VERIFIER
+from holdfast.control.policies.promotion import Conditions
+from holdfast.control.scheduling.guardrails import DAY
+from holdfast.control.settings.models import ControlSettings, WebSettings
 from holdfast.model.scenario import PAPER
 from holdfast.web.client import announced
-from holdfast.web.serving import Serving, listen, url_of
+from holdfast.web.server import RunningServer, listen, url_of
 
 _numbers = itertools.count()
 
@@ -66,7 +66,7 @@ def serving(
     assert listener is not None
     url = url_of(listener)
     with announced(folder, url) as instance:
-        server = Serving(listener, folder, settings, instance)
+        server = RunningServer(listener, folder, settings, instance)
         thread = threading.Thread(target=server.run, args=(work.clock,))
         thread.start()
         try:

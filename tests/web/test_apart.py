@@ -8,12 +8,12 @@ from multiprocessing.connection import Connection
 import pytest
 from tests.support.processes import running
 
-from holdfast.web.apart import apart
+from holdfast.web.jobs import apart
 
 KILLED = """
 import os, signal
 from tests.web.test_apart import idle
-from holdfast.web.apart import apart
+from holdfast.web.jobs import apart
 
 if __name__ == "__main__":
     with apart(idle):

@@ -8,12 +8,12 @@ import pytest
 from sqlalchemy import select, update
 from tests.web.conftest import Served, serving
 
-from holdfast.control.alerts import Alerts
-from holdfast.control.aliases import Author, challenge, read_aliases
-from holdfast.control.database import transaction
-from holdfast.control.rails import DAY, HOUR, Override
-from holdfast.control.registry import Registry
-from holdfast.control.schema import NEVER, holdings
+from holdfast.control.incidents.alerts import Alerts
+from holdfast.control.policies.aliases import Author, challenge, read_aliases
+from holdfast.control.policies.versions import Registry
+from holdfast.control.scheduling.guardrails import DAY, HOUR, Override
+from holdfast.control.storage.database import transaction
+from holdfast.control.storage.schema import NEVER, holdings
 from holdfast.errors import MalformedError
 from holdfast.evidence import leaf
 from holdfast.evidence.verification import verify

@@ -14,13 +14,13 @@ from tests.web.conftest import Served, serving
 from tests.web.test_changes import row, told
 
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE
-from holdfast.control.aliases import Author, challenge, read_aliases
-from holdfast.control.database import transaction
-from holdfast.control.fits import save_fit
-from holdfast.control.promotion import Conditions
-from holdfast.control.rails import DAY
-from holdfast.control.registry import Registry
-from holdfast.control.schema import NEVER, holdings
+from holdfast.control.inference.fits import save_fit
+from holdfast.control.policies.aliases import Author, challenge, read_aliases
+from holdfast.control.policies.promotion import Conditions
+from holdfast.control.policies.versions import Registry
+from holdfast.control.scheduling.guardrails import DAY
+from holdfast.control.storage.database import transaction
+from holdfast.control.storage.schema import NEVER, holdings
 from holdfast.evidence import leaf
 from holdfast.model.scenario import PAPER
 from holdfast.web.client import PLACE
@@ -83,7 +83,7 @@ def without_database() -> Iterator[None]:
         raise AssertionError("the server was not asked")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("holdfast.control.database.opened", fail)
+        patch.setattr("holdfast.control.storage.database.opened", fail)
         yield
 
 

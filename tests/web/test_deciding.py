@@ -10,17 +10,17 @@ import pytest
 from sqlalchemy import Engine, update
 from tests.policy.training import ARCHITECTURE, MANIFEST, drawn
 
-from holdfast.control.aliases import Author, promote, read_aliases
-from holdfast.control.database import connect, migrate, transaction
-from holdfast.control.registry import Registry
-from holdfast.control.schema import versions
-from holdfast.control.settings import ControlSettings
+from holdfast.control.policies.aliases import Author, promote, read_aliases
+from holdfast.control.policies.versions import Registry
+from holdfast.control.settings.models import ControlSettings
+from holdfast.control.storage.database import connect, migrate, transaction
+from holdfast.control.storage.schema import versions
 from holdfast.model.scenario import FIELD, PAPER
 from holdfast.policy.checkpoint import save
 from holdfast.policy.serving import serving
-from holdfast.web.deciding import Decider, Deciding
-from holdfast.web.frontier import Frontier
-from holdfast.web.rules import RULES, Rules
+from holdfast.web.services.baselines import RULES, Rules
+from holdfast.web.services.champion import Decider, Deciding
+from holdfast.web.services.dial_sweep import Frontier
 
 SOON = replace(PAPER, horizon=20)
 

@@ -12,19 +12,19 @@ from sqlalchemy import insert, select
 from tests.control.operation import operation
 from tests.web.conftest import Served
 
-from holdfast.control.alerts import Alerts
-from holdfast.control.aliases import Author
-from holdfast.control.database import transaction
-from holdfast.control.schema import alerts, holdings, leaves
-from holdfast.control.schema import tokens as stored
-from holdfast.control.settings import ControlSettings, WebSettings
+from holdfast.control.incidents.alerts import Alerts
+from holdfast.control.policies.aliases import Author
+from holdfast.control.settings.models import ControlSettings, WebSettings
+from holdfast.control.storage.database import transaction
+from holdfast.control.storage.schema import alerts, holdings, leaves
+from holdfast.control.storage.schema import tokens as stored
 from holdfast.errors import InputError
 from holdfast.evidence import leaf
 from holdfast.model.scenario import PAPER
 from holdfast.web import tokens
 from holdfast.web.app import build_app
-from holdfast.web.desk import Desk
-from holdfast.web.serving import listen, opened_desk
+from holdfast.web.context import Context
+from holdfast.web.server import listen, opened_desk
 from holdfast.web.tokens import Role
 
 NEAR, FAR = "127.0.0.1", "203.0.113.5"
@@ -43,7 +43,7 @@ READS = ("/fleet", "/holdings", "/audits", "/evidence/leaves", "/alerts", "/poli
 class Door:
     """The real application, to which anyone may come from anywhere."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Context) -> None:
         self.desk = desk
         self.app = build_app(desk)
 

@@ -10,9 +10,9 @@ from tests.cli.conftest import PASSPHRASE, Workplace
 from tests.web.conftest import serving
 
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE
-from holdfast.control.database import transaction
-from holdfast.control.rails import DAY, HOUR
-from holdfast.control.schema import NEVER, holdings
+from holdfast.control.scheduling.guardrails import DAY, HOUR
+from holdfast.control.storage.database import transaction
+from holdfast.control.storage.schema import NEVER, holdings
 from holdfast.web.client import PLACE
 
 # When each is due, in milliseconds from now: late, now, within a day, at its end, later, never.

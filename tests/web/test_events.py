@@ -17,16 +17,16 @@ from tests.support import parts
 from tests.web.conftest import Served
 from tests.web.listening import Heard, events
 
-from holdfast.control.alerts import Alerts
-from holdfast.control.aliases import Author
-from holdfast.control.rails import DAY
-from holdfast.control.settings import WebSettings
+from holdfast.control.incidents.alerts import Alerts
+from holdfast.control.policies.aliases import Author
+from holdfast.control.scheduling.guardrails import DAY
+from holdfast.control.settings.models import WebSettings
 from holdfast.web import tokens
 from holdfast.web.client import USER
-from holdfast.web.desk import MAX_STREAMS, MAX_STREAMS_PER_CALLER, Places
-from holdfast.web.refusal import WebRefusedError
-from holdfast.web.serving import listen
-from holdfast.web.streams import SEND_TIMEOUT_SECONDS, EventResponse
+from holdfast.web.context import MAX_STREAMS, MAX_STREAMS_PER_CALLER, Places
+from holdfast.web.errors import WebRefusedError
+from holdfast.web.server import listen
+from holdfast.web.sse import SEND_TIMEOUT_SECONDS, EventResponse
 from holdfast.web.tokens import Role
 
 TCP_REPAIR = 19  # of Linux; Python has no name for it
@@ -147,7 +147,7 @@ def connected(served: Served, rest: str = "") -> socket.socket:
 def test_the_place_of_a_client_that_goes_without_a_word_is_free_again(
     changing: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.web.events.LOOK", 0.02)  # so a heartbeat comes every 0.3 s
+    monkeypatch.setattr("holdfast.web.api.events.LOOK", 0.02)  # so a heartbeat comes every 0.3 s
     clients = [connected(changing) for _ in range(MAX_STREAMS_PER_CALLER)]
     assert next(opened(changing.client)) == 429
     for client in clients:
@@ -161,7 +161,7 @@ def test_the_place_of_a_client_that_goes_without_a_word_is_free_again(
 
 
 def test_a_client_that_takes_nothing_any_more_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.web.streams.SEND_TIMEOUT_SECONDS", 0.3)
+    monkeypatch.setattr("holdfast.web.sse.SEND_TIMEOUT_SECONDS", 0.3)
     places = Places(1)
 
     async def endless() -> AsyncIterator[bytes]:

@@ -4,11 +4,11 @@ import httpx
 from tests.web.conftest import Served
 from tests.web.test_door import Door
 
-from holdfast.bench.plans import overheard, scanned
+from holdfast.bench.query_plans import overheard, scanned
 from holdfast.bench.web import SIMULATED, views
-from holdfast.control.settings import ControlSettings
+from holdfast.control.settings.models import ControlSettings
 from holdfast.model.scenario import PAPER
-from holdfast.web.serving import opened_desk
+from holdfast.web.server import opened_desk
 
 
 def test_every_view_finds_its_first_content_by_indices(served: Served) -> None:

@@ -10,7 +10,7 @@ from schemathesis import Case
 from tests.conforming import BOUNDED, CHECKS, Document
 from tests.web.conftest import Served, serving
 
-from holdfast.control.alerts import Alerts
+from holdfast.control.incidents.alerts import Alerts
 from holdfast.web.app import interface
 
 DOCUMENT = Document(interface())

@@ -14,25 +14,25 @@ from sqlalchemy import insert
 from tests.web.conftest import Served
 from tests.web.test_door import FAR, NEAR
 
-from holdfast.bench.plans import overheard, scanned
+from holdfast.bench.query_plans import overheard, scanned
 from holdfast.bench.web import SIMULATED, pages
-from holdfast.control.aliases import Author
-from holdfast.control.database import transaction
-from holdfast.control.schema import responses
-from holdfast.control.settings import ControlSettings
-from holdfast.control.status import Health
+from holdfast.control.policies.aliases import Author
+from holdfast.control.queries.status import Health
+from holdfast.control.settings.models import ControlSettings
+from holdfast.control.storage.database import transaction
+from holdfast.control.storage.schema import responses
 from holdfast.model.detection import detection_probability
 from holdfast.model.scenario import PAPER
 from holdfast.web import tokens
+from holdfast.web.api.plan import notch_of
 from holdfast.web.app import build_app
-from holdfast.web.desk import Desk
-from holdfast.web.frontier import Tried
+from holdfast.web.context import Context
 from holdfast.web.pages import words
 from holdfast.web.pages.chart import LABELS, Columns, Series, scale
 from holdfast.web.pages.fleet import assurance, headline
-from holdfast.web.plan import notch_of
-from holdfast.web.rules import Costs, Figure
-from holdfast.web.serving import opened_desk
+from holdfast.web.server import opened_desk
+from holdfast.web.services.baselines import Costs, Figure
+from holdfast.web.services.dial_sweep import Tried
 from holdfast.web.tokens import Role
 
 WITHOUT_SIMULATION = [
@@ -43,7 +43,7 @@ WITHOUT_SIMULATION = [
 class Front:
     """The real application, at whose front anyone may come from anywhere."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Context) -> None:
         self.desk, self.app = desk, build_app(desk)
 
     def ask(

@@ -9,10 +9,10 @@ import pytest
 from tests.web.conftest import Served, serving
 from tests.web.proxy import reverse_proxy
 
-from holdfast.control.aliases import Author
-from holdfast.control.settings import WebSettings
+from holdfast.control.policies.aliases import Author
+from holdfast.control.settings.models import WebSettings
 from holdfast.web import tokens
-from holdfast.web.door import _name_of
+from holdfast.web.auth import _name_of
 from holdfast.web.tokens import Role
 
 NAME = "audits.example.org"

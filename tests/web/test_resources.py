@@ -11,14 +11,14 @@ from tests.inference.fleets import fitted
 from tests.web.conftest import COUNT, DAYS, Served
 from tests.web.listening import events
 
-from holdfast.control.aliases import Author
-from holdfast.control.confidences import Confidences, say_now
-from holdfast.control.database import transaction
-from holdfast.control.fits import save_fit
-from holdfast.control.instructions import record_instruction
-from holdfast.control.rails import DAY, HOUR
-from holdfast.control.schema import audits, holdings
-from holdfast.control.settings import ControlSettings
+from holdfast.control.inference.confidence import Confidences, say_now
+from holdfast.control.inference.fits import save_fit
+from holdfast.control.operator_commands import record_instruction
+from holdfast.control.policies.aliases import Author
+from holdfast.control.scheduling.guardrails import DAY, HOUR
+from holdfast.control.settings.models import ControlSettings
+from holdfast.control.storage.database import transaction
+from holdfast.control.storage.schema import audits, holdings
 from holdfast.evidence.bundle import Bundle
 from holdfast.evidence.checkpoint import open_checkpoint
 from holdfast.evidence.leaf import Order

@@ -12,8 +12,8 @@ import pytest
 from tests.cli.conftest import Shell
 from tests.control.test_serve import children
 
-from holdfast.control.settings import WebSettings, read_control
-from holdfast.control.status import Status
+from holdfast.control.queries.status import Status
+from holdfast.control.settings.models import WebSettings, read_control
 from holdfast.errors import InputError
 from holdfast.web.client import PLACE, announced, running
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from tests.control.site import Site, site
 
-from holdfast.control.rails import DAY
-from holdfast.web.verifying import check
+from holdfast.control.scheduling.guardrails import DAY
+from holdfast.web.api.verification_job import check
 
 
 def report(place: Site) -> Any:

@@ -20,17 +20,17 @@ from sqlalchemy import BigInteger, Engine, Text, cast, insert, literal, select, 
 
 from holdfast.bench import postgres
 from holdfast.bench.clock import Work, best_rates, best_times
-from holdfast.bench.tape import Tape, replay
-from holdfast.control.auditor import Departure, Later, Prepared, Result
-from holdfast.control.database import connect, migrate, transaction
-from holdfast.control.duty import Roster, begin
-from holdfast.control.flight import Flight
-from holdfast.control.policies import Decisions, Remembered, decide
-from holdfast.control.rails import DAY, DRAWS, Rails
-from holdfast.control.schedule import Claim, Schedule
-from holdfast.control.schema import holdings
-from holdfast.control.telemetry import Outcome, Telemetry, unaudited
-from holdfast.control.worker import Pace, Worker
+from holdfast.bench.sql_recorder import Tape, replay
+from holdfast.control.audits.pending import PendingAudit
+from holdfast.control.audits.types import AuditResult, Deferred, PreparedAudit, PreparedBatch
+from holdfast.control.policies.active import PolicyLoader, begin
+from holdfast.control.scheduling.decisions import Decisions, Remembered, decide
+from holdfast.control.scheduling.guardrails import DAY, DRAWS, Rails
+from holdfast.control.scheduling.schedule import Claim, Schedule
+from holdfast.control.scheduling.telemetry import Outcome, Telemetry, unaudited
+from holdfast.control.scheduling.worker import Pace, Worker
+from holdfast.control.storage.database import connect, migrate, transaction
+from holdfast.control.storage.schema import holdings
 from holdfast.errors import InputError
 from holdfast.evidence.leaf import Holding, Opening, Transaction
 from holdfast.model.scenario import FIELD
@@ -80,15 +80,15 @@ class ReadyAuditor:
     """Stands for the data plane: every audit has passed before it begins."""
 
     flight: bytes
-    result: Result
+    result: AuditResult
 
     def gas_price(self) -> int:
         return 0
 
-    def prepare(self, claims: Sequence[Claim]) -> Departure:
-        return Departure([Prepared(self.flight, capped=False)] * len(claims))
+    def prepare(self, claims: Sequence[Claim]) -> PreparedBatch:
+        return PreparedBatch([PreparedAudit(self.flight, capped=False)] * len(claims))
 
-    def carry_out(self, audits: Sequence[tuple[Claim, bytes]]) -> list[Result | Later]:
+    def carry_out(self, audits: Sequence[tuple[Claim, bytes]]) -> list[AuditResult | Deferred]:
         return [self.result] * len(audits)
 
 
@@ -102,7 +102,7 @@ class Crew:
         return Worker(
             Schedule(engine),
             _auditor(self.key),
-            Roster(engine),
+            PolicyLoader(engine),
             rails=Rails(),
             constants=FIELD.constants,
             clock=lambda: NOW,
@@ -117,7 +117,7 @@ def _auditor(key: SecretKey) -> ReadyAuditor:
     sigma, *mu = (int.from_bytes(draws.bytes(32), "big") % Q for _ in range(SECTORS + 1))
     target = Target(key.public.id, challenge.id, curve.encode(curve.times_base(sigma)))
     deadline = NOW // 1000 + 3600
-    result = Result(
+    result = AuditResult(
         outcome=Outcome.PASSED,
         reason="",
         due=NOW,
@@ -131,7 +131,7 @@ def _auditor(key: SecretKey) -> ReadyAuditor:
         signature=draws.bytes(65),
         verdict=Transaction(draws.bytes(32), 1, 31_553),
     )
-    return ReadyAuditor(Flight(NOW, challenge, target, deadline).encode(), result)
+    return ReadyAuditor(PendingAudit(NOW, challenge, target, deadline).encode(), result)
 
 
 def _fill(engine: Engine, crew: Crew, count: int, say: Say) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.bench.logged import operate
+from holdfast.bench.simulated_log import operate
 from holdfast.inference.confidence import confidence
 from holdfast.inference.estimate import Estimate
 from holdfast.inference.fit import fit

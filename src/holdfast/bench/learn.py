@@ -14,11 +14,11 @@ from stable_baselines3.common.logger import Logger
 
 from holdfast.bench.clock import best_rates
 from holdfast.bench.pytorch import PyTorchLearner
-from holdfast.learn.epsilon import CHUNK
-from holdfast.learn.gradient import GradientSettings
+from holdfast.learn.drqn_cmdp_plus import PlusSettings
+from holdfast.learn.epsilon_greedy import CHUNK
 from holdfast.learn.learner import Figures, Learner
 from holdfast.learn.methods import METHODS, Settings, learner
-from holdfast.learn.plus import PlusSettings
+from holdfast.learn.policy_gradient import GradientSettings
 from holdfast.learn.recurrent import RecurrentLearner, RecurrentSettings
 from holdfast.model.scenario import PAPER
 from holdfast.sim.environment import AuditEnv

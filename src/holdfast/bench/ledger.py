@@ -40,7 +40,7 @@ from holdfast.pdp import (
 from holdfast.pdp.field import Q
 from holdfast.pdp.keys import draw_nonce
 from holdfast.pdp.readers import Memory
-from holdfast.pdp.tagging import Chunk, Desk
+from holdfast.pdp.tagging import Chunk, TaggingPool
 
 BLOCKS = 250
 SAMPLED = (10, 50, 100, 200)
@@ -104,7 +104,7 @@ class _Stand:
         self.ledger, self.key = ledger, SecretKey.generate(sectors)
         content = os.urandom((BLOCKS - 1) * self.key.layout.block_bytes)
         header = TagHeader(self.key.public.id, FILE_ID, 1, draw_nonce(), sectors, len(content))
-        pages = Desk(Memory(content), self.key, header).pages(Chunk(0, header.blocks))
+        pages = TaggingPool(Memory(content), self.key, header).pages(Chunk(0, header.blocks))
         tags = TagFile(Memory(header.encode() + pages))
         self.inventory = Inventory(self.key.public.id, sectors).with_file(header.entry)
         files = {FILE_ID: StoredFile(Memory(content), tags)}

@@ -21,7 +21,7 @@ from holdfast.node.client import NodeClient, upload_request
 from holdfast.node.identity import NodeKey, RequestKey
 from holdfast.node.node import Node
 from holdfast.node.objects import Folder
-from holdfast.node.serving import Serving
+from holdfast.node.serving import RunningNode
 from holdfast.node.signature import Gate
 from holdfast.node.store import Store
 from holdfast.node.wire import Limits
@@ -36,7 +36,7 @@ from holdfast.pdp import (
 )
 from holdfast.pdp.keys import draw_nonce
 from holdfast.pdp.readers import LocalFile
-from holdfast.pdp.tagging import Desk, chunks_of
+from holdfast.pdp.tagging import TaggingPool, chunks_of
 
 REFERENCE = "the prover on local files in this process; a copy of the file with fsync"
 SAMPLES = 460
@@ -96,7 +96,7 @@ def _file(folder: Path, sectors: int, size: int) -> Iterator[_File]:
     header = TagHeader(key.public.id, FILE_ID, 1, draw_nonce(), sectors, size)
     inventory = Inventory(key.public.id, sectors).with_file(header.entry)
     with LocalFile(path) as data:
-        desk = Desk(data, key, header)
+        desk = TaggingPool(data, key, header)
         tags_path.write_bytes(header.encode() + b"".join(map(desk.pages, chunks_of(header))))
         with LocalFile(tags_path) as tags:
             yield _File(path, key, data, tags, inventory)
@@ -161,7 +161,7 @@ def _node(store: Path) -> Iterator[NodeClient]:
 def _serve(store: Path, key: NodeKey, owner: bytes, pipe: Connection) -> None:
     kept = Store(Folder(store), [owner], Limits(), time.time)
     gate = Gate(key.address, {owner.hex(): owner}, time.time)
-    served = Serving(Node(key, kept, gate), "127.0.0.1", 0)
+    served = RunningNode(Node(key, kept, gate), "127.0.0.1", 0)
     time.sleep(max(0.0, gate.opens - time.time()))
     pipe.send(served.url)
     served.run()

@@ -30,7 +30,7 @@ from holdfast.pdp import (
 from holdfast.pdp.field import Q
 from holdfast.pdp.keys import draw_nonce
 from holdfast.pdp.readers import LocalFile, Memory
-from holdfast.pdp.tagging import CHUNK_BYTES, Chunk, Desk, available_processes, chunks_of
+from holdfast.pdp.tagging import CHUNK_BYTES, Chunk, TaggingPool, available_processes, chunks_of
 
 REFERENCE = "hashlib SHA-256 over blocks of 4 KiB, one process"
 BLOCK = 4096
@@ -75,7 +75,7 @@ def _tagging(sectors: int, rounds: int) -> float:
     key = SecretKey.generate(sectors)
     content = os.urandom(CHUNK_BYTES + BLOCK)
     header = TagHeader(key.public.id, FILE_ID, 1, draw_nonce(), sectors, len(content))
-    desk = Desk(Memory(content), key, header)
+    desk = TaggingPool(Memory(content), key, header)
     chunk = next(chunks_of(header))
     hashed = content[: chunk.blocks * key.layout.block_bytes]
     times = best_times(
@@ -89,7 +89,9 @@ def _proving(rounds: int) -> tuple[float, float]:
     key = SecretKey.generate(128)
     content = os.urandom(64 << 20)
     header = TagHeader(key.public.id, FILE_ID, 1, draw_nonce(), key.sectors, len(content))
-    tags = header.encode() + Desk(Memory(content), key, header).pages(Chunk(0, header.blocks))
+    tags = header.encode() + TaggingPool(Memory(content), key, header).pages(
+        Chunk(0, header.blocks)
+    )
     inventory = Inventory(key.public.id, key.sectors).with_file(header.entry)
     challenge = draw_challenge(inventory, SAMPLES)
     # SHA-256 hashes blocks that lie as scattered as those which the proof covers.

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.learn import networks
-from holdfast.learn.epsilon import CHUNK
+from holdfast.learn.epsilon_greedy import CHUNK
 from holdfast.learn.learner import Figures
 from holdfast.learn.recurrent import RecurrentLearner, RecurrentSettings
 from holdfast.model.arrays import Float32Array

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.bench.logged import operate
+from holdfast.bench.simulated_log import operate
 from holdfast.errors import InputError
 from holdfast.inference.fit import Fitted, fit
 from holdfast.inference.log import Log
+from holdfast.learn.dial_search import attempt
 from holdfast.learn.retraining import Budget, ordered, report, retrain
 from holdfast.learn.training import VALIDATION_SEED
-from holdfast.learn.validation import attempt
 from holdfast.model.action import GRID
 from holdfast.model.scenario import PAPER, Scenario
 from holdfast.policy import checkpoint

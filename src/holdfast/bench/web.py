@@ -37,16 +37,18 @@ from sqlalchemy import (
 
 from holdfast.bench import postgres
 from holdfast.bench.control import NOW, POLICY, SCATTER, Crew
-from holdfast.bench.plans import scans
-from holdfast.control.alerts import Alerts
-from holdfast.control.aliases import Author, challenge, read_aliases
-from holdfast.control.database import connect, migrate, transaction
-from holdfast.control.duty import begin
-from holdfast.control.log import VERIFIER
-from holdfast.control.rails import DAY
-from holdfast.control.registry import Registry
-from holdfast.control.schedule import Schedule
-from holdfast.control.schema import (
+from holdfast.bench.query_plans import scans
+from holdfast.control.evidence.reader import VERIFIER
+from holdfast.control.evidence.sequencer import Sequencer
+from holdfast.control.incidents.alerts import Alerts
+from holdfast.control.policies.active import begin
+from holdfast.control.policies.aliases import Author, challenge, read_aliases
+from holdfast.control.policies.versions import Registry
+from holdfast.control.scheduling.guardrails import DAY
+from holdfast.control.scheduling.schedule import Schedule
+from holdfast.control.settings.models import ControlSettings, WebSettings
+from holdfast.control.storage.database import connect, migrate, transaction
+from holdfast.control.storage.schema import (
     audits,
     checkpoints,
     confidences,
@@ -55,14 +57,12 @@ from holdfast.control.schema import (
     shadow_sums,
     subtrees,
 )
-from holdfast.control.sequencer import Sequencer
-from holdfast.control.settings import ControlSettings, WebSettings
 from holdfast.errors import StorageError
 from holdfast.evidence.note import Signer
 from holdfast.evidence.tree import HASH_BYTES, SUBTREE
 from holdfast.model.scenario import FIELD
 from holdfast.pdp import SecretKey
-from holdfast.web.serving import Serving, listen, opened_desk, url_of
+from holdfast.web.server import RunningServer, listen, opened_desk, url_of
 
 REFERENCE = "an answer of the same server for which it looks nothing up"
 BLOCKS, SECTORS = 10**6, 16
@@ -358,7 +358,7 @@ def _served(folder: Path, address: str) -> Iterator[Running]:
 
 def _serve(listener: socket.socket, folder: Path, address: str) -> None:
     settings = ControlSettings(database=address)
-    Serving(listener, folder, settings).run(clock=lambda: NOW)
+    RunningServer(listener, folder, settings).run(clock=lambda: NOW)
 
 
 @contextmanager

@@ -10,9 +10,9 @@ from typing import Any
 
 from holdfast.cli.evaluate import finite
 from holdfast.cli.terminal import say
-from holdfast.control.costs import Currency, Prices
-from holdfast.control.planning import Plan, Point, Trials, Wish, better, frontier
-from holdfast.control.rails import DAY
+from holdfast.control.planning.costs import Currency, Prices
+from holdfast.control.planning.planner import Plan, PlanRequest, Point, Trials, better, frontier
+from holdfast.control.scheduling.guardrails import DAY
 from holdfast.policy.registry import held_to
 from holdfast.sim.frontier import Chart, Spot, draw
 from holdfast.sim.measures import Estimate, Measures
@@ -25,7 +25,7 @@ DIGITS = {Currency.UNITS: ",.4g", Currency.GAS: ",.0f", Currency.MONEY: ",.2f"}
 class Answer:
     """A plan, and all that was tried for it."""
 
-    wish: Wish
+    wish: PlanRequest
     prices: Prices
     scenario: str  # as `holdfast evaluate` takes it
     fresh: Trials

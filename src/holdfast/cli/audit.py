@@ -25,7 +25,7 @@ from holdfast.pdp import Location
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
-    from holdfast.control.aliases import Author
+    from holdfast.control.policies.aliases import Author
     from holdfast.owner import Copy, Finding
 
 app = typer.Typer(no_args_is_help=True, help="Whether nodes still hold what they were given.")
@@ -107,7 +107,7 @@ def release(
 
     Example: holdfast audit release attic
     """
-    from holdfast.control.cases import release as bring_back  # noqa: PLC0415
+    from holdfast.control.incidents.store import release as bring_back  # noqa: PLC0415
 
     _order(home, holding, "release", reason, bring_back)
     if as_json:
@@ -129,7 +129,7 @@ def ask(
 
     Example: holdfast audit ask attic --reason "its disk was moved"
     """
-    from holdfast.control.instructions import audit_now  # noqa: PLC0415
+    from holdfast.control.operator_commands import audit_now  # noqa: PLC0415
 
     _order(home, holding, "audit-now", reason, audit_now)
     if as_json:
@@ -146,10 +146,10 @@ def _order(
     carry_out: Callable[["Engine", str, "Author"], None],
 ) -> None:
     """Order something about a holding: from the running server, or else here."""
-    from holdfast.control.aliases import Author  # noqa: PLC0415
-    from holdfast.control.database import opened  # noqa: PLC0415
+    from holdfast.control.policies.aliases import Author  # noqa: PLC0415
     from holdfast.control.service import milliseconds  # noqa: PLC0415
-    from holdfast.control.settings import read_control  # noqa: PLC0415
+    from holdfast.control.settings.models import read_control  # noqa: PLC0415
+    from holdfast.control.storage.database import opened  # noqa: PLC0415
     from holdfast.owner import check_home  # noqa: PLC0415
 
     folder = home.expanduser()

@@ -23,7 +23,7 @@ def backup(
 
     Example: holdfast backup holdfast-2026-03-01.tar
     """
-    from holdfast.control.backup import back_up  # noqa: PLC0415 - as in other commands
+    from holdfast.control.backup.create import back_up  # noqa: PLC0415 - as in other commands
     from holdfast.control.service import milliseconds  # noqa: PLC0415
 
     made = back_up(home.expanduser(), out, milliseconds())
@@ -67,7 +67,7 @@ def restore(
 
     Example: holdfast restore holdfast-2026-03-01.tar --home /srv/holdfast
     """
-    from holdfast.control import restoration  # noqa: PLC0415 - as in other commands
+    from holdfast.control.backup import restore as restoration  # noqa: PLC0415 - as in other commands
     from holdfast.control.service import milliseconds  # noqa: PLC0415
 
     folder = home.expanduser()
@@ -85,7 +85,7 @@ def restore(
         facts = {"home": str(folder), "made": made.manifest.made, "moved": moved}
         terminal.print_json({**facts, "key": verifier})
         return
-    from holdfast.evidence.story import when  # noqa: PLC0415 - as above
+    from holdfast.evidence.explain import when  # noqa: PLC0415 - as above
 
     say(f"made {folder} from the backup of {when(made.manifest.made)}")
     if verifier is not None and not moved:

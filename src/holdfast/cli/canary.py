@@ -42,7 +42,7 @@ def plant(
 
     Example: holdfast canary plant cage --store /srv/node --blocks 20
     """
-    from holdfast.control import canaries  # noqa: PLC0415 - as in other commands
+    from holdfast.control.inference import canaries  # noqa: PLC0415 - as in other commands
     from holdfast.control.service import milliseconds  # noqa: PLC0415
 
     with _open(home, passphrase_file, holding) as (engine, known):
@@ -69,7 +69,7 @@ def lift(
 
     Example: holdfast canary lift cage --store /srv/node
     """
-    from holdfast.control import canaries  # noqa: PLC0415 - as in other commands
+    from holdfast.control.inference import canaries  # noqa: PLC0415 - as in other commands
     from holdfast.control.service import milliseconds  # noqa: PLC0415
 
     with _open(home, passphrase_file, holding) as (engine, known):
@@ -86,10 +86,10 @@ def list_command(home: HomeFolder = DEFAULT_HOME, as_json: Json = False) -> None
 
     Example: holdfast canary list
     """
-    from holdfast.control import canaries  # noqa: PLC0415 - as in other commands
-    from holdfast.control.database import opened  # noqa: PLC0415
-    from holdfast.control.settings import read_control  # noqa: PLC0415
-    from holdfast.evidence.story import when  # noqa: PLC0415
+    from holdfast.control.inference import canaries  # noqa: PLC0415 - as in other commands
+    from holdfast.control.settings.models import read_control  # noqa: PLC0415
+    from holdfast.control.storage.database import opened  # noqa: PLC0415
+    from holdfast.evidence.explain import when  # noqa: PLC0415
     from holdfast.inference.efficacy import efficacy  # noqa: PLC0415
     from holdfast.owner import check_home  # noqa: PLC0415
 
@@ -118,8 +118,8 @@ def list_command(home: HomeFolder = DEFAULT_HOME, as_json: Json = False) -> None
 def _open(
     home: Path, passphrase_file: Path | None, name: str
 ) -> Iterator[tuple["Engine", "Holding"]]:
-    from holdfast.control.database import opened  # noqa: PLC0415 - as above
-    from holdfast.control.settings import read_control  # noqa: PLC0415
+    from holdfast.control.settings.models import read_control  # noqa: PLC0415
+    from holdfast.control.storage.database import opened  # noqa: PLC0415 - as above
 
     place = open_home(home, passphrase_file)
     address = read_control(place.folder).address(place.folder)

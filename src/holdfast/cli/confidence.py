@@ -13,8 +13,8 @@ from holdfast.cli.terminal import Json, say
 from holdfast.errors import InputError
 
 if TYPE_CHECKING:
-    from holdfast.control.confidences import Said
-    from holdfast.control.settings import ControlSettings
+    from holdfast.control.inference.confidence import ConfidenceReport
+    from holdfast.control.settings.models import ControlSettings
 
 SHOWN = 50
 
@@ -43,7 +43,7 @@ def confidence(
 
     Example: holdfast confidence
     """
-    from holdfast.control.settings import read_control  # noqa: PLC0415 - as in other commands
+    from holdfast.control.settings.models import read_control  # noqa: PLC0415 - as in other commands
     from holdfast.owner import check_home  # noqa: PLC0415
 
     folder = home.expanduser()
@@ -73,27 +73,27 @@ def confidence(
     return 1 if broken else 0
 
 
-def _asked(folder: Path) -> "Said | None":
+def _asked(folder: Path) -> "ConfidenceReport | None":
     """Return what the running server works out, if there is one."""
     from pydantic import TypeAdapter  # noqa: PLC0415 - as above
 
-    from holdfast.control.confidences import Said  # noqa: PLC0415
+    from holdfast.control.inference.confidence import ConfidenceReport  # noqa: PLC0415
 
     server = server_of(folder)
     found = None if server is None else worked_out(server, "confidence", "confidence")
-    return None if found is None else TypeAdapter(Said).validate_python(found)
+    return None if found is None else TypeAdapter(ConfidenceReport).validate_python(found)
 
 
-def _worked_out(folder: Path, settings: "ControlSettings") -> "Said":
-    from holdfast.control.confidences import say_now  # noqa: PLC0415 - as above
-    from holdfast.control.database import opened  # noqa: PLC0415
+def _worked_out(folder: Path, settings: "ControlSettings") -> "ConfidenceReport":
+    from holdfast.control.inference.confidence import say_now  # noqa: PLC0415 - as above
     from holdfast.control.service import milliseconds  # noqa: PLC0415
+    from holdfast.control.storage.database import opened  # noqa: PLC0415
 
     with opened(settings.address(folder), read_only=True) as engine:
         return say_now(engine, settings, milliseconds())
 
 
-def _tell(said: "Said", rows: list[dict[str, Any]], ceiling: float | None) -> None:
+def _tell(said: "ConfidenceReport", rows: list[dict[str, Any]], ceiling: float | None) -> None:
     say("inferred from the log, not observed; as of now, at 95 %:")
     for row in rows[:SHOWN]:
         chance = f"any at all with probability {row['damaged']:.0%}"

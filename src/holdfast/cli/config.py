@@ -11,7 +11,7 @@ from holdfast.cli.terminal import PASSPHRASE_VARIABLE, Json, say
 from holdfast.secret_variables import secret
 
 if TYPE_CHECKING:
-    from holdfast.control.effective import Setting
+    from holdfast.control.settings.show import Setting
 
 app = typer.Typer(no_args_is_help=True, help="The settings in effect.")
 
@@ -24,7 +24,7 @@ def show(context: typer.Context, home: HomeFolder = DEFAULT_HOME, as_json: Json 
 
     Example: holdfast config show
     """
-    from holdfast.control.effective import effective  # noqa: PLC0415 - as in other commands
+    from holdfast.control.settings.show import effective  # noqa: PLC0415 - as in other commands
     from holdfast.owner import check_home  # noqa: PLC0415
 
     folder = home.expanduser()
@@ -40,7 +40,7 @@ def show(context: typer.Context, home: HomeFolder = DEFAULT_HOME, as_json: Json 
 
 def _around(context: typer.Context, folder: str) -> list["Setting"]:
     """Return what flags and the environment say; of a passphrase, whether it is there."""
-    from holdfast.control.effective import HIDDEN, Setting, Source  # noqa: PLC0415 - as above
+    from holdfast.control.settings.show import HIDDEN, Setting, Source  # noqa: PLC0415 - as above
     from holdfast.owner.ledgers import KEYSTORE_VARIABLE  # noqa: PLC0415
 
     given = context.get_parameter_source("home")

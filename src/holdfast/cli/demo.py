@@ -44,11 +44,11 @@ def demo(
     Example: holdfast demo --seconds 60 --keep
     """
     # All rooms at once, which would slow the start of every command.
-    from holdfast.demo.harm import SPAN, planned  # noqa: PLC0415
-    from holdfast.demo.stage import set_up  # noqa: PLC0415
+    from holdfast.demo.console import told  # noqa: PLC0415
+    from holdfast.demo.environment import set_up  # noqa: PLC0415
+    from holdfast.demo.faults import SPAN, planned  # noqa: PLC0415
     from holdfast.demo.story import Story  # noqa: PLC0415
     from holdfast.demo.summary import sum_up  # noqa: PLC0415
-    from holdfast.demo.telling import told  # noqa: PLC0415
     from holdfast.demo.view import Caption, Lines, shown  # noqa: PLC0415
 
     stopped = _stop_signals()

@@ -18,7 +18,7 @@ from holdfast.pdp import encoding
 
 if TYPE_CHECKING:
     from holdfast.evidence.anchors import OnChain
-    from holdfast.evidence.heads import Known
+    from holdfast.evidence.checkpoint_check import Known
     from holdfast.evidence.log import Log
     from holdfast.evidence.note import Verifier
     from holdfast.evidence.verification import Report
@@ -119,7 +119,7 @@ def verify(
     folder = _home_of(source, home)
     chains = _named_ledgers(chain, contract or [], ledger or [], owner, since)
     if folder is not None and not chains and not offline:
-        from holdfast.control.anchors import home_ledgers  # noqa: PLC0415 - as above
+        from holdfast.control.evidence.anchors import home_ledgers  # noqa: PLC0415 - as above
 
         # Before the log is opened, so that no anchor is newer than the log.
         try:
@@ -165,25 +165,27 @@ def show(
 
     Example: holdfast evidence show --since 2026-03-01
     """
-    from holdfast.evidence import story  # noqa: PLC0415 - as above
+    from holdfast.evidence import explain  # noqa: PLC0415 - as above
     from holdfast.evidence.leaf import encode  # noqa: PLC0415
 
-    selection = story.Selection(_holding(holding), _milliseconds(since) or 0, _milliseconds(until))
+    selection = explain.Selection(
+        _holding(holding), _milliseconds(since) or 0, _milliseconds(until)
+    )
     with _opened(source, home) as log:
         start, stop = (0, None) if leaf is None else (leaf, leaf + 1)
         if stop is not None and stop > log.size:
             raise InputError(f"{source or home} has {log.size} leaves: there is no leaf {leaf}")
-        told = story.chosen(log, selection, start, stop)
+        told = explain.chosen(log, selection, start, stop)
         if as_json:
             leaves = [
-                {"index": index, "story": story.story(each), "leaf": json.loads(encode(each))}
+                {"index": index, "story": explain.story(each), "leaf": json.loads(encode(each))}
                 for index, each in told
             ]
             terminal.print_json({"leaves": leaves})
             return
         for index, each in told:
-            first, *rest = story.story(each)
-            say("\n  ".join([f"leaf {index}, {story.when(each.at)}: {first}", *rest]))
+            first, *rest = explain.story(each)
+            say("\n  ".join([f"leaf {index}, {explain.when(each.at)}: {first}", *rest]))
 
 
 @app.command()
@@ -266,9 +268,9 @@ def _opened(source: Path | None, home: Path) -> Iterator["Log"]:
 
         yield Bundle.open(source or home)
         return
-    from holdfast.control.database import opened  # noqa: PLC0415 - as above
-    from holdfast.control.log import DatabaseLog, read_verifier  # noqa: PLC0415
-    from holdfast.control.settings import read_control  # noqa: PLC0415
+    from holdfast.control.evidence.reader import DatabaseLog, read_verifier  # noqa: PLC0415
+    from holdfast.control.settings.models import read_control  # noqa: PLC0415
+    from holdfast.control.storage.database import opened  # noqa: PLC0415 - as above
     from holdfast.owner import check_home  # noqa: PLC0415
 
     check_home(folder)
@@ -280,7 +282,7 @@ def _known(path: Path, pinned: "Verifier") -> "Known":
     """Return the head that a file from earlier tells: a bundle's last one, or a checkpoint."""
     from holdfast.evidence.bundle import Bundle, is_bundle  # noqa: PLC0415 - as above
     from holdfast.evidence.checkpoint import MAX_NOTE_BYTES  # noqa: PLC0415
-    from holdfast.evidence.heads import kept  # noqa: PLC0415
+    from holdfast.evidence.checkpoint_check import kept  # noqa: PLC0415
 
     if not is_bundle(path):
         return kept(atomic.read(path, at_most=MAX_NOTE_BYTES), pinned, str(path))
@@ -338,9 +340,9 @@ def key_command(
 
     Example: holdfast evidence key
     """
-    from holdfast.control.database import is_there, opened  # noqa: PLC0415 - as the others
-    from holdfast.control.origin import current_signer, evidence_signer  # noqa: PLC0415
-    from holdfast.control.settings import read_control  # noqa: PLC0415
+    from holdfast.control.evidence.signer import current_signer, evidence_signer  # noqa: PLC0415
+    from holdfast.control.settings.models import read_control  # noqa: PLC0415
+    from holdfast.control.storage.database import is_there, opened  # noqa: PLC0415 - as the others
     from holdfast.owner.ledgers import public_sender  # noqa: PLC0415
 
     place = open_home(home, passphrase_file)

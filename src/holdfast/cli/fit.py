@@ -25,11 +25,11 @@ def fit(
 
     Example: holdfast policy fit --dry-run
     """
-    from holdfast.control.database import opened  # noqa: PLC0415 - as in other commands
-    from holdfast.control.episodes import read_log  # noqa: PLC0415
-    from holdfast.control.fits import save_fit  # noqa: PLC0415
+    from holdfast.control.inference.audit_log import read_log  # noqa: PLC0415
+    from holdfast.control.inference.fits import save_fit  # noqa: PLC0415
     from holdfast.control.service import milliseconds  # noqa: PLC0415
-    from holdfast.control.settings import read_control  # noqa: PLC0415
+    from holdfast.control.settings.models import read_control  # noqa: PLC0415
+    from holdfast.control.storage.database import opened  # noqa: PLC0415 - as in other commands
     from holdfast.inference import fit as inference  # noqa: PLC0415
     from holdfast.owner import check_home  # noqa: PLC0415
 

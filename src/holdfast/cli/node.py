@@ -93,7 +93,7 @@ def serve(
     from holdfast.node.identity import named_owner, read_node_key  # noqa: PLC0415
     from holdfast.node.node import Node  # noqa: PLC0415
     from holdfast.node.objects import open_objects  # noqa: PLC0415
-    from holdfast.node.serving import Certificate, Serving  # noqa: PLC0415
+    from holdfast.node.serving import Certificate, RunningNode  # noqa: PLC0415
     from holdfast.node.signature import Gate  # noqa: PLC0415
     from holdfast.node.store import Store  # noqa: PLC0415
     from holdfast.node.wire import Limits  # noqa: PLC0415
@@ -116,7 +116,7 @@ def serve(
     kept = Store(open_objects(store), owners.values(), limits, time.time, data=others)
     try:
         gate = Gate(node_key.address, owners, time.time)
-        served = Serving(Node(node_key, kept, gate, register), host, port, tls)
+        served = RunningNode(Node(node_key, kept, gate, register), host, port, tls)
         time.sleep(max(0.0, gate.opens - time.time()))
         if as_json:
             say(json.dumps({"url": served.url, "address": node_key.address.hex()}))

@@ -22,10 +22,10 @@ from holdfast.cli.terminal import Json
 from holdfast.errors import InputError
 
 if TYPE_CHECKING:
-    from holdfast.paper.crew import Tell
     from holdfast.paper.experiments import Effort
     from holdfast.paper.job import Job
     from holdfast.paper.result import Result
+    from holdfast.paper.runner import Tell
 
 SEEDS, SEEDS_OF_A_TASTE = 5, 1
 EPISODES_OF_A_TASTE = 100
@@ -153,7 +153,7 @@ def _made(
     experiments: list[str], effort: "Effort", out: Path | None, workers: int | None
 ) -> list["Result"]:
     """Do what is missing in the folder, or all in a passing one."""
-    from holdfast.paper import crew, publication  # noqa: PLC0415 - NumPy is slow to load
+    from holdfast.paper import publication, runner  # noqa: PLC0415 - NumPy is slow to load
     from holdfast.paper.experiments import Programme  # noqa: PLC0415
     from holdfast.paper.result import gather  # noqa: PLC0415
 
@@ -162,9 +162,9 @@ def _made(
         if out:
             publication.check_can_publish(out)
         jobs = Programme(effort).jobs(experiments)
-        todo = crew.missing(jobs, folder)
+        todo = runner.missing(jobs, folder)
         with _watching(todo) as tell:
-            crew.run(todo, folder, workers, tell)
+            runner.run(todo, folder, workers, tell)
         results = [gather(experiment, effort, folder) for experiment in experiments]
         if out:
             publication.publish(results, out)

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.cli.answer import Answer
-    from holdfast.control.costs import Currency, Fleet, Prices
-    from holdfast.control.planning import Wish
-    from holdfast.control.settings import ControlSettings
+    from holdfast.control.planning.costs import Currency, Fleet, Prices
+    from holdfast.control.planning.planner import PlanRequest
+    from holdfast.control.settings.models import ControlSettings
     from holdfast.model.scenario import Scenario
 
 GWEI = 1e-9  # of an ether
@@ -98,8 +98,8 @@ def plan(
 
     Example: holdfast plan --gas-per-month 50000000 --holdings 100 --out frontier.svg
     """
-    from holdfast.control.costs import MONTH, Prices  # noqa: PLC0415 - as in other commands
-    from holdfast.control.planning import Wish  # noqa: PLC0415
+    from holdfast.control.planning.costs import MONTH, Prices  # noqa: PLC0415 - as in other commands
+    from holdfast.control.planning.planner import PlanRequest  # noqa: PLC0415
     from holdfast.model.scenario import SCENARIOS  # noqa: PLC0415
     from holdfast.policy.registry import settings_of  # noqa: PLC0415
     from holdfast.sim.figure import check_can_draw  # noqa: PLC0415
@@ -112,7 +112,7 @@ def plan(
     world = _world(running.world, scenario, blocks or (None if scenario else fleet.blocks))
     currency, budget = _budget(gas_per_month, money_per_month, units, normalised=normalised)
     unit = settings.rails.unit
-    wish = Wish(
+    wish = PlanRequest(
         currency,
         budget,
         ceiling,
@@ -157,8 +157,8 @@ class Running:
 
 def _home(folder: Path, *, named: bool) -> tuple["ControlSettings", "Fleet | None", Running]:
     """Return the settings and the fleet of a home, the defaults where there is none."""
-    from holdfast.control.costs import fleet_in  # noqa: PLC0415 - as above
-    from holdfast.control.settings import ControlSettings, read_control  # noqa: PLC0415
+    from holdfast.control.planning.costs import fleet_in  # noqa: PLC0415 - as above
+    from holdfast.control.settings.models import ControlSettings, read_control  # noqa: PLC0415
     from holdfast.owner import catalogue_in  # noqa: PLC0415
     from holdfast.owner.home import KEY  # noqa: PLC0415
 
@@ -171,10 +171,10 @@ def _home(folder: Path, *, named: bool) -> tuple["ControlSettings", "Fleet | Non
 
 def _running(folder: Path, settings: "ControlSettings", *, named: bool) -> Running:
     """Return what is known of the operation; its policy, unless another one is named."""
-    from holdfast.control.aliases import read_aliases  # noqa: PLC0415 - as above
-    from holdfast.control.database import opened, transaction  # noqa: PLC0415
-    from holdfast.control.fits import world_of_fleet  # noqa: PLC0415
-    from holdfast.control.registry import Registry  # noqa: PLC0415
+    from holdfast.control.inference.fits import world_of_fleet  # noqa: PLC0415
+    from holdfast.control.policies.aliases import read_aliases  # noqa: PLC0415 - as above
+    from holdfast.control.policies.versions import Registry  # noqa: PLC0415
+    from holdfast.control.storage.database import opened, transaction  # noqa: PLC0415
 
     address = settings.address(folder)
     if "://" not in address and not Path(address).exists():
@@ -191,7 +191,7 @@ def _running(folder: Path, settings: "ControlSettings", *, named: bool) -> Runni
 
 
 def _fleet(found: "Fleet | None", holdings: int | None, sectors: int | None) -> "Fleet":
-    from holdfast.control.costs import Fleet  # noqa: PLC0415 - as above
+    from holdfast.control.planning.costs import Fleet  # noqa: PLC0415 - as above
 
     known = found or Fleet(Counter({DEFAULT_SECTORS: 1}))
     if holdings is None and sectors is None:
@@ -210,7 +210,7 @@ def _world(known: "Scenario", scenario: str | None, blocks: int | None) -> "Scen
 def _budget(
     gas: float | None, money: float | None, units: float | None, *, normalised: bool
 ) -> tuple["Currency", float | None]:
-    from holdfast.control.costs import Currency  # noqa: PLC0415 - as above
+    from holdfast.control.planning.costs import Currency  # noqa: PLC0415 - as above
 
     budgets = {Currency.GAS: gas, Currency.MONEY: money, Currency.UNITS: units}
     given = [(currency, budget) for currency, budget in budgets.items() if budget is not None]
@@ -231,13 +231,13 @@ def _money(
 
 
 def _units(time: str, unit: int) -> float:
-    from holdfast.control.settings import read_duration  # noqa: PLC0415 - as above
+    from holdfast.control.settings.models import read_duration  # noqa: PLC0415 - as above
 
     return read_duration(time) / unit
 
 
 def _answer(
-    wish: "Wish",
+    wish: "PlanRequest",
     prices: "Prices",
     world: "Scenario",
     base: "Scenario",
@@ -248,14 +248,14 @@ def _answer(
     seed: int,
 ) -> "Answer":
     from holdfast.cli.answer import Answer  # noqa: PLC0415 - as above
-    from holdfast.control import planning  # noqa: PLC0415
+    from holdfast.control.planning import planner  # noqa: PLC0415
     from holdfast.sim.measures import WITHIN  # noqa: PLC0415
     from holdfast.sim.scenario_file import written  # noqa: PLC0415
 
-    others = (len(planning.RULES) + len(planning.BELIEF_AT)) * references
-    total = (len(names) + planning.FRESH_TIMES + others) * episodes
+    others = (len(planner.RULES) + len(planner.BELIEF_AT)) * references
+    total = (len(names) + planner.FRESH_TIMES + others) * episodes
     with episode_bar(total) as (bar, task):
-        trials = planning.Trials(
+        trials = planner.Trials(
             world,
             episodes,
             seed,
@@ -265,6 +265,6 @@ def _answer(
         )
         fresh = trials.fresh()
         points = [trials.point(name) for name in names]
-        chosen = planning.choose(points, wish.limits(prices), wish.aim(prices), fresh.point)
-        beside = planning.references(points, trials) if references else []
+        chosen = planner.choose(points, wish.limits(prices), wish.aim(prices), fresh.point)
+        beside = planner.references(points, trials) if references else []
     return Answer(wish, prices, written(world, base.name), fresh, chosen, points, beside)

@@ -15,7 +15,7 @@ from holdfast.cli.server import MOST_ROWS, Reason, ordered, told
 from holdfast.cli.terminal import Json, say
 
 if TYPE_CHECKING:
-    from holdfast.control.comparison import Comparison
+    from holdfast.control.policies.comparison import Comparison
 
 app = typer.Typer(no_args_is_help=True, help="Policies: try a new one, let it in, take it back.")
 app.command()(fit)
@@ -75,7 +75,7 @@ def add(
 
     Example: holdfast policy add runs/a --challenger
     """
-    from holdfast.control.aliases import challenge as begin  # noqa: PLC0415 - as the others
+    from holdfast.control.policies.aliases import challenge as begin  # noqa: PLC0415 - as the others
 
     with opened_desk(home) as desk:
         author = desk.author(reason)
@@ -97,7 +97,7 @@ def challenge(
 
     Example: holdfast policy challenge 1f3b
     """
-    from holdfast.control.aliases import challenge as begin  # noqa: PLC0415 - as above
+    from holdfast.control.policies.aliases import challenge as begin  # noqa: PLC0415 - as above
 
     done = ordered(home, f"policies/{version}/challenge", reason)
     if done is None:
@@ -114,7 +114,7 @@ def withdraw(reason: Reason = "", home: HomeFolder = DEFAULT_HOME, as_json: Json
 
     Example: holdfast policy withdraw --reason "it is out of date"
     """
-    from holdfast.control.aliases import withdraw as end  # noqa: PLC0415 - as above
+    from holdfast.control.policies.aliases import withdraw as end  # noqa: PLC0415 - as above
 
     done = ordered(home, "policies/withdraw", reason)
     if done is None:
@@ -132,8 +132,8 @@ def evaluate(
 
     Example: holdfast policy evaluate challenger
     """
-    from holdfast.control.fits import world_of_fleet  # noqa: PLC0415 - as above
-    from holdfast.control.promotion import ceiling_of, fresh_seed, numbers, trials  # noqa: PLC0415
+    from holdfast.control.inference.fits import world_of_fleet  # noqa: PLC0415 - as above
+    from holdfast.control.policies.promotion import ceiling_of, fresh_seed, numbers, trials  # noqa: PLC0415
 
     seed = fresh_seed() if seed is None else seed
     with opened_desk(home, read_only=True) as desk, episode_bar(desk, version) as progress:
@@ -165,7 +165,7 @@ def shadow(
     """
     from pydantic import TypeAdapter  # noqa: PLC0415 - as above
 
-    from holdfast.control.comparison import Comparison, compare  # noqa: PLC0415
+    from holdfast.control.policies.comparison import Comparison, compare  # noqa: PLC0415
 
     facts = told(home, dict[str, Any], f"policies/{version}/shadow")
     if facts is None:
@@ -190,7 +190,7 @@ def rollback(reason: Reason = "", home: HomeFolder = DEFAULT_HOME, as_json: Json
 
     Example: holdfast policy rollback --reason "it audits too often"
     """
-    from holdfast.control.aliases import rollback as take_back  # noqa: PLC0415 - as above
+    from holdfast.control.policies.aliases import rollback as take_back  # noqa: PLC0415 - as above
 
     done = ordered(home, "policies/rollback", reason)
     if done is None:
@@ -212,9 +212,9 @@ def history(
 
     Example: holdfast policy history --limit 10
     """
-    from holdfast.control.aliases import Entry  # noqa: PLC0415 - as above
-    from holdfast.control.aliases import history as changes  # noqa: PLC0415
-    from holdfast.evidence.story import when  # noqa: PLC0415
+    from holdfast.control.policies.aliases import Entry  # noqa: PLC0415 - as above
+    from holdfast.control.policies.aliases import history as changes  # noqa: PLC0415
+    from holdfast.evidence.explain import when  # noqa: PLC0415
 
     asked = limit <= MOST_ROWS
     entries = told(home, list[Entry], "policies/history", limit=limit) if asked else None
@@ -253,7 +253,7 @@ def _tell_done(alias: str, done: dict[str, Any], *, as_json: bool) -> None:
 
 
 def _tell_comparison(found: "Comparison") -> None:
-    from holdfast.evidence.story import span  # noqa: PLC0415 - as above
+    from holdfast.evidence.explain import span  # noqa: PLC0415 - as above
 
     say(f"{found.decisions} decisions of {found.holdings} holdings over {span(found.span)}")
     agreement = found.agreement

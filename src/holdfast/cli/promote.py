@@ -14,7 +14,7 @@ from holdfast.cli.terminal import Json, say
 from holdfast.errors import InputError
 
 if TYPE_CHECKING:
-    from holdfast.control.aliases import Verdict
+    from holdfast.control.policies.aliases import Verdict
     from holdfast.web.client import Server
 
 
@@ -43,7 +43,7 @@ def promote(
         raise InputError("--force needs --reason: the evidence tells why")
     if seed is not None and not dry_run:
         raise InputError("--seed needs --dry-run: a promotion draws its episodes anew")
-    wish = Wish(version, reason, force=force, dry_run=dry_run, seed=seed)
+    wish = PromotionRequest(version, reason, force=force, dry_run=dry_run, seed=seed)
     server = server_of(home) if seed is None else None
     done = None if server is None else _by_server(server, wish)
     done = done or _here(home, wish)
@@ -59,7 +59,7 @@ def promote(
 
 
 @dataclass(frozen=True)
-class Wish:
+class PromotionRequest:
     version: str
     reason: str
     force: bool
@@ -83,9 +83,9 @@ class Done:
         return self.promoted and not self.verdict.passed
 
 
-def _by_server(server: "Server", wish: Wish) -> Done | None:
+def _by_server(server: "Server", wish: PromotionRequest) -> Done | None:
     """Have the running server judge and promote; nothing if it may not, or does not answer."""
-    from holdfast.control.aliases import Verdict  # noqa: PLC0415 - as in other commands
+    from holdfast.control.policies.aliases import Verdict  # noqa: PLC0415 - as in other commands
     from holdfast.evidence.leaf import Check  # noqa: PLC0415
 
     with terminal.progress_bar("simulating", 1.0, of_bytes=False) as bar:
@@ -113,12 +113,12 @@ def _by_server(server: "Server", wish: Wish) -> Done | None:
     return Done(told["version"], verdict, promoted)
 
 
-def _here(home: Path, wish: Wish) -> Done:
-    from holdfast.control.aliases import Verdict  # noqa: PLC0415 - as above
-    from holdfast.control.aliases import promote as let_in  # noqa: PLC0415
-    from holdfast.control.fits import world_of_fleet  # noqa: PLC0415
-    from holdfast.control.promotion import judge  # noqa: PLC0415
-    from holdfast.evidence.form import plain  # noqa: PLC0415
+def _here(home: Path, wish: PromotionRequest) -> Done:
+    from holdfast.control.inference.fits import world_of_fleet  # noqa: PLC0415
+    from holdfast.control.policies.aliases import Verdict  # noqa: PLC0415 - as above
+    from holdfast.control.policies.aliases import promote as let_in  # noqa: PLC0415
+    from holdfast.control.policies.promotion import judge  # noqa: PLC0415
+    from holdfast.evidence.codecs import plain  # noqa: PLC0415
     from holdfast.evidence.leaf import Check  # noqa: PLC0415
 
     with (

@@ -15,9 +15,9 @@ from holdfast.cli.terminal import say
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
-    from holdfast.control.aliases import Aliases, Author
-    from holdfast.control.registry import Registry
-    from holdfast.control.settings import ControlSettings
+    from holdfast.control.policies.aliases import Aliases, Author
+    from holdfast.control.policies.versions import Registry
+    from holdfast.control.settings.models import ControlSettings
     from holdfast.evidence.leaf import Check
 
 Seed = Annotated[
@@ -33,7 +33,7 @@ Version = Annotated[
 
 
 @dataclass(frozen=True)
-class Desk:
+class PolicyCommands:
     """An open registry, with all that commands ask of it."""
 
     engine: "Engine"
@@ -48,18 +48,18 @@ class Desk:
         return self.find("champion")
 
     def author(self, reason: str) -> "Author":
-        from holdfast.control.aliases import Author  # noqa: PLC0415 - as in other commands
+        from holdfast.control.policies.aliases import Author  # noqa: PLC0415 - as in other commands
         from holdfast.control.service import milliseconds  # noqa: PLC0415
 
         return Author(user(), milliseconds(), reason)
 
 
 @contextmanager
-def opened_desk(home: HomeFolder, *, read_only: bool = False) -> Iterator[Desk]:
-    from holdfast.control.aliases import read_aliases  # noqa: PLC0415 - as in other commands
-    from holdfast.control.database import opened, transaction  # noqa: PLC0415
-    from holdfast.control.registry import Registry  # noqa: PLC0415
-    from holdfast.control.settings import read_control  # noqa: PLC0415
+def opened_desk(home: HomeFolder, *, read_only: bool = False) -> Iterator[PolicyCommands]:
+    from holdfast.control.policies.aliases import read_aliases  # noqa: PLC0415 - as in other commands
+    from holdfast.control.policies.versions import Registry  # noqa: PLC0415
+    from holdfast.control.settings.models import read_control  # noqa: PLC0415
+    from holdfast.control.storage.database import opened, transaction  # noqa: PLC0415
     from holdfast.owner import check_home  # noqa: PLC0415
 
     folder = home.expanduser()
@@ -68,13 +68,13 @@ def opened_desk(home: HomeFolder, *, read_only: bool = False) -> Iterator[Desk]:
     with opened(settings.address(folder), read_only=read_only) as engine:
         with transaction(engine) as connection:
             aliases = read_aliases(connection)
-        yield Desk(engine, settings, Registry(engine), aliases)
+        yield PolicyCommands(engine, settings, Registry(engine), aliases)
 
 
 @contextmanager
-def episode_bar(desk: Desk, version: str) -> Iterator[Any]:
+def episode_bar(desk: PolicyCommands, version: str) -> Iterator[Any]:
     """Show how many episodes are done, of all that judging a version takes."""
-    from holdfast.control.promotion import episodes_to_run  # noqa: PLC0415 - as above
+    from holdfast.control.policies.promotion import episodes_to_run  # noqa: PLC0415 - as above
 
     policy = desk.registry.serving(desk.find(version))
     total, done = episodes_to_run(policy, desk.settings.promotion), 0.0

@@ -22,7 +22,7 @@ from holdfast.cli.terminal import Json, say
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
-    from holdfast.control.settings import ControlSettings
+    from holdfast.control.settings.models import ControlSettings
     from holdfast.learn.retraining import Budget, Hear, Order, Retrained
     from holdfast.policy.lagrangian import Ceilings
     from holdfast.policy.serving import Serving
@@ -60,9 +60,9 @@ def retrain(
     Example: holdfast policy retrain --seeds 2
     """
     learn.check_installed()
-    from holdfast.control.database import connect, migrate  # noqa: PLC0415 - as in other commands
-    from holdfast.control.retraining import FOLDER, ORDER, alone  # noqa: PLC0415
-    from holdfast.control.settings import read_control  # noqa: PLC0415
+    from holdfast.control.inference.retraining import FOLDER, ORDER, alone  # noqa: PLC0415
+    from holdfast.control.settings.models import read_control  # noqa: PLC0415
+    from holdfast.control.storage.database import connect, migrate  # noqa: PLC0415 - as in other commands
     from holdfast.learn.retraining import Budget  # noqa: PLC0415
     from holdfast.owner import check_home  # noqa: PLC0415
     from holdfast.policy.lagrangian import Ceilings  # noqa: PLC0415
@@ -93,10 +93,10 @@ def retrain(
 
 def _champion(engine: "Engine", settings: "ControlSettings") -> "Serving":
     """Return who decides, or who will once the service is started."""
-    from holdfast.control.duty import Roster, begin  # noqa: PLC0415
+    from holdfast.control.policies.active import PolicyLoader, begin  # noqa: PLC0415
 
     begin(engine, settings.policy, settings.scenario, _now())
-    return Roster(engine).now().champion
+    return PolicyLoader(engine).now().champion
 
 
 def _order(
@@ -108,17 +108,17 @@ def _order(
     budget: "Budget",
 ) -> "Order":
     """Return what was begun, or else what the log asks for now."""
-    from holdfast.control.episodes import read_log  # noqa: PLC0415
-    from holdfast.control.fits import save_fit  # noqa: PLC0415
-    from holdfast.control.retraining import ORDER  # noqa: PLC0415
+    from holdfast.control.inference.audit_log import read_log  # noqa: PLC0415
+    from holdfast.control.inference.fits import save_fit  # noqa: PLC0415
+    from holdfast.control.inference.retraining import ORDER  # noqa: PLC0415
     from holdfast.inference.fit import fit  # noqa: PLC0415
     from holdfast.learn.retraining import Order, ordered  # noqa: PLC0415
-    from holdfast.policy import document  # noqa: PLC0415
+    from holdfast.policy import json_schema  # noqa: PLC0415
 
     path = place / ORDER
     if path.exists():
         terminal.messages.print("… going on with the retraining that was begun", style="dim")
-        return document.read(Order, document.parse(atomic.read(path, at_most=MOST_BYTES)))
+        return json_schema.read(Order, json_schema.parse(atomic.read(path, at_most=MOST_BYTES)))
     _clear(place)
     now = _now()
     log = read_log(engine, settings.rails.unit, now)
@@ -130,7 +130,7 @@ def _order(
         "champion": champion.version,
     }
     order = ordered(fitted.scenario, log.blocks, champion.policy, declared, budget, facts)
-    atomic.write(path, document.dump(order))
+    atomic.write(path, json_schema.dump(order))
     return order
 
 
@@ -161,9 +161,9 @@ def _registered(
     engine: "Engine", settings: "ControlSettings", result: "Retrained", order: "Order"
 ) -> str:
     """Enter the checkpoint, let it run in shadow, and return its version."""
-    from holdfast.control.aliases import Author, challenge, read_aliases  # noqa: PLC0415
-    from holdfast.control.database import transaction  # noqa: PLC0415
-    from holdfast.control.registry import Registry  # noqa: PLC0415
+    from holdfast.control.policies.aliases import Author, challenge, read_aliases  # noqa: PLC0415
+    from holdfast.control.policies.versions import Registry  # noqa: PLC0415
+    from holdfast.control.storage.database import transaction  # noqa: PLC0415
 
     served = Registry(engine).register(
         str(result.folder), settings.scenario, _now(), f"retrained-{order.facts['fit']}"
@@ -178,7 +178,7 @@ def _registered(
 
 def _clear(place: Path) -> None:
     """Remove what a retraining has left, the order first: without it nothing is resumed."""
-    from holdfast.control.retraining import ORDER  # noqa: PLC0415
+    from holdfast.control.inference.retraining import ORDER  # noqa: PLC0415
 
     (place / ORDER).unlink(missing_ok=True)
     for left in place.iterdir():

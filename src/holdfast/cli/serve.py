@@ -20,7 +20,7 @@ from holdfast.cli.terminal import Json, PassphraseFile, say
 from holdfast.workers import end_with_parent
 
 if TYPE_CHECKING:
-    from holdfast.control.settings import ControlSettings
+    from holdfast.control.settings.models import ControlSettings
 
 MOST_WORKERS = 64
 LOOK = 1.0  # seconds between two looks at the workers
@@ -46,7 +46,7 @@ def serve(
     Example: holdfast serve --workers 2
     """
     from holdfast.control.service import check_settings  # noqa: PLC0415 - as in other commands
-    from holdfast.control.settings import read_control  # noqa: PLC0415
+    from holdfast.control.settings.models import read_control  # noqa: PLC0415
 
     opened = open_home(home, passphrase_file)
     settings = read_control(opened.folder)
@@ -77,7 +77,7 @@ def _web(folder: Path, settings: "ControlSettings") -> Iterator[tuple[str | None
     The socket is ours, so that the address stays the same whoever serves.
     """
     from holdfast.web.client import announced  # noqa: PLC0415 - as above
-    from holdfast.web.serving import listen, serve_web, url_of  # noqa: PLC0415
+    from holdfast.web.server import listen, serve_web, url_of  # noqa: PLC0415
 
     listener = listen(settings.web)
     if listener is None:
@@ -140,9 +140,9 @@ def work(
 
     One that was started by another process does not outlive it.
     """
-    from holdfast.control.logs import configure_logs  # noqa: PLC0415
+    from holdfast.control.logging import configure_logs  # noqa: PLC0415
     from holdfast.control.service import opened_service  # noqa: PLC0415
-    from holdfast.control.settings import read_control  # noqa: PLC0415
+    from holdfast.control.settings.models import read_control  # noqa: PLC0415
     from holdfast.owner import Home  # noqa: PLC0415
     from holdfast.owner.keyring import Keyring  # noqa: PLC0415
     from holdfast.owner.settings import read_settings  # noqa: PLC0415

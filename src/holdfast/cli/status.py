@@ -12,8 +12,8 @@ from holdfast.cli.server import MOST_ROWS, told
 from holdfast.cli.terminal import Json, say
 
 if TYPE_CHECKING:
-    from holdfast.control.activity import Activity
-    from holdfast.control.status import Head, HoldingStatus, Status
+    from holdfast.control.queries.activity import Activity
+    from holdfast.control.queries.status import Head, HoldingStatus, Status
 
 LAST = 5  # audits
 
@@ -35,11 +35,11 @@ def status(
 
     Example: holdfast status --limit 10
     """
-    from holdfast.control.activity import Activity, read_activity  # noqa: PLC0415 - as the others
-    from holdfast.control.database import opened  # noqa: PLC0415
+    from holdfast.control.queries.activity import Activity, read_activity  # noqa: PLC0415 - as the others
+    from holdfast.control.queries.status import Status, read_status  # noqa: PLC0415
     from holdfast.control.service import milliseconds  # noqa: PLC0415
-    from holdfast.control.settings import read_control  # noqa: PLC0415
-    from holdfast.control.status import Status, read_status  # noqa: PLC0415
+    from holdfast.control.settings.models import read_control  # noqa: PLC0415
+    from holdfast.control.storage.database import opened  # noqa: PLC0415
     from holdfast.owner import check_home  # noqa: PLC0415
 
     folder = home.expanduser()
@@ -60,7 +60,7 @@ def status(
 
 
 def _tell(found: "Status", activity: "Activity") -> None:
-    from holdfast.evidence.story import span, when  # noqa: PLC0415 - as above
+    from holdfast.evidence.explain import span, when  # noqa: PLC0415 - as above
 
     say(_verdict(found))
     for alert in found.alerts:
@@ -143,12 +143,12 @@ def _head(found: "Status", head: "Head | None") -> str:
 
 
 def _ago(found: "Status", moment: int) -> str:
-    from holdfast.evidence.story import span  # noqa: PLC0415 - as above
+    from holdfast.evidence.explain import span  # noqa: PLC0415 - as above
 
     return f"{span(found.at - moment)} ago"
 
 
 def _ahead(found: "Status", moment: int) -> str:
-    from holdfast.evidence.story import span  # noqa: PLC0415 - as above
+    from holdfast.evidence.explain import span  # noqa: PLC0415 - as above
 
     return f"in {span(moment - found.at)}" if moment > found.at else "now"

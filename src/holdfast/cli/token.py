@@ -14,7 +14,7 @@ from holdfast.cli.terminal import Json, say
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
-    from holdfast.control.aliases import Author
+    from holdfast.control.policies.aliases import Author
 
 app = typer.Typer(no_args_is_help=True, help="Who may speak to the API from another machine.")
 
@@ -51,8 +51,8 @@ def list_command(home: HomeFolder = DEFAULT_HOME, as_json: Json = False) -> None
 
     Example: holdfast token list
     """
-    from holdfast.control.database import opened  # noqa: PLC0415 - as above
-    from holdfast.evidence.story import when  # noqa: PLC0415
+    from holdfast.control.storage.database import opened  # noqa: PLC0415 - as above
+    from holdfast.evidence.explain import when  # noqa: PLC0415
     from holdfast.web import tokens  # noqa: PLC0415
 
     with opened(_address(home), read_only=True) as engine:
@@ -83,16 +83,16 @@ def revoke(name: Name, home: HomeFolder = DEFAULT_HOME, as_json: Json = False) -
 
 @contextmanager
 def _changing(home: Path) -> Iterator[tuple["Engine", "Author"]]:
-    from holdfast.control.aliases import Author  # noqa: PLC0415
-    from holdfast.control.database import opened  # noqa: PLC0415 - as above
+    from holdfast.control.policies.aliases import Author  # noqa: PLC0415
     from holdfast.control.service import milliseconds  # noqa: PLC0415
+    from holdfast.control.storage.database import opened  # noqa: PLC0415 - as above
 
     with opened(_address(home), read_only=False) as engine:
         yield engine, Author("the command line", milliseconds())
 
 
 def _address(home: Path) -> str:
-    from holdfast.control.settings import read_control  # noqa: PLC0415 - as above
+    from holdfast.control.settings.models import read_control  # noqa: PLC0415 - as above
     from holdfast.owner import check_home  # noqa: PLC0415
 
     folder = home.expanduser()

@@ -114,7 +114,7 @@ def train(
 
 
 def _units(method: str, settings: "Settings", episodes: int | None, rounds: int | None) -> int:
-    from holdfast.learn.plus import PlusSettings  # noqa: PLC0415 - as above
+    from holdfast.learn.drqn_cmdp_plus import PlusSettings  # noqa: PLC0415 - as above
 
     if isinstance(settings, PlusSettings):
         if episodes:

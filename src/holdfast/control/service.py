@@ -17,27 +17,27 @@ import structlog
 from sqlalchemy import Engine
 
 from holdfast import atomic
-from holdfast.control.alerts import Alerts, Webhook
-from holdfast.control.aliases import Author
-from holdfast.control.cases import Cases
-from holdfast.control.challenger import Challenger
-from holdfast.control.configuration import operator, record_configuration
-from holdfast.control.contacts import Contacts
-from holdfast.control.database import connect, migrate
-from holdfast.control.duty import Roster, begin
-from holdfast.control.effective import recorded
-from holdfast.control.fleet import HomeFleet
-from holdfast.control.log import VERIFIER
-from holdfast.control.metrics import Metrics
-from holdfast.control.origin import current_signer
-from holdfast.control.prober import Prober
-from holdfast.control.responses import Responder
-from holdfast.control.retraining import Retraining, RetrainingSettings, last_taught
-from holdfast.control.schedule import LeaseLostError, Schedule
-from holdfast.control.sequencer import Sequencer
-from holdfast.control.settings import ControlSettings, Upkeep, read_control
-from holdfast.control.watch import Clocks, Watch
-from holdfast.control.worker import Tick, Worker, system_luck
+from holdfast.control.audits.contacts import Contacts
+from holdfast.control.audits.open_holdings import HomeFleet
+from holdfast.control.audits.prober import Prober
+from holdfast.control.audits.runner import AuditRunner
+from holdfast.control.evidence.reader import VERIFIER
+from holdfast.control.evidence.sequencer import Sequencer
+from holdfast.control.evidence.signer import current_signer
+from holdfast.control.incidents.alerts import Alerts, Webhook
+from holdfast.control.incidents.monitor import Clocks, Monitor
+from holdfast.control.incidents.responder import Responder
+from holdfast.control.incidents.store import Cases
+from holdfast.control.inference.retraining import Retraining, RetrainingSettings, last_taught
+from holdfast.control.policies.active import PolicyLoader, begin
+from holdfast.control.policies.aliases import Author
+from holdfast.control.prometheus import Metrics
+from holdfast.control.scheduling.schedule import LeaseLostError, Schedule
+from holdfast.control.scheduling.worker import Tick, Worker, system_luck
+from holdfast.control.settings.configuration import operator, record_configuration
+from holdfast.control.settings.models import ControlSettings, Upkeep, read_control
+from holdfast.control.settings.show import recorded
+from holdfast.control.storage.database import connect, migrate
 from holdfast.errors import HoldfastError, InputError
 from holdfast.evidence import leaf
 from holdfast.owner import Home
@@ -61,7 +61,7 @@ class Service:
     worker: Worker
     sequencer: Sequencer
     fleet: HomeFleet
-    watch: Watch
+    watch: Monitor
     responder: Responder
     prober: Prober
     contacts: Contacts
@@ -219,7 +219,7 @@ def opened_service(
         migrate(engine)
         sink = None if hook is None else Webhook(hook)
         clocks, host = Clocks(clock, steady), socket.gethostname()
-        watch = Watch(Alerts(engine, clock), sink, clocks, host, late)
+        watch = Monitor(Alerts(engine, clock), sink, clocks, host, late)
         roster = _roster(engine, settings, watch, clock())
         metrics = Metrics(Schedule(reader), clock)
         values = recorded(home.folder, home.settings, settings, home.keyring.settings_key())
@@ -234,7 +234,7 @@ def opened_service(
                 stack.enter_context(metrics.served(host_name, port + number))
             fleet = stack.enter_context(HomeFleet(home))
             schedule, contacts = Schedule(engine), Contacts(engine)
-            challenger = Challenger(
+            challenger = AuditRunner(
                 fleet,
                 schedule.batch,
                 contacts,
@@ -286,12 +286,12 @@ def opened_service(
         engine.dispose()
 
 
-def _roster(engine: Engine, settings: ControlSettings, watch: Watch, now: int) -> Roster:
+def _roster(engine: Engine, settings: ControlSettings, watch: Monitor, now: int) -> PolicyLoader:
     """Return who decides; a champion that can't be served is told before it is raised."""
     try:
         named = serving(settings.policy, settings.scenario)
         begin(engine, settings.policy, settings.scenario, now)
-        roster = Roster(engine)
+        roster = PolicyLoader(engine)
         champion = roster.now().champion
     except HoldfastError as error:
         watch.unusable(str(error))

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from sqlalchemy import func, select
 
-from holdfast.control.database import transaction
-from holdfast.control.rails import Override
-from holdfast.control.schema import audits, holdings
-from holdfast.control.telemetry import Outcome
-from holdfast.demo.stage import SECTORS, Stage
+from holdfast.control.scheduling.guardrails import Override
+from holdfast.control.scheduling.telemetry import Outcome
+from holdfast.control.storage.database import transaction
+from holdfast.control.storage.schema import audits, holdings
+from holdfast.demo.environment import SECTORS, Stage
 from holdfast.ledger.price import gas_of_an_audit
 
 

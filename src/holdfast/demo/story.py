@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
-from holdfast.control.rails import HOUR
+from holdfast.control.scheduling.guardrails import HOUR
+from holdfast.demo.environment import BLOCK_BYTES, Stage
+from holdfast.demo.event_feed import News, Newspaper, days
+from holdfast.demo.faults import Decay, Harm, Outage, differing, strike
 from holdfast.demo.frame import Frame, Line, Row, lowest_price, read_rows
-from holdfast.demo.harm import Decay, Harm, Outage, differing, strike
-from holdfast.demo.news import News, Newspaper, days
-from holdfast.demo.stage import BLOCK_BYTES, Stage
 
 STEP = 4 * HOUR  # at most, between two looks at what is due
 

@@ -4,13 +4,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from holdfast.control.log import DatabaseLog, read_verifier
-from holdfast.control.rails import DAY
+from holdfast.control.evidence.reader import DatabaseLog, read_verifier
+from holdfast.control.scheduling.guardrails import DAY
+from holdfast.demo.environment import Stage
+from holdfast.demo.event_feed import News
+from holdfast.demo.faults import Decay, Harm
 from holdfast.demo.frame import Frame
-from holdfast.demo.harm import Decay, Harm
-from holdfast.demo.news import News
 from holdfast.demo.rules import FIXED_HIGH, FIXED_LOW, Foreseen, Rule
-from holdfast.demo.stage import Stage
 from holdfast.demo.story import Story
 from holdfast.evidence.verification import Report, verify
 from holdfast.model.detection import gas

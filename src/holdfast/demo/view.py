@@ -10,11 +10,11 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from holdfast.control.rails import DAY
+from holdfast.control.scheduling.guardrails import DAY
+from holdfast.demo.environment import Stage
+from holdfast.demo.event_feed import days
 from holdfast.demo.frame import Frame, Line, Row
-from holdfast.demo.news import days
 from holdfast.demo.rules import FIXED_HIGH
-from holdfast.demo.stage import Stage
 from holdfast.demo.story import Show
 
 ON_CHAIN = "the contract on an EVM in this process"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from holdfast.doctor.finding import Check, fault, ok, warning
-from holdfast.evidence.story import span
+from holdfast.evidence.explain import span
 
 PART = "clock"
 MOST = 60.0  # seconds; a request to a node holds for a minute

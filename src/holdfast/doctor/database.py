@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from holdfast.control.database import Standing, connect, is_there, schema, transaction
+from holdfast.control.storage.database import Standing, connect, is_there, schema, transaction
 from holdfast.doctor.finding import Check, fault, ok, warning
 
 PART = "database"

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from sqlalchemy import Engine, select
 
-from holdfast.control.database import transaction
-from holdfast.control.log import VERIFIER, read_verifier
-from holdfast.control.origin import current_signer, read_origin
-from holdfast.control.schema import checkpoints, trees
+from holdfast.control.evidence.reader import VERIFIER, read_verifier
+from holdfast.control.evidence.signer import current_signer, read_origin
+from holdfast.control.storage.database import transaction
+from holdfast.control.storage.schema import checkpoints, trees
 from holdfast.doctor.finding import Check, fault, ok
 from holdfast.errors import MalformedError
 from holdfast.evidence.checkpoint import open_checkpoint

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from holdfast.control.anchors import first_block
-from holdfast.control.database import Standing, opened
+from holdfast.control.evidence.anchors import first_block
 from holdfast.control.service import check_settings
-from holdfast.control.settings import ControlSettings, read_control
+from holdfast.control.settings.models import ControlSettings, read_control
+from holdfast.control.storage.database import Standing, opened
 from holdfast.doctor import clock as clocks
 from holdfast.doctor import database, disk, evidence, keys, ledger, nodes, versions
 from holdfast.doctor.clock import Reference
 from holdfast.doctor.finding import Check, Grade, fault, guarded, ok, one_line, skipped
-from holdfast.doctor.nodes import Kept
+from holdfast.doctor.nodes import StoredHolding
 from holdfast.errors import HoldfastError
 from holdfast.ledger import local
 from holdfast.ledger.interface import Receipt
@@ -103,7 +103,7 @@ class _Examination:
             references += [seen.reference] if seen.reference else []
         yield from clocks.look(references)
 
-    def _holdings(self) -> tuple[list[Kept], list[Check]]:
+    def _holdings(self) -> tuple[list[StoredHolding], list[Check]]:
         if self.settings.database is None and not (self.folder / CATALOGUE).exists():
             return [], [ok("holdings", "there are none yet: `holdfast holding add NAME URL`")]
         try:
@@ -114,7 +114,7 @@ class _Examination:
         except HoldfastError as error:
             cure = "bring the catalogue back from a backup: `holdfast restore BACKUP --home DIR`"
             return [], [fault("holdings", one_line(str(error)), cure)]
-        kept = [Kept(each, files[each.name], each.name in busy) for each in records]
+        kept = [StoredHolding(each, files[each.name], each.name in busy) for each in records]
         return kept, [ok("holdings", f"{len(kept)} in the catalogue")]
 
     def _ledger(self, sectors: set[int], references: list[Reference]) -> list[Check]:

@@ -24,12 +24,12 @@ ENOUGH = 100  # audits that the balance should pay for
 
 
 @dataclass(frozen=True)
-class Seen:
+class LedgerState:
     checks: list[Check]
     reference: Reference | None = None
 
 
-def look_at_files(home: Path, sectors: set[int], clock: Callable[[], float]) -> Seen:
+def look_at_files(home: Path, sectors: set[int], clock: Callable[[], float]) -> LedgerState:
     """Look at the local ledgers of holdings with these numbers of sectors a block."""
     checks, references = [], []
     for number in sorted(sectors):
@@ -49,12 +49,12 @@ def look_at_files(home: Path, sectors: set[int], clock: Callable[[], float]) -> 
         references.append(Reference(f"the last call in {path}", ahead, exact=False))
     if not sectors:
         checks.append(ok(PART, "a file in the home, made with the first holding"))
-    return Seen(checks, max(references, key=lambda each: each.ahead, default=None))
+    return LedgerState(checks, max(references, key=lambda each: each.ahead, default=None))
 
 
 def look_at_chain(
     home: Path, settings: Settings, evm: EvmSettings, sectors: set[int], clock: Callable[[], float]
-) -> Seen:
+) -> LedgerState:
     from holdfast.ledger import transactions  # noqa: PLC0415 - an extra, and a second of imports
 
     web3 = transactions.connect(evm.url)
@@ -62,14 +62,14 @@ def look_at_chain(
         chain, block = web3.eth.chain_id, web3.eth.get_block("latest")
     except LedgerError as error:
         cure = "start the chain's node, or correct url in [ledger] of holdfast.toml"
-        return Seen([fault(PART, one_line(str(error)), cure)])
+        return LedgerState([fault(PART, one_line(str(error)), cure)])
     reference = Reference("the chain's last block", block["timestamp"] - clock(), exact=False)
     checks = [
         *_same_chain(home, settings, chain),
         *_contract(web3, evm, chain, sectors),
         *_account(web3, evm, sectors),
     ]
-    return Seen(checks, reference)
+    return LedgerState(checks, reference)
 
 
 def _same_chain(home: Path, settings: Settings, chain: int) -> Iterator[Check]:

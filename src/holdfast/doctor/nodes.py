@@ -20,7 +20,7 @@ SOON = 14 * 86_400  # seconds before a certificate's end
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoredHolding:
     """A holding, the files that its owner has written down, and whether a change is under way."""
 
     record: HoldingRecord
@@ -33,30 +33,30 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class Seen:
+class NodeState:
     checks: list[Check]
     reference: Reference | None = None
 
 
 def look(
-    holdings: Sequence[Kept], keyring: Keyring | None, clock: Callable[[], float]
-) -> list[Seen]:
+    holdings: Sequence[StoredHolding], keyring: Keyring | None, clock: Callable[[], float]
+) -> list[NodeState]:
     """Ask all nodes, side by side."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         return list(pool.map(lambda each: _look(each, keyring, clock), holdings))
 
 
-def _look(kept: Kept, keyring: Keyring | None, clock: Callable[[], float]) -> Seen:
+def _look(kept: StoredHolding, keyring: Keyring | None, clock: Callable[[], float]) -> NodeState:
     record = kept.record
     part = f"node of {record.name}"
     authority = Path(record.ca) if record.ca else None
     try:
         met = greet(record.url, authority=authority, timeout=TIMEOUT)
     except UnreachableError as error:
-        return Seen([fault(part, one_line(str(error)), _cure(str(error)))])
+        return NodeState([fault(part, one_line(str(error)), _cure(str(error)))])
     except HoldfastError as error:
         cure = f"see what answers at {record.url}: is it a node, and is its address right?"
-        return Seen([fault(part, one_line(str(error)), cure)])
+        return NodeState([fault(part, one_line(str(error)), cure)])
     now = clock()
     reference = None
     if met.date is not None:  # told in whole seconds: half of one is missing on average
@@ -64,8 +64,8 @@ def _look(kept: Kept, keyring: Keyring | None, clock: Callable[[], float]) -> Se
     if bytes.fromhex(met.facts.address) != record.node:
         found = f"{record.url} is the node {met.facts.address}, not {record.node.hex()} as pinned"
         cure = "ask whoever runs it why: without the pinned key no audit passes there"
-        return Seen([fault(part, found, cure)], reference)
-    return Seen([*_certificate(part, met, now), *_agreement(part, kept, keyring)], reference)
+        return NodeState([fault(part, found, cure)], reference)
+    return NodeState([*_certificate(part, met, now), *_agreement(part, kept, keyring)], reference)
 
 
 def _cure(reason: str) -> str:
@@ -82,7 +82,7 @@ def _certificate(part: str, met: Greeting, now: float) -> list[Check]:
     return [warning(part, found, "have whoever runs it renew the certificate")]
 
 
-def _agreement(part: str, kept: Kept, keyring: Keyring | None) -> list[Check]:
+def _agreement(part: str, kept: StoredHolding, keyring: Keyring | None) -> list[Check]:
     """Say whether owner and node have the same inventory; it takes a signed request."""
     record = kept.record
     if keyring is None:
@@ -102,7 +102,7 @@ def _agreement(part: str, kept: Kept, keyring: Keyring | None) -> list[Check]:
     return [_compared(part, kept, known.get(key_id.hex()), kept.inventory(key_id).hash.hex())]
 
 
-def _compared(part: str, kept: Kept, theirs: str | None, ours: str) -> Check:
+def _compared(part: str, kept: StoredHolding, theirs: str | None, ours: str) -> Check:
     record = kept.record
     if theirs == ours:
         return ok(part, f"{record.url} answers, is the one that was pinned, and has your files")

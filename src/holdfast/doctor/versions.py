@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 
 import holdfast
-from holdfast.control.settings import ControlSettings
+from holdfast.control.settings.models import ControlSettings
 from holdfast.doctor.finding import Check, fault, ok
 from holdfast.owner.settings import Settings
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Annotated
 
 from holdfast.errors import InputError, MalformedError
-from holdfast.evidence.form import hexadecimal, record, wide
+from holdfast.evidence.codecs import hexadecimal, record, wide
 from holdfast.ledger import interface
 from holdfast.ledger.check import target_address
 from holdfast.ledger.interface import Domain

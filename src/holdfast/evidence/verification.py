@@ -9,8 +9,8 @@ from typing import Any
 
 from holdfast.errors import MalformedError
 from holdfast.evidence.anchors import OnChain
+from holdfast.evidence.checkpoint_check import Heads, Known
 from holdfast.evidence.finding import Fault, Finding, Findings
-from holdfast.evidence.heads import Heads, Known
 from holdfast.evidence.leaf import (
     LOG_SETTING,
     Audit,
@@ -21,8 +21,8 @@ from holdfast.evidence.leaf import (
 )
 from holdfast.evidence.log import Entry, Log
 from holdfast.evidence.note import Verifier
-from holdfast.evidence.order import Order
 from holdfast.evidence.recheck import Recheck
+from holdfast.evidence.sequence import Order
 from holdfast.evidence.tree import Frontier, leaf_hash
 
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from holdfast.inference.backward_sampling import draw_histories, pick
 from holdfast.inference.efficacy import SOUNDLY, Efficacy
 from holdfast.inference.estimate import Estimate
 from holdfast.inference.fit import Fitted, expit
-from holdfast.inference.histories import draw_histories, pick
+from holdfast.inference.forward_filter import NodeBatch, filter_of, lots, passed_through
 from holdfast.inference.log import Log
-from holdfast.inference.passage import Lot, filter_of, lots, passed_through
 from holdfast.model.arrays import FloatArray, IntArray
 from holdfast.model.scenario import Scenario
 from holdfast.policy.filter import BayesFilter, Belief
@@ -94,12 +94,12 @@ class _Mixture:
             id(lot): np.zeros((len(lot.nodes), len(self._cells[lot.blocks]))) for lot in self._every
         }
 
-    def lots_in(self, scenario: Scenario, share: float) -> Iterator[tuple[Lot, BayesFilter]]:
+    def lots_in(self, scenario: Scenario, share: float) -> Iterator[tuple[NodeBatch, BayesFilter]]:
         filters = {blocks: filter_of(scenario, blocks, share) for blocks in self._cells}
         for lot in self._every:
             yield lot, filters[lot.blocks]
 
-    def add(self, lot: Lot, bayes: BayesFilter, belief: Belief) -> FloatArray:
+    def add(self, lot: NodeBatch, bayes: BayesFilter, belief: Belief) -> FloatArray:
         """Let the belief after the last audits grow up to now; return its counts in this world."""
         count = bayes.count(bayes.predict(belief, self._log.elapsed[lot.nodes]))
         self._counts[id(lot)] += count / WORLDS

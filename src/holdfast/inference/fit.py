@@ -13,9 +13,9 @@ import numpy as np
 
 from holdfast.errors import InputError
 from holdfast.inference.estimate import NORMAL_95, Estimate
+from holdfast.inference.forward_filter import NodeBatch, filter_of, lots, passed_through, some
 from holdfast.inference.latency import fit_latency
 from holdfast.inference.log import Log
-from holdfast.inference.passage import Lot, filter_of, lots, passed_through, some
 from holdfast.model.arrays import FloatArray
 from holdfast.model.scenario import Scenario, scenario_from
 
@@ -135,7 +135,7 @@ class _Target:
     """The log likelihood as a function of the logits, and of where the base scenario has them."""
 
     log: Log
-    lots: list[Lot]
+    lots: list[NodeBatch]
     base: Scenario
     names: tuple[str, ...]
     blur: float = 0.0

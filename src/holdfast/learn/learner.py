@@ -12,7 +12,7 @@ Figures = dict[str, float]  # what one unit of training came to, for curves and 
 
 
 @dataclass(frozen=True)
-class Goods:
+class TrainerState:
     """All that an agent is between two units of training: trees of arrays, and JSON."""
 
     trees: dict[str, Any]
@@ -40,8 +40,8 @@ class Learner(Protocol):
         """Return the lowest and the highest value of each signal observed so far."""
         ...
 
-    def saved(self) -> Goods: ...
+    def saved(self) -> TrainerState: ...
 
-    def restore(self, goods: Goods) -> None:
+    def restore(self, goods: TrainerState) -> None:
         """Become what was saved: from here on the agent trains as if never interrupted."""
         ...

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from holdfast.errors import InputError
-from holdfast.learn.gradient import GradientLearner, GradientSettings
+from holdfast.learn.drqn_cmdp_plus import DialRange, PlusLearner, PlusSettings
 from holdfast.learn.learner import Learner
 from holdfast.learn.multiplier import adaptive
-from holdfast.learn.plus import DialRange, PlusLearner, PlusSettings
+from holdfast.learn.policy_gradient import GradientLearner, GradientSettings
 from holdfast.learn.recurrent import RecurrentLearner, RecurrentSettings
 from holdfast.learn.value import ValueLearner, ValueSettings
 from holdfast.model.scenario import PAPER, Scenario

@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from holdfast.learn.epsilon import CHUNK, EpsilonGreedy, Loss
+from holdfast.learn.epsilon_greedy import CHUNK, EpsilonGreedy, Loss
 from holdfast.learn.multiplier import Multiplier, adaptive
 from holdfast.learn.networks import Weights, unrolled
-from holdfast.learn.replay import EpisodeReplay
-from holdfast.learn.stage import Episode
+from holdfast.learn.replay_buffer import EpisodeReplay
+from holdfast.learn.rollout_env import Episode
 from holdfast.model.arrays import Float32Array
 from holdfast.model.scenario import Scenario
 from holdfast.policy.learned import Inputs

@@ -14,8 +14,8 @@ import numpy as np
 
 from holdfast.errors import InputError
 from holdfast.learn import training
-from holdfast.learn.plus import DialRange, PlusSettings
-from holdfast.learn.prospect import prospect
+from holdfast.learn.drqn_cmdp_plus import DialRange, PlusSettings
+from holdfast.learn.feasibility import prospect
 from holdfast.learn.training import Run, train
 from holdfast.model.arrays import IntArray
 from holdfast.model.scenario import Scenario

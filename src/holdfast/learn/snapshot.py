@@ -10,13 +10,13 @@ from safetensors import SafetensorError
 
 from holdfast import atomic
 from holdfast.errors import MalformedError
-from holdfast.learn.learner import Goods
+from holdfast.learn.learner import TrainerState
 
 FACTS = "facts"
 MOST_BYTES = 1 << 30
 
 
-def write(path: Path, goods: Goods) -> None:
+def write(path: Path, goods: TrainerState) -> None:
     arrays = {}
     for name, tree in goods.trees.items():
         for index, leaf in enumerate(jax.tree.leaves(tree)):
@@ -25,7 +25,7 @@ def write(path: Path, goods: Goods) -> None:
     atomic.write(path, safetensors.numpy.save(arrays, {FACTS: json.dumps(goods.facts)}))
 
 
-def read(path: Path, like: Goods) -> Goods:
+def read(path: Path, like: TrainerState) -> TrainerState:
     """Return what was written; `like` has the structure of its trees."""
     try:
         content = atomic.read(path, at_most=MOST_BYTES)
@@ -41,4 +41,4 @@ def read(path: Path, like: Goods) -> Goods:
         raise MalformedError(
             f"{path} is not the state of a training of this kind: remove it to start anew"
         ) from error
-    return Goods(trees, facts)
+    return TrainerState(trees, facts)

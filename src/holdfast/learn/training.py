@@ -21,10 +21,10 @@ from tensorboardX.proto.summary_pb2 import Summary
 import holdfast
 from holdfast import atomic
 from holdfast.errors import InputError, StorageError
-from holdfast.learn import snapshot, validation
-from holdfast.learn.learner import Figures, Goods, Learner
+from holdfast.learn import dial_search, snapshot
+from holdfast.learn.drqn_cmdp_plus import PlusSettings
+from holdfast.learn.learner import Figures, Learner, TrainerState
 from holdfast.learn.methods import Settings, learner
-from holdfast.learn.plus import PlusSettings
 from holdfast.model.observation import OBSERVATION
 from holdfast.model.scenario import Scenario
 from holdfast.policy import checkpoint
@@ -131,7 +131,7 @@ def _claim(run: Run, folder: Path) -> None:
 
 def _keep(agent: Learner, curve: list[Figures], folder: Path) -> None:
     goods = agent.saved()
-    snapshot.write(folder / STATE, Goods(goods.trees, goods.facts | {"curve": curve}))
+    snapshot.write(folder / STATE, TrainerState(goods.trees, goods.facts | {"curve": curve}))
 
 
 def _resume(agent: Learner, folder: Path) -> list[Figures]:
@@ -156,7 +156,7 @@ def _dials(run: Run, agent: Learner, hear: Hear) -> tuple[Validated, ...]:
     settings = run.settings
     if not isinstance(settings, PlusSettings):
         return ()
-    return validation.validated(
+    return dial_search.validated(
         agent.architecture,
         agent.served(),
         run.scenario,

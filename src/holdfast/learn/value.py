@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from holdfast.learn.epsilon import CHUNK, EpsilonGreedy, Loss
+from holdfast.learn.epsilon_greedy import CHUNK, EpsilonGreedy, Loss
 from holdfast.learn.multiplier import Multiplier
 from holdfast.learn.networks import Weights, outputs
-from holdfast.learn.replay import TransitionReplay
-from holdfast.learn.stage import Episode
+from holdfast.learn.replay_buffer import TransitionReplay
+from holdfast.learn.rollout_env import Episode
 from holdfast.model.arrays import Float32Array
 from holdfast.model.scenario import Scenario
 from holdfast.policy.learned import Inputs

@@ -13,12 +13,12 @@ from starlette.requests import ClientDisconnect
 
 import holdfast
 from holdfast.errors import InputError, StorageError
-from holdfast.node.answers import ProofRequest
+from holdfast.node.auth import Context, desk_of, sentence_of
 from holdfast.node.clock import sign_clock
-from holdfast.node.door import Desk, desk_of, sentence_of
 from holdfast.node.metrics import Measured
 from holdfast.node.node import Node
 from holdfast.node.objects import LostError
+from holdfast.node.proof_messages import ProofRequest
 from holdfast.node.routes import router
 from holdfast.node.wire import (
     STATUS,
@@ -43,7 +43,7 @@ def build_app(node: Node) -> FastAPI:
         redoc_url=None,
         openapi_url="/v1/openapi.json",
     )
-    app.state.desk = desk = Desk(node)
+    app.state.desk = desk = Context(node)
     app.include_router(router)
     app.add_middleware(Measured, metrics=desk.metrics)
     app.add_exception_handler(NodeRefusedError, _refused)

@@ -6,14 +6,14 @@ Doing it again puts everything back, so nothing needs to be kept for that.
 from collections.abc import Sequence
 
 from holdfast.errors import InputError
+from holdfast.node.layout import Layout, Part
 from holdfast.node.objects import Objects
-from holdfast.node.place import Part, Place
 from holdfast.node.record import HoldingRecord
 
 
 def flip_blocks(objects: Objects, owner: bytes, key_id: bytes, blocks: Sequence[int]) -> None:
     """Flip a bit of each of these blocks of a holding; the node may run meanwhile."""
-    place = Place(objects, owner, key_id)
+    place = Layout(objects, owner, key_id)
     document = objects.read(place.document)
     if document is None:
         raise InputError(f"{objects.address} is no store of the node that keeps this holding")

@@ -24,10 +24,10 @@ from pydantic import ValidationError
 from holdfast.errors import InputError, NodeError, UnansweredError, UnreachableError
 from holdfast.ledger import signing
 from holdfast.ledger.interface import Answer
-from holdfast.node.answers import AnswerTo, ProofAnswer, ProofRequest, signed_part
 from holdfast.node.clock import clock_signer
 from holdfast.node.identity import RequestKey
-from holdfast.node.place import Part
+from holdfast.node.layout import Part
+from holdfast.node.proof_messages import AnswerTo, ProofAnswer, ProofRequest, signed_part
 from holdfast.node.segments import MAX_SEGMENTS, count_segments, segment_range
 from holdfast.node.signature import Head, Signer
 from holdfast.node.wire import (

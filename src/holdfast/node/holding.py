@@ -12,8 +12,8 @@ from threading import RLock
 import numpy as np
 
 from holdfast.errors import InputError, StorageError
+from holdfast.node.layout import Layout, Part
 from holdfast.node.objects import LostError, Objects
-from holdfast.node.place import Part, Place
 from holdfast.node.record import FileRecord, HoldingRecord
 from holdfast.node.segments import SegmentedReader, whole
 from holdfast.node.wire import Code, HoldingFacts, NodeRefusedError, RepairTarget, UploadRequest
@@ -42,7 +42,7 @@ class Holding:
     """
 
     def __init__(
-        self, place: Place, record: HoldingRecord, data: Objects | None, lock: RLock
+        self, place: Layout, record: HoldingRecord, data: Objects | None, lock: RLock
     ) -> None:
         self.place, self.record, self.data, self.lock = place, record, data, lock
         self.uploads: dict[bytes, Upload] = {}

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from holdfast.errors import LedgerError
 from holdfast.ledger import signing
 from holdfast.ledger.interface import LedgerRefusedError
-from holdfast.node.answers import ProofAnswer, ProofRequest, signed_part
 from holdfast.node.holding import Holding
 from holdfast.node.identity import NodeKey
+from holdfast.node.proof_messages import ProofAnswer, ProofRequest, signed_part
 from holdfast.node.signature import Gate
 from holdfast.node.store import Store
 from holdfast.node.wire import Code, NodeRefusedError

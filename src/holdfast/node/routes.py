@@ -8,10 +8,10 @@ from starlette.concurrency import run_in_threadpool
 
 import holdfast
 from holdfast.node import uploads
-from holdfast.node.answers import ProofAnswer, ProofRequest
-from holdfast.node.door import MAX_MESSAGE_BYTES, Signed, desk_of, signed_or_near
+from holdfast.node.auth import MAX_MESSAGE_BYTES, Signed, desk_of, signed_or_near
+from holdfast.node.layout import Part
 from holdfast.node.metrics import PROMETHEUS
-from holdfast.node.place import Part
+from holdfast.node.proof_messages import ProofAnswer, ProofRequest
 from holdfast.node.stream import stream
 from holdfast.node.wire import (
     Code,

@@ -36,7 +36,7 @@ class Certificate:
             ) from error
 
 
-class Serving:
+class RunningNode:
     """A node and the socket that it listens on."""
 
     def __init__(

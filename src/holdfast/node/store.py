@@ -9,8 +9,8 @@ from pydantic import ValidationError
 from holdfast.errors import InputError, MalformedError
 from holdfast.node import uploads
 from holdfast.node.holding import Holding, Upload
+from holdfast.node.layout import Layout
 from holdfast.node.objects import Objects
-from holdfast.node.place import Place
 from holdfast.node.record import HoldingRecord
 from holdfast.node.segments import SEGMENT_BYTES
 from holdfast.node.wire import (
@@ -144,7 +144,7 @@ class Account:
                 if upload.touched < oldest and not upload.closing and not upload.writers:
                     uploads.abort(holding, upload.id)
 
-    def _load(self, place: Place) -> None:
+    def _load(self, place: Layout) -> None:
         content = place.objects.read(place.document)
         if content is None:  # its making or removal was interrupted, or its document is lost
             return
@@ -158,7 +158,7 @@ class Account:
                 self._resume(holding, upload)
         self._sweep()
 
-    def _enter(self, place: Place, record: HoldingRecord) -> Holding:
+    def _enter(self, place: Layout, record: HoldingRecord) -> Holding:
         holding = Holding(place, record, self._store.data, self.lock)
         self.holdings[place.key_id] = holding
         return holding
@@ -208,8 +208,8 @@ class Store:
     def accounts(self) -> tuple[Account, ...]:
         return tuple(self._accounts.values())
 
-    def place(self, owner: bytes, key_id: bytes) -> Place:
-        return Place(self.objects, owner, key_id, self.segment_bytes)
+    def place(self, owner: bytes, key_id: bytes) -> Layout:
+        return Layout(self.objects, owner, key_id, self.segment_bytes)
 
 
 def _digest(name: str) -> bytes | None:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from holdfast.errors import InputError
 from holdfast.node.holding import Holding, Upload, check_inventory
-from holdfast.node.place import Part, Place
+from holdfast.node.layout import Layout, Part
 from holdfast.node.record import FileRecord, HoldingRecord
 from holdfast.node.segments import count_segments, segment_range
 from holdfast.node.wire import Code, Missing, NodeRefusedError, UploadRequest
@@ -37,7 +37,7 @@ def begin(holding: Holding, request: UploadRequest, now: float) -> Upload:
         return known
 
 
-def missing(place: Place, upload: Upload) -> Missing:
+def missing(place: Layout, upload: Upload) -> Missing:
     found = {entry.name for entry in place.objects.list(place.upload(upload.id))}
     numbers = {
         part: [

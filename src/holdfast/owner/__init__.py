@@ -2,12 +2,11 @@
 
 from holdfast.owner.audit import Finding, Outcome, resume, run_audit, sample_cap
 from holdfast.owner.catalogue import Catalogue, FileRecord, HoldingRecord
-from holdfast.owner.content import Original
 from holdfast.owner.download import Fetched, get
 from holdfast.owner.enrolment import add_holding
+from holdfast.owner.fingerprint import Original
 from holdfast.owner.holding import Holding
 from holdfast.owner.home import Home, catalogue_in, check_home, check_new
-from holdfast.owner.others import Others, other_replicas
 from holdfast.owner.removal import remove
 from holdfast.owner.repair import (
     Copy,
@@ -20,6 +19,7 @@ from holdfast.owner.repair import (
     still_damaged,
 )
 from holdfast.owner.replica import Replica
+from holdfast.owner.replica_sources import Others, other_replicas
 from holdfast.owner.upload import Put, check_source, put
 
 __all__ = [

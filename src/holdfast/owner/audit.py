@@ -28,7 +28,7 @@ from holdfast.ledger.interface import (
     fresh_seed,
     holding_id,
 )
-from holdfast.node.answers import AnswerTo
+from holdfast.node.proof_messages import AnswerTo
 from holdfast.node.wire import Code, NodeRefusedError
 from holdfast.owner.catalogue import OpenAudit
 from holdfast.owner.holding import Holding
@@ -92,7 +92,7 @@ OUTCOMES = {Passed: Outcome.PASSED, Failed: Outcome.FAILED, TimedOut: Outcome.TI
 
 
 @dataclass(frozen=True)
-class Place:
+class BatchPosition:
     """Where a challenge stands among those that the ledger is told of at once."""
 
     batch: Batch
@@ -110,7 +110,7 @@ class Question:
     challenge: Challenge
     target: bytes
     deadline: int
-    place: Place | None = None
+    place: BatchPosition | None = None
 
     @property
     def opening(self) -> Opening:
@@ -133,7 +133,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Silence:
+class NoAnswer:
     """No answer that counts, and why: of a failing proof it tells nothing.
 
     `delivered` says whether the node took the challenge: then the silence is the node's. `late`
@@ -200,7 +200,7 @@ def open_on(ledger: Ledger, holding: Subject, question: Question) -> int:
 
 def ask(
     ledger: Ledger, holding: Subject, question: Question, seconds: float | None = None
-) -> Answer | Silence:
+) -> Answer | NoAnswer:
     """Ask the node once for its proof, signed for this challenge on this ledger.
 
     The node has that many seconds.
@@ -211,16 +211,16 @@ def ask(
     except NodeRefusedError as error:
         if error.code is Code.INVENTORY:
             raise
-        return Silence(f"the node refuses to prove it: {error}")
+        return NoAnswer(f"the node refuses to prove it: {error}")
     except UnreachableError as error:
-        return Silence(f"{error}; that is not a failed proof", delivered=False)
+        return NoAnswer(f"{error}; that is not a failed proof", delivered=False)
     except NodeError as error:
-        return Silence(str(error))
+        return NoAnswer(str(error))
 
 
 def settle(
     ledger: Ledger, holding: Subject, question: Question, answer: Answer
-) -> Finding | Silence:
+) -> Finding | NoAnswer:
     """Bring the answer to the ledger, where it may come too late to count."""
     try:
         if place := question.place:
@@ -229,12 +229,12 @@ def settle(
             receipt = ledger.submit(question.holding, question.name, answer)
     except LedgerRefusedError as error:
         if error.reason in {Reason.LATE, Reason.MALFORMED, Reason.WRONG}:
-            return Silence(str(error), late=error.reason is Reason.LATE)
+            return NoAnswer(str(error), late=error.reason is Reason.LATE)
         raise
     return verdict_in(receipt, holding, question)
 
 
-def expire(ledger: Ledger, holding: Subject, question: Question, silence: Silence) -> Finding:
+def expire(ledger: Ledger, holding: Subject, question: Question, silence: NoAnswer) -> Finding:
     """Have the ledger say that the deadline has passed."""
     if place := question.place:
         receipt = ledger.expire_many(place.batch, [place.index])
@@ -290,7 +290,7 @@ def verdict_on(
 def _resumed(ledger: Ledger, holding: Holding, question: Question, watch: Watch) -> Finding | None:
     if found := verdict_on(ledger, holding, question, holding.record.block):
         return found
-    interrupted = Silence("the audit was interrupted on the owner's side")
+    interrupted = NoAnswer("the audit was interrupted on the owner's side")
     try:
         if watch.now() <= question.deadline:
             open_on(ledger, holding, question)
@@ -318,16 +318,16 @@ def _brought_to_verdict(
     ledger: Ledger, holding: Holding, question: Question, watch: Watch
 ) -> Finding:
     """Ask until there is an answer or the deadline has passed, and bring it to the ledger."""
-    silence = Silence("there was no time to ask the node", delivered=False)
+    silence = NoAnswer("there was no time to ask the node", delivered=False)
     pause = FIRST_PAUSE
     while (left := question.deadline - watch.now()) >= 0:
-        told: Finding | Answer | Silence
+        told: Finding | Answer | NoAnswer
         told = ask(ledger, holding, question, max(left, SHORTEST_ASK_SECONDS))
         if isinstance(told, Answer):
             in_time = watch.now() <= question.deadline
             told = settle(ledger, holding, question, told)
-            if isinstance(told, Silence) and told.late and in_time:
-                silence = Silence(BROUGHT_LATE)
+            if isinstance(told, NoAnswer) and told.late and in_time:
+                silence = NoAnswer(BROUGHT_LATE)
                 break
         if isinstance(told, Finding):
             return told

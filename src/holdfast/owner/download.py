@@ -13,7 +13,7 @@ from pathlib import Path
 
 from holdfast import atomic
 from holdfast.errors import HoldfastError
-from holdfast.owner.content import Progress
+from holdfast.owner.fingerprint import Progress
 from holdfast.owner.replica import BLOCKS_AT_ONCE, Replica
 from holdfast.pdp.readers import Range
 from holdfast.pdp.tagfile import PAGE_TAGS

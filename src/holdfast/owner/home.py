@@ -33,7 +33,7 @@ from holdfast.owner.keyring import Keyring, read_keyring, write_keyring
 from holdfast.owner.ledgers import opened_ledger
 from holdfast.owner.settings import Settings, read_settings
 from holdfast.pdp.sealing import DEFAULT_COST, ScryptCost
-from holdfast.tables import Place, Room
+from holdfast.tables import Place, PostgresSchema
 
 KEY, PUBLIC, CATALOGUE = "owner.key", "owner.pub", "catalogue.db"
 
@@ -135,4 +135,4 @@ def place_of(folder: Path, settings: Settings, owner: bytes) -> Place:
         raise InputError(
             f"{folder} has its tables in files: take database out of [home], or begin a new home"
         )
-    return Room(settings.database, f"holdfast_{owner.hex()[:16]}")
+    return PostgresSchema(settings.database, f"holdfast_{owner.hex()[:16]}")

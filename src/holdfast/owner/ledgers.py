@@ -20,7 +20,7 @@ from holdfast.ledger.local import LocalLedger
 from holdfast.node.identity import named_owner
 from holdfast.owner.settings import EvmSettings, Settings
 from holdfast.pdp import PublicKey
-from holdfast.tables import Place, Room
+from holdfast.tables import Place, PostgresSchema
 
 KEYSTORE_VARIABLE = secret_variables.KEYSTORE_PASSPHRASE
 MAX_PASSPHRASE_BYTES = 4096
@@ -49,7 +49,7 @@ def journal_of(home: Path, settings: Settings) -> Place:
     """Return where the journal of transactions is."""
     if settings.database is None:
         return home / JOURNAL
-    return Room(settings.database, TRANSACTIONS)
+    return PostgresSchema(settings.database, TRANSACTIONS)
 
 
 def registered_number(ledger: Ledger, public: PublicKey, node: bytes) -> tuple[int, Receipt | None]:

@@ -13,8 +13,8 @@ import numpy as np
 
 from holdfast.errors import RefusedError
 from holdfast.node.wire import Code, NodeRefusedError, RepairTarget
-from holdfast.owner.content import Progress
 from holdfast.owner.download import runs_of
+from holdfast.owner.fingerprint import Progress
 from holdfast.owner.holding import Holding
 from holdfast.owner.replica import BLOCKS_AT_ONCE, Kept, Replica
 from holdfast.pdp import Challenge, Location, Proof, locate

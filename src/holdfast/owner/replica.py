@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import NodeError
-from holdfast.node.place import Part
+from holdfast.node.layout import Part
 from holdfast.node.wire import Code, NodeRefusedError
 from holdfast.owner.catalogue import FileRecord
 from holdfast.owner.holding import Holding

@@ -40,7 +40,7 @@ def read_settings(home: Path) -> Settings:
         document = tomllib.loads(atomic.read(path, at_most=MAX_SETTINGS_BYTES).decode())
     except ValueError as error:
         raise InputError(f"{path} is not TOML: {error}") from error
-    document.pop("control", None)  # which `holdfast.control.settings` reads
+    document.pop("control", None)  # which `holdfast.control.settings.models` reads
     table = document.pop("ledger", {})
     database = home_database(path, document.pop("home", {}))
     if document:

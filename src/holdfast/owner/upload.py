@@ -12,7 +12,7 @@ from pathlib import Path
 from holdfast.errors import InputError
 from holdfast.node.wire import UploadRequest
 from holdfast.owner.catalogue import Catalogue, FileRecord, Intent
-from holdfast.owner.content import ChangedError, MeasuredSource, Original, Progress, measure
+from holdfast.owner.fingerprint import ChangedError, MeasuredSource, Original, Progress, measure
 from holdfast.owner.holding import Holding
 from holdfast.pdp import Location, tag_file
 from holdfast.pdp.keys import FILE_ID_BYTES, draw_nonce

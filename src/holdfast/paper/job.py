@@ -14,7 +14,7 @@ from holdfast import atomic
 from holdfast.errors import InputError
 from holdfast.model.scenario import Scenario
 from holdfast.paper.curve import Curve
-from holdfast.policy import document
+from holdfast.policy import json_schema
 from holdfast.policy.lagrangian import Ceilings
 
 EPISODES = 2000
@@ -81,7 +81,7 @@ class Job:
 
     @cached_property
     def text(self) -> bytes:
-        return document.dump(self)
+        return json_schema.dump(self)
 
     @cached_property
     def digest(self) -> str:
@@ -93,7 +93,7 @@ class Job:
         if run := self.training:
             seed = f"seed{run.seed}"
             words = [run.method, run.variant, run.scenario.name, str(run.units), seed]
-            content = document.dump(run)
+            content = json_schema.dump(run)
         else:
             (trial,) = self.trials
             home = trial.planned_for.name if trial.planned_for else ""
@@ -151,7 +151,7 @@ def read_done(out: Path, job: Job) -> Done | None:
     if not path.exists():
         return None
     try:
-        done = document.read(Done, document.parse(atomic.read(path, at_most=MOST_BYTES)))
+        done = json_schema.read(Done, json_schema.parse(atomic.read(path, at_most=MOST_BYTES)))
     except InputError:
         return None
     matches = done.digest == job.digest and len(done.trials) == len(job.trials)

@@ -7,7 +7,7 @@ from holdfast import atomic
 from holdfast.errors import InputError
 from holdfast.paper import figures
 from holdfast.paper.result import Result, as_csv
-from holdfast.policy import document
+from holdfast.policy import json_schema
 from holdfast.sim.figure import check_can_draw
 
 
@@ -22,6 +22,6 @@ def check_can_publish(out: Path) -> None:
 def publish(results: Sequence[Result], out: Path) -> None:
     """Write each result as data and as a table, and draw its figures."""
     for result in results:
-        atomic.write(out / f"{result.experiment}.json", document.dump(result))
+        atomic.write(out / f"{result.experiment}.json", json_schema.dump(result))
         atomic.write(out / f"{result.experiment}.csv", as_csv(result))
         figures.draw(result, out)

@@ -14,7 +14,7 @@ from holdfast.paper.experiments import Effort, Line, Programme
 from holdfast.paper.job import EVALUATION_SEED, Done, Figure, Tried, read_done
 from holdfast.paper.published import DECOMPOSITION, MAIN
 from holdfast.paper.summary import Summary, summarise
-from holdfast.policy import document
+from holdfast.policy import json_schema
 
 SHIPPED = Path(str(resources.files("holdfast.paper"))) / "results"
 MOST_BYTES = 1 << 24
@@ -154,7 +154,7 @@ def _summary(figures: Sequence[Figure], *, trained: bool) -> Summary:
 def read_result(path: Path) -> Result:
     content = atomic.read(path, at_most=MOST_BYTES)
     try:
-        return document.read(Result, document.parse(content))
+        return json_schema.read(Result, json_schema.parse(content))
     except InputError as error:
         raise MalformedError(f"{path} can't be used: {error}") from error
 

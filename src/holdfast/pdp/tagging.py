@@ -94,7 +94,7 @@ def tag_file(
     return header
 
 
-class Desk:
+class TaggingPool:
     """Where chunks of one file are read and tagged."""
 
     def __init__(self, reader: Reader, key: SecretKey, header: TagHeader) -> None:
@@ -123,7 +123,7 @@ class Task:
     def opened(self) -> Iterator[Callable[[Chunk], None]]:
         """Yield a function that tags a chunk and puts its tags in their place in the draft."""
         with self.source.open() as reader, self.draft.open("r+b") as out:
-            desk = Desk(reader, self.key, self.header)
+            desk = TaggingPool(reader, self.key, self.header)
 
             def tag(chunk: Chunk) -> None:
                 pages = desk.pages(chunk)

@@ -15,7 +15,7 @@ from holdfast.policy.interface import last_failed
 from holdfast.policy.lagrangian import GOLDEN, Ceilings, Column, phases
 from holdfast.policy.lattice import age_after_pass, lattice_of
 from holdfast.policy.plan import Plan, Solution, plan_on
-from holdfast.policy.rehearsal import rehearse
+from holdfast.policy.plan_rollout import rehearse
 
 NOTHING_YET = -1
 

@@ -19,7 +19,7 @@ from holdfast.errors import InputError, MalformedError, StorageError
 from holdfast.model.action import GRID, ActionGrid
 from holdfast.model.observation import OBSERVATION
 from holdfast.model.scenario import Scenario
-from holdfast.policy import document
+from holdfast.policy import json_schema
 from holdfast.policy.dial import Validated, choose, numbered
 from holdfast.policy.lagrangian import Ceilings
 from holdfast.policy.learned import Inputs, Learned
@@ -120,8 +120,8 @@ def save(folder: Path, manifest: Manifest, parameters: Parameters) -> None:
     # The library writes an array's memory as it lies there, whatever its strides.
     arrays = {name: np.ascontiguousarray(array) for name, array in sorted(parameters.items())}
     weights = safetensors.numpy.save(arrays)
-    signed = document.dump(replace(manifest, sha256=hashlib.sha256(weights).hexdigest()))
-    signed = document.dump(_manifest(signed))  # as it will be read: 1 is 1.0 where that is meant
+    signed = json_schema.dump(replace(manifest, sha256=hashlib.sha256(weights).hexdigest()))
+    signed = json_schema.dump(_manifest(signed))  # as it will be read: 1 is 1.0 where that is meant
     write(folder, signed, weights)
 
 
@@ -165,10 +165,10 @@ def _named(file: str) -> Iterator[None]:
 
 
 def _manifest(content: bytes) -> Manifest:
-    fields = document.parse(content)
+    fields = json_schema.parse(content)
     if fields.get("format") != FORMAT:
         raise MalformedError(f"it is not in format {FORMAT}, the one this Holdfast reads")
-    return document.read(Manifest, fields)
+    return json_schema.read(Manifest, fields)
 
 
 def _parameters(manifest: Manifest, weights: bytes) -> Parameters:

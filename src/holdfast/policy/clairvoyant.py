@@ -15,8 +15,9 @@ from holdfast.model.action import GRID
 from holdfast.model.arrays import FloatArray, IntArray
 from holdfast.model.scenario import Scenario
 from holdfast.model.truth import Truth
-from holdfast.policy.counts import reduced_counts
+from holdfast.policy.count_bins import reduced_counts
 from holdfast.policy.filter import BayesFilter
+from holdfast.policy.hidden_states import modes_of
 from holdfast.policy.lagrangian import (
     COMPONENTS,
     Ceilings,
@@ -25,7 +26,6 @@ from holdfast.policy.lagrangian import (
     cheapest_mixture,
     phases,
 )
-from holdfast.policy.modes import modes_of
 
 # Known counts need fewer cells than a filter: the gas planned for `paper` is the same to 0.1 %.
 WIDENING = 1.1

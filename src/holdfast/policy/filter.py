@@ -12,8 +12,8 @@ import numpy as np
 
 from holdfast.model.arrays import BoolArray, FloatArray, IntArray
 from holdfast.model.scenario import Scenario
-from holdfast.policy.counts import every_count, growth, reduced_counts
-from holdfast.policy.modes import Modes, modes_of
+from holdfast.policy.count_bins import every_count, growth, reduced_counts
+from holdfast.policy.hidden_states import Modes, modes_of
 
 # Up to so many blocks, where nodes keep their one rate, each count has a cell of its own.
 EXACT_BLOCKS = 1000

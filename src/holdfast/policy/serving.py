@@ -12,7 +12,7 @@ from holdfast.errors import InputError
 from holdfast.model.arrays import BoolArray, Float32Array, FloatArray, IntArray, mapped
 from holdfast.model.observation import OBSERVATION
 from holdfast.model.scenario import Scenario
-from holdfast.policy import document
+from holdfast.policy import json_schema
 from holdfast.policy.checkpoint import Checkpoint, Manifest, load
 from holdfast.policy.interface import Policy
 from holdfast.policy.registry import PLANNED, ceiling_named, place_of, policy_named, set_dial
@@ -99,7 +99,7 @@ def learned(name: str, options: str, checkpoint: Checkpoint) -> Serving:
 
 def _hash(kind: str, options: str, what: Scenario | Manifest) -> str:
     """Return a hash of all that decisions depend on: weights and options, or rule and world."""
-    parts = (kind.encode(), options.encode(), document.dump(what))
+    parts = (kind.encode(), options.encode(), json_schema.dump(what))
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 

@@ -16,7 +16,7 @@ from holdfast.model.scenario import Scenario
 from holdfast.model.truth import Truth
 from holdfast.sim import fleet
 from holdfast.sim.streams import Streams
-from holdfast.sim.tally import Book, Tally, joined
+from holdfast.sim.tally import Tally, TallyBuilder, joined
 from holdfast.sim.world import World, world_of
 
 BATCH = 2048  # nodes at once: more gain no speed and take more memory
@@ -81,7 +81,7 @@ def _run(
 ) -> Tally:
     nodes = fleet.start(world, len(malicious), streams, malicious)
     state = policy.initial_state(len(malicious))
-    book = Book(malicious)
+    book = TallyBuilder(malicious)
     episode = np.arange(len(malicious))
     while len(episode):
         actions, state = _decide(policy, state, nodes, world.scenario)

@@ -45,7 +45,7 @@ def joined(tallies: Sequence[Tally]) -> Tally:
     return Tally(**parts)
 
 
-class Book:
+class TallyBuilder:
     """Keeps the tally of episodes while they run."""
 
     def __init__(self, malicious: BoolArray) -> None:

@@ -11,37 +11,37 @@ from starlette.requests import ClientDisconnect
 
 import holdfast
 from holdfast.errors import InputError, StorageError
-from holdfast.web import (
+from holdfast.web.api import (
     alerts,
     audits,
-    belief,
     confidence,
     cost,
     events,
     evidence,
     fleet,
     holdings,
-    judging,
     plan,
     policies,
-    verifying,
+    posterior,
+    promotion_job,
+    verification_job,
 )
-from holdfast.web.desk import Desk
-from holdfast.web.door import caller
+from holdfast.web.auth import caller
+from holdfast.web.context import Context
+from holdfast.web.errors import STATUS, Code, Refusal, WebRefusedError
 from holdfast.web.pages.site import add_pages
-from holdfast.web.refusal import STATUS, Code, Refusal, WebRefusedError
-from holdfast.web.shield import Shield
+from holdfast.web.security_headers import Shield
 
 TITLE = "Holdfast"
 BASE = "/api/v1"
 DESCRIPTION = "How the audits of your holdings stand, what came of them, and what you may order."
 RESOURCES = (
-    *(fleet, holdings, belief, confidence, audits, policies, judging),
-    *(evidence, verifying, cost, plan, alerts, events),
+    *(fleet, holdings, posterior, confidence, audits, policies, promotion_job),
+    *(evidence, verification_job, cost, plan, alerts, events),
 )
 
 
-def build_app(desk: Desk) -> FastAPI:
+def build_app(desk: Context) -> FastAPI:
     """Return the application that serves a home's control plane."""
     app = FastAPI(
         title=TITLE,

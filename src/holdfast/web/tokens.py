@@ -13,10 +13,10 @@ from enum import StrEnum
 
 from sqlalchemy import Engine, insert, select, update
 
-from holdfast.control.aliases import Author
-from holdfast.control.database import transaction
-from holdfast.control.instructions import record_instruction
-from holdfast.control.schema import NEVER, tokens
+from holdfast.control.operator_commands import record_instruction
+from holdfast.control.policies.aliases import Author
+from holdfast.control.storage.database import transaction
+from holdfast.control.storage.schema import NEVER, tokens
 from holdfast.errors import InputError
 from holdfast.evidence.leaf import Order
 

@@ -5,9 +5,9 @@ from typing import Annotated
 from fastapi import Query
 from fastapi.responses import HTMLResponse
 
-from holdfast.web import alerts
+from holdfast.web.api import alerts
 from holdfast.web.pages.page import AsVisitor, view
-from holdfast.web.paging import LARGEST
+from holdfast.web.pagination import LARGEST
 
 router = view()
 

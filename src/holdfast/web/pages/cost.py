@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from fastapi.responses import HTMLResponse
 
-from holdfast.web import cost
+from holdfast.web.api import cost
 from holdfast.web.pages import words
 from holdfast.web.pages.chart import Columns, Series
 from holdfast.web.pages.page import AsVisitor, view
-from holdfast.web.rules import Costs
+from holdfast.web.services.baselines import Costs
 
 router = view()
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.evidence.story import span
+from holdfast.evidence.explain import span
 from holdfast.web.pages.words import percent, things
-from holdfast.web.telling import LeafTold
+from holdfast.web.services.leaf_view import LeafTold
 
 
 @dataclass(frozen=True)

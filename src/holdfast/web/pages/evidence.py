@@ -6,10 +6,10 @@ from fastapi import Query
 from fastapi.responses import HTMLResponse
 
 from holdfast.errors import HoldfastError
-from holdfast.web import evidence
+from holdfast.web.api import evidence
 from holdfast.web.pages.entry import entry
 from holdfast.web.pages.page import AsVisitor, view
-from holdfast.web.paging import LARGEST, Id
+from holdfast.web.pagination import LARGEST, Id
 
 router = view()
 

@@ -8,17 +8,17 @@ from fastapi import Query
 from fastapi.responses import HTMLResponse
 from sqlalchemy import and_, or_, select
 
-from holdfast.control.schema import audits
-from holdfast.control.status import BAD, Health
-from holdfast.control.telemetry import Outcome
-from holdfast.web import fleet, holdings
-from holdfast.web.days import Day
-from holdfast.web.desk import Desk
-from holdfast.web.holdings import LONGEST_SEARCH, HoldingRow, Sort
+from holdfast.control.queries.status import BAD, Health
+from holdfast.control.scheduling.telemetry import Outcome
+from holdfast.control.storage.schema import audits
+from holdfast.web.api import fleet, holdings
+from holdfast.web.api.holdings import LONGEST_SEARCH, HoldingRow, Sort
+from holdfast.web.context import Context
 from holdfast.web.pages import words
 from holdfast.web.pages.chart import Columns, Series
 from holdfast.web.pages.page import AsVisitor, view
-from holdfast.web.paging import Page
+from holdfast.web.pagination import Page
+from holdfast.web.services.daily_totals import Day
 
 router = view()
 
@@ -100,7 +100,7 @@ def outcomes(days: Sequence[Day]) -> Columns:
     return Columns("Audits a day by outcome", [words.day(each.start) for each in days], series)
 
 
-def assured(desk: Desk, rows: Sequence[HoldingRow]) -> dict[int, Assurance]:
+def assured(desk: Context, rows: Sequence[HoldingRow]) -> dict[int, Assurance]:
     """Return what the last audit says of holdings that passed it, where no more was inferred."""
     passed = [each for each in rows if not each.confidence and each.outcome == Outcome.PASSED]
     if not passed:

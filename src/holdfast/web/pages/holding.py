@@ -5,15 +5,15 @@ from typing import Annotated
 from fastapi import Query
 from fastapi.responses import HTMLResponse
 
-from holdfast.control.rails import DAY
-from holdfast.web import alerts, belief, evidence, holdings
-from holdfast.web.beliefs import BeliefAfter, BeliefTold
+from holdfast.control.scheduling.guardrails import DAY
+from holdfast.web.api import alerts, evidence, holdings, posterior
 from holdfast.web.pages import words
 from holdfast.web.pages.chart import Plane, Point
 from holdfast.web.pages.entry import entry
 from holdfast.web.pages.fleet import assured
 from holdfast.web.pages.page import AsVisitor, view
-from holdfast.web.paging import LARGEST, Id
+from holdfast.web.pagination import LARGEST, Id
+from holdfast.web.services.posterior import BeliefAfter, BeliefTold
 
 router = view()
 
@@ -27,7 +27,7 @@ def page(
 ) -> HTMLResponse:
     desk = visit.desk
     detail = holdings.detail(desk, holding)
-    told = desk.beliefs.of(belief.case_of(desk, holding), PATIENCE)
+    told = desk.beliefs.of(posterior.case_of(desk, holding), PATIENCE)
     timeline = evidence.timeline(desk, holding, before, ROWS)
     return visit.show(
         "holding.html",

@@ -11,13 +11,13 @@ from fastapi.routing import APIRoute
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from sqlalchemy import func, select
 
-from holdfast.control.rails import DAY
-from holdfast.control.schema import NEVER, alerts
+from holdfast.control.scheduling.guardrails import DAY
+from holdfast.control.storage.schema import NEVER, alerts
 from holdfast.errors import HoldfastError
-from holdfast.web.desk import AtDesk, Desk
-from holdfast.web.door import Caller, caller
+from holdfast.web.auth import Caller, caller
+from holdfast.web.context import Context, RequestContext
+from holdfast.web.errors import STATUS, Code, WebRefusedError
 from holdfast.web.pages import words
-from holdfast.web.refusal import STATUS, Code, WebRefusedError
 from holdfast.web.tokens import Role
 
 # The views in their order: path, name, and the key that leads there after `g`.
@@ -50,7 +50,7 @@ _templates.globals.update(views=VIEWS)
 class Visit:
     """Someone who looks at a page."""
 
-    desk: Desk
+    desk: Context
     caller: Caller
 
     @property
@@ -79,7 +79,7 @@ def prepare_pages() -> None:
         _templates.get_template(name)
 
 
-def _visit(desk: AtDesk, known: Annotated[Caller, Depends(caller)]) -> Visit:
+def _visit(desk: RequestContext, known: Annotated[Caller, Depends(caller)]) -> Visit:
     return Visit(desk, known)
 
 

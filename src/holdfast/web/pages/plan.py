@@ -10,12 +10,12 @@ from typing import Annotated
 from fastapi import Query
 from fastapi.responses import HTMLResponse
 
+from holdfast.web.api.plan import notch_of
+from holdfast.web.errors import Code, WebRefusedError
 from holdfast.web.pages.chart import Plane, Point
 from holdfast.web.pages.page import AsVisitor, view
 from holdfast.web.pages.words import amount, percent
-from holdfast.web.plan import notch_of
-from holdfast.web.refusal import Code, WebRefusedError
-from holdfast.web.rules import Costs
+from holdfast.web.services.baselines import Costs
 
 router = view()
 

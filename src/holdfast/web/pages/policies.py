@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from fastapi.responses import HTMLResponse
 
-from holdfast.control.comparison import Comparison, Pair
-from holdfast.web import policies
+from holdfast.control.policies.comparison import Comparison, Pair
+from holdfast.web.api import policies
+from holdfast.web.api.policies import case_of
 from holdfast.web.pages.page import AsVisitor, view
 from holdfast.web.pages.words import amount, percent
-from holdfast.web.policies import case_of
 
 router = view()
 

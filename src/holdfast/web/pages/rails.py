@@ -4,13 +4,13 @@ from collections import Counter
 
 from fastapi.responses import HTMLResponse
 
-from holdfast.control import rails
-from holdfast.control.rails import FAIL_SAFE, Override
-from holdfast.web import audits
+from holdfast.control.scheduling import guardrails
+from holdfast.control.scheduling.guardrails import FAIL_SAFE, Override
+from holdfast.web.api import audits
 from holdfast.web.pages import words
 from holdfast.web.pages.chart import Columns, Series
 from holdfast.web.pages.page import AsVisitor, view
-from holdfast.web.paging import Mark
+from holdfast.web.pagination import Mark
 
 router = view()
 
@@ -21,7 +21,7 @@ ROWS = 30
 @router.get("/rails")
 def page(visit: AsVisitor, after: Mark | None = None) -> HTMLResponse:
     days = visit.desk.days.last(DAYS)
-    reasons = [(each, rails.names(each)[0]) for each in Override]
+    reasons = [(each, guardrails.names(each)[0]) for each in Override]
     series = [
         Series(f"tone-{at}", name, [day.overrides.get(name, 0) for day in days])
         for at, (_, name) in enumerate(reasons)

@@ -12,10 +12,10 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.web import tokens
-from holdfast.web.desk import AtDesk
-from holdfast.web.door import check_place
+from holdfast.web.auth import check_place
+from holdfast.web.context import RequestContext
+from holdfast.web.errors import Code, WebRefusedError
 from holdfast.web.pages.page import view
-from holdfast.web.refusal import Code, WebRefusedError
 
 router = view()
 
@@ -47,7 +47,7 @@ def _carried(cookies: str) -> str | None:
 
 
 @router.post("/sign-in")
-async def sign_in(request: Request, desk: AtDesk) -> Response:
+async def sign_in(request: Request, desk: RequestContext) -> Response:
     check_place(request.headers, request.url.scheme, desk.settings.web)
     form = parse_qs((await request.body()).decode("latin-1"))
     token = "".join(form.get("token", [])).strip()
@@ -62,7 +62,7 @@ async def sign_in(request: Request, desk: AtDesk) -> Response:
 
 
 @router.post("/sign-out")
-async def sign_out(request: Request, desk: AtDesk) -> Response:
+async def sign_out(request: Request, desk: RequestContext) -> Response:
     check_place(request.headers, request.url.scheme, desk.settings.web)
     answer = RedirectResponse("/", 303)
     answer.delete_cookie(COOKIE)

@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
 
-from holdfast.control import rails
-from holdfast.evidence.story import span, when
+from holdfast.control.scheduling import guardrails
+from holdfast.evidence.explain import span, when
 
 LONGEST_NAME = 80
 TIED = "\N{NO-BREAK SPACE}"
-_REASONS = {rails.names(each)[0]: text for each, text in rails.REASONS.items()}
+_REASONS = {guardrails.names(each)[0]: text for each, text in guardrails.REASONS.items()}
 
 
 def name(text: str) -> str:

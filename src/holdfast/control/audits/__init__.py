@@ -1,0 +1,1 @@
+"""Runs audits: prepares, opens, asks, settles and records them."""

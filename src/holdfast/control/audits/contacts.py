@@ -1,0 +1,209 @@
+"""Contacts with nodes: which of them were there, at challenges and at probes.
+
+On a chain a node can see that a challenge was opened before we ask it, and be away just then. So
+nodes are probed at times that nobody can foresee, and the two are compared: an honest node is away
+at a challenge no more often than at a probe. A node is blamed only if an exact test says that this
+would happen to an honest one with a probability of 1e-3 at most, over as many challenges as are
+kept.
+
+Only contacts count before which the node was there. An outage that lasts would count many times
+otherwise, and more often at challenges: after an audit that met nobody the next one comes soon.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from math import comb
+from typing import Any
+
+from sqlalchemy import Connection, Engine, delete, func, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from holdfast.control.storage.database import transaction
+from holdfast.control.storage.schema import nodes
+
+MAX_CHALLENGES, MAX_PROBES = 64, 1024  # of a node, that are kept
+MIN_AWAY, MIN_PROBES = 3, 20  # below which nothing is compared
+TOTAL_LEVEL = 1e-3
+LEVEL = TOTAL_LEVEL / MAX_CHALLENGES  # for a test after every challenge that met nobody
+PRESENT, AWAY = ".", "x"
+
+
+@dataclass(frozen=True)
+class Record:
+    """Whether a node was there when we came, at the last challenges and probes.
+
+    A letter stands for a contact, the newest last: "." for there and "x" for away.
+    """
+
+    present: bool | None = None  # at the last contact of any kind, if there was one
+    challenges: str = ""
+    probes: str = ""
+
+    def with_challenge(self, *, present: bool) -> "Record":
+        """Add a challenge before which the node was there."""
+        challenges = self.challenges + (PRESENT if present else AWAY)
+        return replace(self, challenges=challenges[-MAX_CHALLENGES:])
+
+    def with_probe(self, *, present: bool) -> "Record":
+        """Add a probe, which counts only if the node was there before it."""
+        probes = self.probes + (PRESENT if present else AWAY) if self.present else self.probes
+        return replace(self, present=present, probes=probes[-MAX_PROBES:])
+
+    @property
+    def chance(self) -> float:
+        """How likely an honest node is away at so many of these challenges, or more.
+
+        It is Fisher's exact test: given how often the node was away at all, every contact is as
+        likely to be among those as any other.
+        """
+        challenges, missed = len(self.challenges), self.challenges.count(AWAY)
+        contacts, away = challenges + len(self.probes), missed + self.probes.count(AWAY)
+        ways = sum(
+            comb(away, count) * comb(contacts - away, challenges - count)
+            for count in range(missed, min(away, challenges) + 1)
+        )
+        return ways / comb(contacts, challenges)
+
+    @property
+    def blamed(self) -> bool:
+        """Whether the node is away far more often when it is challenged."""
+        return self._enough and self.chance <= LEVEL
+
+    @property
+    def cleared(self) -> bool:
+        """Whether a node that was blamed need not be any more: not by the next pass alone."""
+        return not self._enough or self.chance > TOTAL_LEVEL
+
+    @property
+    def _enough(self) -> bool:
+        return self.challenges.count(AWAY) >= MIN_AWAY and len(self.probes) >= MIN_PROBES
+
+    def __str__(self) -> str:
+        return (
+            f"away at {self.challenges.count(AWAY)} of {len(self.challenges)} challenges "
+            f"but at {self.probes.count(AWAY)} of {len(self.probes)} probes"
+        )
+
+
+class Contacts:
+    """The contacts with all nodes, which any number of workers share."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def fresh(self, addresses: Collection[bytes]) -> set[bytes]:
+        """Return those of the nodes that were there at the last contact."""
+        if not addresses:
+            return set()
+        query = select(nodes.c.address).where(nodes.c.address.in_(list(addresses)), nodes.c.present)
+        with transaction(self._engine) as connection:
+            return {bytes(address) for address in connection.execute(query).scalars()}
+
+    def record_asks(self, reached: Mapping[bytes, bool], met: Sequence[bytes], now: int) -> None:
+        """Record which nodes took a challenge now, and which of the challenges are to count."""
+        with transaction(self._engine) as connection:
+            for row in _locked(connection, reached):
+                address = bytes(row.address)
+                record = replace(_record(row), present=reached[address])
+                if address in met:
+                    record = record.with_challenge(present=True)
+                _write(connection, address, record, now if reached[address] else row.reached)
+
+    def judge_absence(self, address: bytes, opened: int, asked: int, *, counted: bool) -> str:
+        """Return why a node that no challenge reached counts as failing; "" if it does not.
+
+        `opened` and `asked` are when the challenge was opened, and when we last tried.
+        """
+        with transaction(self._engine) as connection:
+            (row,) = _locked(connection, [address])
+            record = _record(row)
+            # Where no other node was reached either, we may have been offline ourselves.
+            others = select(func.max(nodes.c.reached)).where(nodes.c.address != address)
+            last = connection.execute(others).scalar()
+            if counted and (last is None or last >= opened):
+                record = record.with_challenge(present=False)
+                _write(connection, address, record, row.reached)
+        if opened < row.reached < asked:
+            return "the node took another request after the challenge was opened"
+        return str(record) if record.blamed else ""
+
+    def record_probe(self, address: bytes, now: int, *, present: bool) -> None:
+        """Record a probe that reached the node, or met nobody where others were reached."""
+        with transaction(self._engine) as connection:
+            (row,) = _locked(connection, [address])
+            record = _record(row).with_probe(present=present)
+            _write(connection, address, record, now if present else row.reached)
+
+    def record_reached(self, address: bytes, now: int) -> None:
+        """Record that a node took a request that is neither a challenge nor a probe of its own."""
+        with transaction(self._engine) as connection:
+            connection.execute(update(nodes).where(nodes.c.address == address).values(reached=now))
+
+    def records_away(self) -> dict[bytes, Record]:
+        """Return the records of nodes that any challenge met away."""
+        query = select(nodes).where(nodes.c.challenges.contains(AWAY))
+        with transaction(self._engine) as connection:
+            rows = connection.execute(query).all()
+        return {bytes(row.address): _record(row) for row in rows}
+
+    def enrol(self, due_at: Mapping[bytes, int]) -> None:
+        """Plan a probe of nodes that are new, and forget those that are not among these."""
+        with transaction(self._engine) as connection:
+            rows = connection.execute(select(nodes.c.address, nodes.c.probe_due)).all()
+            known = {bytes(row.address): row.probe_due for row in rows}
+            gone = [address for address in known if address not in due_at]
+            if gone:
+                connection.execute(delete(nodes).where(nodes.c.address.in_(gone)))
+            _enter(connection, [address for address in due_at if address not in known])
+            for address in sorted(due_at):
+                if not known.get(address):
+                    _plan(connection, address, 0, due_at[address])
+
+    def claim_probes(self, now: int, limit: int, pause: Callable[[], int]) -> list[bytes]:
+        """Take up to `limit` nodes that are due for a probe, no two workers the same one.
+
+        The next one of each comes after a `pause`.
+        """
+        due = select(nodes.c.address, nodes.c.probe_due).where(nodes.c.probe_due.between(1, now))
+        with transaction(self._engine) as connection:
+            rows = connection.execute(due.order_by(nodes.c.probe_due).limit(limit)).all()
+            return [
+                bytes(row.address)
+                for row in rows
+                if _plan(connection, row.address, row.probe_due, now + pause())
+            ]
+
+
+def _plan(connection: Connection, address: bytes, before: int, due: int) -> bool:
+    """Plan the next probe of a node; return False if another worker has done so."""
+    ours = update(nodes).where(nodes.c.address == address, nodes.c.probe_due == before)
+    return connection.execute(ours.values(probe_due=due)).rowcount == 1
+
+
+def _locked(connection: Connection, addresses: Iterable[bytes]) -> Sequence[Any]:
+    """Return the rows of nodes, which nobody else changes until the transaction ends."""
+    wanted = sorted(addresses)
+    query = select(nodes).where(nodes.c.address.in_(wanted)).order_by(nodes.c.address)
+    rows = connection.execute(query.with_for_update()).all()
+    if len(rows) < len(wanted):
+        known = {bytes(row.address) for row in rows}
+        _enter(connection, [address for address in wanted if address not in known])
+        rows = connection.execute(query.with_for_update()).all()
+    return rows
+
+
+def _enter(connection: Connection, addresses: Sequence[bytes]) -> None:
+    """Enter nodes, unless another worker has done so."""
+    if addresses:
+        dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+        insert = dialect.insert(nodes).on_conflict_do_nothing()
+        connection.execute(insert, [{"address": address} for address in sorted(addresses)])
+
+
+def _record(row: Any) -> Record:
+    return Record(row.present, row.challenges, row.probes)
+
+
+def _write(connection: Connection, address: bytes, record: Record, reached: int) -> None:
+    values = {**asdict(record), "reached": reached}
+    connection.execute(update(nodes).where(nodes.c.address == address).values(**values))

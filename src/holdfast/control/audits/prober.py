@@ -1,0 +1,122 @@
+"""The prober: looks whether nodes are there, at times that nobody can foresee.
+
+Every node is probed by a process without memory, about once in so long. On its way a probe is like
+a challenge: the same client asks from the same host, on a new connection. A node that takes the
+request counts as there, whatever it answers, as it does with a challenge.
+"""
+
+import secrets
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from random import Random
+from threading import BoundedSemaphore
+from typing import Self
+
+import structlog
+
+from holdfast.control.audits.contacts import Contacts
+from holdfast.control.scheduling.guardrails import HOUR, SECOND
+from holdfast.errors import HoldfastError, NodeError, RefusedError, UnreachableError
+from holdfast.node.client import NodeClient
+
+AT_ONCE = 16
+ENROL = 30 * SECOND  # how often new nodes are looked for
+MAX_WITNESSES = 3  # other nodes that are asked whether we are online ourselves
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class ProbeSettings:
+    """How often every node is probed, on average, and how long it has to take a request."""
+
+    every: int = HOUR
+    timeout: int = 5 * SECOND
+
+
+Clients = Mapping[bytes, Callable[[], NodeClient]]  # how to make the client of each node
+
+
+class Prober:
+    def __init__(
+        self,
+        contacts: Contacts,
+        nodes: Callable[[], Clients],
+        settings: ProbeSettings,
+        *,
+        clock: Callable[[], int],
+        on_probe: Callable[[str], None] = lambda _result: None,
+        rng: Random | None = None,
+    ) -> None:
+        """Make a prober of the nodes that `nodes` returns, which is asked now and then."""
+        self._contacts, self._nodes, self._settings = contacts, nodes, settings
+        self._clock, self._on_probe = clock, on_probe
+        self._rng = rng or secrets.SystemRandom()
+        self._clients: Clients = {}
+        self._enrolled: int | None = None
+        self._free = BoundedSemaphore(AT_ONCE)
+        self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="probe")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    def tick(self) -> list[Future[None]]:
+        """Begin the probes that are due, as far as there is room; a slow node holds up no other."""
+        now = self._clock()
+        if self._enrolled is None or not 0 <= now - self._enrolled < ENROL:
+            self._clients = self._nodes()
+            self._contacts.enrol({address: now + self._pause() for address in self._clients})
+            self._enrolled = now
+        free, due = self._take_free(), list[bytes]()
+        try:
+            claimed = self._contacts.claim_probes(now, free, self._pause)
+            due += [address for address in claimed if address in self._clients]
+        finally:
+            for _ in range(free - len(due)):
+                self._free.release()
+        return [self._pool.submit(self._probe, address, self._clients) for address in due]
+
+    def _take_free(self) -> int:
+        taken = 0
+        while taken < AT_ONCE and self._free.acquire(blocking=False):
+            taken += 1
+        return taken
+
+    def _pause(self) -> int:
+        return max(round(self._rng.expovariate(1 / self._settings.every)), 1)
+
+    def _probe(self, address: bytes, clients: Clients) -> None:
+        try:
+            present = self._reaches(clients[address])
+            if present or len(clients) == 1 or self._online(address, clients):
+                self._contacts.record_probe(address, self._clock(), present=present)
+                self._on_probe("present" if present else "away")
+            else:
+                self._on_probe("unknown")
+        except (HoldfastError, OSError) as error:
+            log.warning("a probe could not be made", node=address.hex(), reason=str(error))
+        finally:
+            self._free.release()
+
+    def _reaches(self, client: Callable[[], NodeClient]) -> bool:
+        """Ask a node who it is; return whether it took the request."""
+        with client() as node:
+            try:
+                node.facts(seconds=self._settings.timeout / SECOND)
+            except UnreachableError:
+                return False
+            except (NodeError, RefusedError):
+                return True
+        return True
+
+    def _online(self, address: bytes, clients: Clients) -> bool:
+        """Return whether another node is reached: else we may be offline ourselves."""
+        others = sorted(other for other in clients if other != address)
+        for other in self._rng.sample(others, min(MAX_WITNESSES, len(others))):
+            if self._reaches(clients[other]):
+                self._contacts.record_reached(other, self._clock())
+                return True
+        return False

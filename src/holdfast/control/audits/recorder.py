@@ -1,0 +1,111 @@
+"""The evidence recorder: binds a decision, its audit and the verdict into one leaf."""
+
+import numpy as np
+
+from holdfast.control.audits.types import AuditResult
+from holdfast.control.scheduling import guardrails
+from holdfast.control.scheduling.guardrails import REASONS, Rails
+from holdfast.control.scheduling.schedule import Claim
+from holdfast.control.scheduling.telemetry import FAILURES
+from holdfast.evidence import leaf
+from holdfast.ledger import check
+from holdfast.model.action import GRID, Action
+from holdfast.model.observation import Observation
+
+
+def moment(claim: Claim, result: AuditResult, now: int) -> int:
+    """Return when an audit counts as ended.
+
+    A clock that was set back does not undo the order of events: none is recorded before the last.
+    """
+    return max(now, claim.audited, claim.decided, result.sent or 0, result.answered or 0)
+
+
+def audit_leaf(
+    claim: Claim,
+    result: AuditResult,
+    policy: leaf.Policy,
+    shadow: leaf.Choice | None,
+    limits: Rails,
+    at: int,
+) -> bytes:
+    """Return the leaf of an audit, from the observation that led to it to its verdict."""
+    proof = result.proof
+    sent = None if result.sent is None else max(result.sent, claim.decided)
+    answered = None if result.answered is None else max(result.answered, sent or 0)
+    return leaf.encode(
+        leaf.Audit(
+            at=at,
+            holding=result.holding,
+            number=claim.number + 1,
+            decision=_decision(claim, policy, shadow, limits),
+            due_at=max(result.due, claim.decided),
+            challenge=result.challenge,
+            target=result.target,
+            opening=result.opening,
+            sent_at=sent,
+            answered_at=answered,
+            outcome=leaf.Outcome(result.outcome),
+            reason=result.reason,
+            proof=None if proof is None else check.digest(proof),
+            signature=result.signature,
+            verdict=result.verdict,
+        )
+    )
+
+
+def _decision(
+    claim: Claim, policy: leaf.Policy, shadow: leaf.Choice | None, limits: Rails
+) -> leaf.Decision:
+    return leaf.Decision(
+        at=claim.decided,
+        telemetry=_telemetry(claim, limits),
+        chosen=leaf.Choice(policy, GRID.action(claim.chosen)),
+        shadow=shadow,
+        overrides=_overrides(claim, limits),
+    )
+
+
+def _telemetry(claim: Claim, limits: Rails) -> leaf.Telemetry:
+    if not claim.news:
+        return leaf.Telemetry(leaf.Freshness.MISSING, None, None)
+    stale = claim.decided - claim.observed > limits.stale_after * limits.unit
+    seen = np.frombuffer(claim.observation, np.float32).tolist()
+    freshness = leaf.Freshness.STALE if stale else leaf.Freshness.FRESH
+    return leaf.Telemetry(freshness, Observation(*seen), claim.observed)
+
+
+def _overrides(claim: Claim, limits: Rails) -> tuple[leaf.Override, ...]:
+    """Return each override with the action after it; the fail-safe comes before what clips."""
+    if not claim.overrides:
+        return ()
+    action, told = GRID.action(claim.chosen), []
+    for each in guardrails.Override(claim.overrides):
+        if each in guardrails.FAIL_SAFE:
+            action = limits.fail_safe
+        elif each is guardrails.Override.FOLLOW_UP:
+            action = Action(claim.interval, claim.ratio)
+        elif each in guardrails.Override.SHORTEST | guardrails.Override.LONGEST:
+            action = Action(claim.interval, action.ratio)
+        (name,) = guardrails.names(each)
+        told.append(leaf.Override(name, REASONS[each], action))
+    return tuple(told)
+
+
+def audit_row(claim: Claim, result: AuditResult, now: int) -> dict[str, object]:
+    """Return the audit's row in the database, which the dashboard and metrics read."""
+    return {
+        "holding": claim.id,
+        "number": claim.number + 1,
+        "due": result.due,
+        "ended": now,
+        "outcome": str(result.outcome),
+        "unanswered": result.outcome in FAILURES,
+        "interval": claim.interval,
+        "ratio": claim.ratio,
+        "samples": result.challenge.samples,
+        "overrides": claim.overrides,
+        "latency": result.latency,
+        "gas": result.gas,
+        "observation": claim.observation,
+    }

@@ -1,0 +1,1 @@
+"""Backs up a home and restores it."""

@@ -1,0 +1,1 @@
+"""Writes and reads the signed evidence log."""

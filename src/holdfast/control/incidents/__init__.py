@@ -1,0 +1,1 @@
+"""What happens after a failed audit: incidents, repair, alerts."""

@@ -1,0 +1,141 @@
+"""The log of operation as inference reads it: what each audit taught about the data it sampled.
+
+Audits that taught nothing are left out, and the time before them counts for the next: those of
+nodes not reached, and those that something of ours prevented. So are failures after which not one
+damaged block was counted, and time-outs that the next audit cleared by passing. Any other time-out
+counts as a failure: a node that does not answer challenges it can't pass would else look healthy
+by those that it does. Audits of damage that the owner planted are no part of this log either: see
+`canaries`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Engine, and_, exists, select
+
+from holdfast.control.scheduling.guardrails import Override
+from holdfast.control.scheduling.telemetry import TEACHING, Outcome
+from holdfast.control.storage.database import transaction
+from holdfast.control.storage.schema import audits, canaries, holdings
+from holdfast.inference.log import Log
+from holdfast.model.action import GRID
+from holdfast.model.arrays import BoolArray, Float32Array, IntArray
+from holdfast.model.observation import OBSERVATION
+
+NOT_COUNTED = -1
+
+_COLUMNS = (
+    *("holding", "ended", "outcome", "interval", "ratio"),
+    *("samples", "overrides", "latency", "observation", "found"),
+)
+_ALL = (*_COLUMNS, "planted")
+
+
+@dataclass(frozen=True, eq=False)
+class Episodes:
+    """The log, and the holdings that are its nodes: ids, names, and numbers of their audits."""
+
+    ids: tuple[int, ...]
+    names: tuple[str, ...]
+    numbers: tuple[int, ...]
+    log: Log
+
+
+def read_log(engine: Engine, unit: int, now: int) -> Log:
+    """Return what audits have taught up to now; a time unit has `unit` milliseconds."""
+    return read_episodes(engine, unit, now).log
+
+
+def read_episodes(
+    engine: Engine, unit: int, now: int, only: Sequence[int] | None = None
+) -> Episodes:
+    """Return the same with the holdings; of some of them alone, if their ids are given."""
+    columns = ("id", "name", "number", "blocks", "added")
+    chosen = select(*(holdings.c[name] for name in columns))
+    during = and_(
+        canaries.c.holding == audits.c.holding,
+        audits.c.ended > canaries.c.planted,
+        audits.c.ended <= canaries.c.lifted,
+    )
+    carried_out = select(*[audits.c[name] for name in _COLUMNS], exists().where(during))
+    if only is not None:
+        chosen = chosen.where(holdings.c.id.in_(only))
+        carried_out = carried_out.where(audits.c.holding.in_(only))
+    with transaction(engine) as connection:
+        listed = connection.execute(chosen.order_by(holdings.c.id)).all()
+        rows = connection.execute(carried_out.order_by(audits.c.holding, audits.c.number)).all()
+    ids, names, numbers, blocks, moments = zip(*listed, strict=True) if listed else ((),) * 5
+    columns_of = dict(zip(_ALL, zip(*rows, strict=True), strict=True)) if rows else {}
+    added = np.array(moments, np.int64)
+    sizes = np.maximum(np.array(blocks, np.int64), 1)  # an empty holding has nothing to lose
+    log = _log(np.array(ids, np.int64), sizes, added, columns_of, unit, now)
+    return Episodes(ids, names, numbers, log)
+
+
+def _log(
+    ids: IntArray,
+    blocks: IntArray,
+    added: IntArray,
+    columns: Mapping[str, Sequence[Any]],
+    unit: int,
+    now: int,
+) -> Log:
+    def whole(name: str) -> IntArray:
+        return np.array(columns.get(name, ()), np.int64)
+
+    node = np.searchsorted(ids, whole("holding"))
+    outcome = np.array(columns.get("outcome", ()), np.str_)
+    counted = columns.get("found", ())
+    found = np.array([NOT_COUNTED if each is None else each for each in counted], np.int64)
+    taught = _taught(node, outcome, found, whole("overrides"))
+    kept = np.flatnonzero(taught & (whole("planted") == 0))
+
+    # Rounding the time since the beginning, not each interval, lets no error add up.
+    age = np.rint((whole("ended") - added[node]) / unit).astype(np.int64)[kept]
+    node, latency = node[kept], np.array(columns.get("latency", ()), np.float64)[kept]
+    new = np.diff(node, prepend=-1) > 0
+    interval = np.where(new, age, np.diff(age, prepend=0))
+    last = np.zeros(len(ids), np.int64)
+    last[node] = age  # of equal nodes the last one stays
+    ratio = np.array(columns.get("ratio", ()), np.float64)[kept].tolist()
+    planned = whole("interval")[kept].tolist()
+    return Log(
+        blocks=blocks,
+        elapsed=np.maximum(np.rint((now - added) / unit).astype(np.int64) - last, 0),
+        node=node,
+        interval=np.maximum(interval, 0),
+        sampled=np.minimum(whole("samples")[kept], blocks[node]),
+        failed=outcome[kept] != Outcome.PASSED,
+        latency=np.where(latency > 0, latency, np.nan),
+        found=np.minimum(found[kept], blocks[node]),
+        action=np.array([GRID.nearest(*each) for each in zip(planned, ratio, strict=True)], int),
+        observation=_observations([columns["observation"][row] for row in kept.tolist()]),
+    )
+
+
+def _taught(node: IntArray, outcome: Any, found: IntArray, overrides: IntArray) -> BoolArray:
+    """Return which audits are rows of the log.
+
+    A time-out is cleared by the next audit that taught something, if that passed or not one damaged
+    block was counted after it. A follow-up that fails like the audit before it met the same damage,
+    which is known already.
+    """
+    teaching = np.flatnonzero(np.isin(outcome, [str(each) for each in TEACHING]))
+    fine = (outcome == Outcome.PASSED) | (found == 0)
+    cleared = found == 0
+    before, after = teaching[:-1], teaching[1:]
+    cleared[before] |= (node[before] == node[after]) & fine[after]
+    silent = (outcome == Outcome.TIMED_OUT) & ((found > 0) | ~cleared)
+    failed = ((outcome == Outcome.FAILED) & (found != 0)) | silent
+    again = np.zeros(len(node), np.bool_)
+    again[1:] = (node[1:] == node[:-1]) & failed[:-1]
+    again &= (overrides & Override.FOLLOW_UP) > 0
+    return np.asarray((outcome == Outcome.PASSED) | (failed & ~again), np.bool_)
+
+
+def _observations(stored: Sequence[bytes]) -> Float32Array:
+    whole = 4 * len(OBSERVATION)
+    rows = [each if len(each) == whole else bytes(whole) for each in stored]
+    return np.frombuffer(b"".join(rows), np.float32).reshape(-1, len(OBSERVATION))

@@ -1,0 +1,137 @@
+"""Retraining from the service: when it is due, its command runs as a process of its own.
+
+Serving goes on meanwhile and needs none of what training needs. One home has one retraining at a
+time: the command holds a lock, and goes on with what was interrupted.
+"""
+
+import fcntl
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+from sqlalchemy import Engine, func, select
+
+from holdfast import atomic
+from holdfast.control.scheduling.guardrails import DAY
+from holdfast.control.storage.database import transaction
+from holdfast.control.storage.schema import audits, fits
+from holdfast.errors import RefusedError
+
+FOLDER = "retraining"
+ORDER = "order.json"
+SAID = "stderr.log"
+COMMAND = (sys.executable, "-c", "from holdfast.cli import main; main()", "policy", "retrain")
+PATIENCE = 30.0  # seconds that a stopped command has to stop its trainings
+MOST_SAID = 1 << 20
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class RetrainingSettings:
+    every: int | None = None  # never, unless it is set
+    at_most: int = DAY  # so long may one take
+    again: int = DAY  # so long after a failure another is tried
+
+
+class Retraining:
+    """Looks after one home's retraining; `last` tells since when the log has taught nothing."""
+
+    def __init__(
+        self,
+        home: Path,
+        settings: RetrainingSettings,
+        last: Callable[[], int | None],
+        command: Sequence[str] = COMMAND,
+    ) -> None:
+        self._home, self._settings = home, settings
+        self._last, self._command = last, command
+        self._child: subprocess.Popen[bytes] | None = None
+        self._begun = 0
+        self._not_before = 0
+
+    def look(self, now: int) -> str | None:
+        """Begin what is due, or hear what has ended.
+
+        Return why it failed, nothing at all if none has ended, and an empty text if it went well.
+        """
+        if self._child is None:
+            if self._due(now):
+                self._begin(now)
+            return None
+        code = self._child.poll()
+        if code is None:
+            if now - self._begun <= self._settings.at_most:
+                return None
+            self.stop()
+            return self._failed(now, "it took too long and was stopped")
+        self._child = None
+        if code == 0:
+            log.info("the retraining has ended: its challenger runs in shadow")
+            return ""
+        return self._failed(now, self._last_words() or f"it ended with {code}")
+
+    def stop(self) -> None:
+        """Stop the process, if one runs: what it has trained is kept."""
+        if self._child is None:
+            return
+        self._child.terminate()
+        try:
+            self._child.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._child.kill()
+            self._child.wait()
+        self._child = None
+
+    def _due(self, now: int) -> bool:
+        if self._settings.every is None or now < self._not_before:
+            return False
+        if (self._home / FOLDER / ORDER).exists():  # one was interrupted
+            return True
+        last = self._last()
+        return last is not None and now - last >= self._settings.every
+
+    def _begin(self, now: int) -> None:
+        place = self._home / FOLDER
+        place.mkdir(mode=atomic.PRIVATE_FOLDER, exist_ok=True)
+        with (place / SAID).open("wb") as said:
+            self._child = subprocess.Popen(  # noqa: S603 - our own command
+                [*self._command, "--home", str(self._home), "--json"],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=said,
+            )
+        self._begun = now
+        log.info("a retraining has begun", process=self._child.pid)
+
+    def _failed(self, now: int, reason: str) -> str:
+        self._not_before = now + self._settings.again
+        log.warning("the retraining failed", reason=reason)
+        return reason
+
+    def _last_words(self) -> str:
+        said = atomic.read(self._home / FOLDER / SAID, at_most=MOST_SAID).decode(errors="replace")
+        lines = said.strip().splitlines()
+        return lines[-1].removeprefix("holdfast: ") if lines else ""
+
+
+def last_taught(engine: Engine) -> int | None:
+    """Return when the fleet was last fitted, or else audited for the first time."""
+    with transaction(engine) as connection:
+        fitted = connection.execute(select(func.max(fits.c.at))).scalar()
+        return fitted or connection.execute(select(func.min(audits.c.ended))).scalar()
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Hold the lock of a home's retraining, or refuse."""
+    folder.mkdir(mode=atomic.PRIVATE_FOLDER, exist_ok=True)
+    with (folder / "lock").open("wb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise RefusedError(f"a retraining is under way in {folder}: wait for it") from error
+        yield

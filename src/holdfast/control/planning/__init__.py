@@ -1,0 +1,1 @@
+"""Plans: which policy and dial meet an operator's wish, at what cost."""

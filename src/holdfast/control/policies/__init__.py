@@ -1,0 +1,1 @@
+"""Policy versions, aliases, shadow mode, comparison and promotion."""

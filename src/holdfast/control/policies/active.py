@@ -1,0 +1,100 @@
+"""Who is on duty: the champion and the shadows, loaded once and looked up before each decision.
+
+So a promotion or a rollback takes effect with the next decision of every worker on every host.
+"""
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, Engine, select
+
+from holdfast.control.policies.aliases import Aliases, Author, last_report, promote, read_aliases
+from holdfast.control.policies.versions import Registry
+from holdfast.control.storage.database import transaction
+from holdfast.control.storage.schema import versions
+from holdfast.errors import HoldfastError, InputError, StorageError
+from holdfast.evidence import leaf
+from holdfast.evidence.codecs import plain
+from holdfast.model.scenario import Scenario
+from holdfast.policy.serving import Envelope, Serving
+
+
+@dataclass(frozen=True)
+class ActivePolicies:
+    champion: Serving
+    shadows: tuple[Serving, ...] = ()
+    challenger: str | None = None
+    trouble: str | None = None  # with a version that should run in shadow
+
+
+class PolicyLoader:
+    def __init__(self, engine: Engine) -> None:
+        self._engine, self._registry = engine, Registry(engine)
+        self._aliases = Aliases()
+        self._loaded: dict[str, Serving] = {}
+        self._envelopes: dict[str, Envelope] = {}
+        self._names: dict[str, leaf.Policy] = {}
+
+    def now(self) -> ActivePolicies:
+        """Return who is on duty; a shadow that can't be loaded is left out, and told."""
+        with transaction(self._engine) as connection:
+            aliases = read_aliases(connection, self._aliases)
+            if aliases != self._aliases:
+                self._envelopes = measured_envelopes(connection, aliases)
+            self._aliases = aliases
+        if aliases.champion is None:
+            raise InputError("no policy decides yet: `holdfast serve` begins with the settings'")
+        champion = self._served(aliases.champion)
+        shadows, trouble = [], None
+        for version in aliases.shadows:
+            try:
+                shadows.append(self._served(version))
+            except StorageError:
+                raise
+            except HoldfastError as error:
+                trouble = str(error)
+        self._loaded = {each.version: each for each in (champion, *shadows)}
+        narrowed = tuple(map(self._narrowed, shadows))
+        return ActivePolicies(self._narrowed(champion), narrowed, aliases.challenger, trouble)
+
+    def policy(self, version: str) -> leaf.Policy:
+        """Return how the evidence names a version."""
+        if version not in self._names:
+            query = select(versions.c.name).where(versions.c.id == version)
+            with transaction(self._engine) as connection:
+                name = connection.execute(query).scalar()
+            if name is None:
+                raise StorageError(f"the registry has lost version {version[:12]}")
+            self._names[version] = leaf.Policy(plain(name), bytes.fromhex(version))
+        return self._names[version]
+
+    def _served(self, version: str) -> Serving:
+        return self._loaded.get(version) or self._registry.serving(version)
+
+    def _narrowed(self, policy: Serving) -> Serving:
+        envelope = self._envelopes.get(policy.version)
+        return policy if envelope is None else policy.narrowed(envelope)
+
+
+def measured_envelopes(connection: Connection, aliases: Aliases) -> dict[str, Envelope]:
+    """Return what simulation met of every version on duty when it was promoted."""
+    on_duty = {aliases.champion, *aliases.shadows} - {None}
+    reports = {version: last_report(connection, str(version)) for version in on_duty}
+    return {
+        str(version): report["envelope"]["met"]
+        for version, report in reports.items()
+        if report.get("envelope")
+    }
+
+
+def begin(engine: Engine, name: str, scenario: Scenario, now: int) -> Aliases:
+    """Make the policy of that name the first champion, where there is none yet."""
+    with transaction(engine) as connection:
+        aliases = read_aliases(connection)
+    if aliases.champion is not None:
+        return aliases
+    first = Registry(engine).register(name, scenario, now)
+    author = Author("holdfast serve", now, "the first, as the settings name it")
+    try:
+        return promote(engine, aliases, first.version, author)
+    except InputError:  # another worker was quicker
+        return begin(engine, name, scenario, now)

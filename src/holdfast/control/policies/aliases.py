@@ -1,0 +1,268 @@
+"""Which version decides, which runs in shadow and which decided before.
+
+The last entries of an append-only history say it. Each change is written together with its leaf in
+the evidence, and only if nobody made another one meanwhile.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlalchemy import Connection, Engine, delete, func, insert, select
+from sqlalchemy.exc import IntegrityError
+
+from holdfast.control.storage.database import transaction
+from holdfast.control.storage.schema import leaves, promotions, shadows, versions
+from holdfast.errors import InputError
+from holdfast.evidence import leaf
+from holdfast.evidence.codecs import plain
+from holdfast.evidence.leaf import Change, Check, PolicyChange
+
+ALIASES = ("champion", "challenger", "previous")
+
+
+@dataclass(frozen=True)
+class Aliases:
+    changes: int = 0  # so many have led here
+    champions: tuple[str, ...] = ()  # the last one decides; a rollback takes it off
+    named: str | None = None
+
+    @property
+    def champion(self) -> str | None:
+        return self.champions[-1] if self.champions else None
+
+    @property
+    def previous(self) -> str | None:
+        return self.champions[-2] if len(self.champions) > 1 else None
+
+    @property
+    def challenger(self) -> str | None:
+        return None if self.named == self.champion else self.named
+
+    @property
+    def shadows(self) -> tuple[str, ...]:
+        """The challenger, and who decided before: a rollback finds its states as fresh as ours."""
+        both = dict.fromkeys((self.challenger, self.previous))
+        return tuple(each for each in both if each is not None and each != self.champion)
+
+    def of(self, version: str) -> tuple[str, ...]:
+        """Return the aliases that a version has."""
+        return tuple(name for name in ALIASES if getattr(self, name) == version)
+
+    def after(self, change: Change, version: str) -> "Aliases":
+        last = replace(self, changes=self.changes + 1)
+        match change:
+            case Change.PROMOTED:
+                return replace(last, champions=(*self.champions, version))
+            case Change.ROLLED_BACK:
+                return replace(last, champions=self.champions[:-1])
+            case Change.NAMED:
+                return replace(last, named=version)
+            case Change.WITHDRAWN:
+                return replace(last, named=None)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a promotion is judged by; `figures` is what JSON holds, with all that was measured."""
+
+    checks: tuple[Check, ...]
+    figures: dict[str, Any]
+
+    @property
+    def passed(self) -> bool:
+        return all(check.passed for check in self.checks)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One change, as history tells it."""
+
+    number: int
+    at: int
+    change: str
+    version: str
+    name: str
+    by: str
+    reason: str
+    forced: bool
+    report: dict[str, Any] | None  # what a promotion was judged by
+
+
+def read_aliases(connection: Connection, known: Aliases | None = None) -> Aliases:
+    """Return the aliases; from those known before, only later changes are read."""
+    found = known or Aliases()
+    later = select(promotions.c.change, promotions.c.version).where(promotions.c.id > found.changes)
+    for change, version in connection.execute(later.order_by(promotions.c.id)):
+        found = found.after(Change(change), version)
+    return found
+
+
+@dataclass(frozen=True)
+class Named:
+    version: str
+    name: str
+
+
+def named_aliases(engine: Engine) -> dict[str, Named]:
+    """Return the versions that have an alias, with their names."""
+    with transaction(engine) as connection:
+        found = read_aliases(connection)
+        rows = connection.execute(select(versions.c.id, versions.c.name)).all()
+    names = {row.id: row.name for row in rows}
+    return {
+        alias: Named(version, names.get(version, ""))
+        for alias in ALIASES
+        if (version := getattr(found, alias)) is not None
+    }
+
+
+def history(engine: Engine, limit: int) -> list[Entry]:
+    """Return the last changes, the newest first."""
+    query = (
+        select(promotions, versions.c.name)
+        .join(versions, versions.c.id == promotions.c.version)
+        .order_by(promotions.c.id.desc())
+        .limit(limit)
+    )
+    with transaction(engine) as connection:
+        rows = connection.execute(query).all()
+    return [
+        Entry(
+            number=row.id,
+            at=row.at,
+            change=row.change,
+            version=row.version,
+            name=row.name,
+            by=row.by,
+            reason=row.reason,
+            forced=row.forced,
+            report=None if row.report is None else json.loads(row.report),
+        )
+        for row in rows
+    ]
+
+
+def last_report(connection: Connection, version: str) -> dict[str, Any]:
+    """Return what the version's last promotion was judged by; nothing if it was not judged."""
+    query = (
+        select(promotions.c.report)
+        .where(promotions.c.version == version, promotions.c.change == str(Change.PROMOTED))
+        .order_by(promotions.c.id.desc())
+        .limit(1)
+    )
+    report = connection.execute(query).scalar()
+    return {} if report is None else dict(json.loads(report))
+
+
+@dataclass(frozen=True)
+class Author:
+    """Who changes something, when and why."""
+
+    by: str
+    at: int
+    reason: str = ""
+
+
+def promote(
+    engine: Engine,
+    known: Aliases,
+    version: str,
+    author: Author,
+    verdict: Verdict | None = None,
+    *,
+    forced: bool = False,
+) -> Aliases:
+    """Let a version decide from the next decision on."""
+    if version == known.champion:
+        raise InputError(f"{version[:12]} is the champion already")
+    return _write(engine, known, Change.PROMOTED, version, author, verdict, forced=forced)
+
+
+def rollback(engine: Engine, known: Aliases, author: Author) -> Aliases:
+    """Let the version decide again that did so before the champion."""
+    if known.previous is None:
+        raise InputError("there is nothing to roll back to: no other version has decided before")
+    return _write(engine, known, Change.ROLLED_BACK, known.previous, author)
+
+
+def challenge(engine: Engine, known: Aliases, version: str, author: Author) -> Aliases:
+    """Let a version run in shadow from the next decision on."""
+    for alias in ("champion", "challenger"):
+        if version == getattr(known, alias):
+            raise InputError(f"{version[:12]} is the {alias} already")
+    return _write(engine, known, Change.NAMED, version, author)
+
+
+def withdraw(engine: Engine, known: Aliases, author: Author) -> Aliases:
+    if known.challenger is None:
+        raise InputError("there is no challenger to withdraw")
+    return _write(engine, known, Change.WITHDRAWN, known.challenger, author)
+
+
+def _write(
+    engine: Engine,
+    known: Aliases,
+    change: Change,
+    version: str,
+    author: Author,
+    verdict: Verdict | None = None,
+    *,
+    forced: bool = False,
+) -> Aliases:
+    found = known.after(change, version)
+    report = None if verdict is None else json.dumps(verdict.figures, sort_keys=True).encode()
+    try:
+        with transaction(engine) as connection:
+            last = connection.execute(select(func.max(promotions.c.at))).scalar() or 0
+            at = max(author.at, last)  # whatever became of the clock
+            told = PolicyChange(
+                at=at,
+                change=change,
+                policy=_policy(connection, version),
+                previous=_before(connection, known, change),
+                by=plain(author.by),
+                reason=plain(author.reason),
+                forced=forced,
+                checks=() if verdict is None else verdict.checks,
+                report=None if report is None else hashlib.sha256(report).digest(),
+            )
+            row = {
+                "id": found.changes,
+                "at": at,
+                "change": str(change),
+                "version": version,
+                "by": told.by,
+                "reason": told.reason,
+                "forced": forced,
+                "report": report,
+            }
+            connection.execute(insert(promotions), [row])
+            connection.execute(insert(leaves), [{"body": leaf.encode(told)}])
+            _forget(connection, found)
+    except IntegrityError as error:
+        raise InputError(
+            "somebody has changed the policies meanwhile: see `holdfast policy history`"
+        ) from error
+    return found
+
+
+def _before(connection: Connection, known: Aliases, change: Change) -> leaf.Policy | None:
+    shadow = change in {Change.NAMED, Change.WITHDRAWN}
+    before = known.challenger if shadow else known.champion
+    return None if before is None or change is Change.WITHDRAWN else _policy(connection, before)
+
+
+def _policy(connection: Connection, version: str) -> leaf.Policy:
+    query = select(versions.c.name).where(versions.c.id == version)
+    name = connection.execute(query).scalar()
+    if name is None:
+        raise InputError(f"there is no version {version[:12]} in the registry")
+    return leaf.Policy(plain(name), bytes.fromhex(version))
+
+
+def _forget(connection: Connection, found: Aliases) -> None:
+    """Remove the states of versions that are nobody any more."""
+    kept = [each for each in (found.champion, *found.shadows) if each is not None]
+    connection.execute(delete(shadows).where(shadows.c.version.not_in(kept)))

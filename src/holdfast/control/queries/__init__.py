@@ -1,0 +1,1 @@
+"""The read model: every figure that is shown is read here."""

@@ -1,0 +1,1 @@
+"""Decides which holding is audited when and how hard, within the guardrails."""

@@ -1,0 +1,95 @@
+"""The telemetry collector: what audits taught about each holding, and how fresh that is.
+
+An audit ends in one of five ways, as Storj tells them apart. Only the first three say something
+about the data: a node that can't be reached is not a node that lost it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, replace
+from enum import StrEnum
+from functools import cached_property
+
+import numpy as np
+
+from holdfast.control.scheduling.guardrails import Rails
+from holdfast.model.arrays import BoolArray, Float32Array, FloatArray, IntArray, put, take
+from holdfast.model.observation import History, HistoryConstants, empty_history, observe, record
+
+
+class Outcome(StrEnum):
+    PASSED = "passed"
+    FAILED = "failed"  # a wrong proof that the node signed
+    TIMED_OUT = "timed-out"  # the node took the challenge, and gave no proof before the deadline
+    OFFLINE = "offline"  # no challenge could be delivered, however often we tried
+    UNKNOWN = "unknown"  # something of ours stood in the way: the ledger, the disk, a crash
+
+
+TEACHING = frozenset({Outcome.PASSED, Outcome.FAILED, Outcome.TIMED_OUT})
+FAILURES = TEACHING - {Outcome.PASSED}
+FIELDS = len(History.__dataclass_fields__)
+HISTORY_BYTES = 8 * FIELDS
+
+
+def unaudited() -> bytes:
+    """Return the history of a holding that was never audited, as it is stored."""
+    return np.array(astuple(empty_history())).tobytes()
+
+
+@dataclass(frozen=True)
+class Telemetry:
+    """What is known of a batch of holdings."""
+
+    history: History
+    constants: HistoryConstants
+    observed: IntArray  # when an audit last taught something; when it began for a new one
+    news: BoolArray  # whether the last audit did
+
+    @classmethod
+    def stored(
+        cls,
+        histories: Sequence[bytes],
+        constants: HistoryConstants,
+        observed: IntArray,
+        news: BoolArray,
+    ) -> "Telemetry":
+        """Read histories; one that is damaged counts as no news from a holding never audited."""
+        if {*map(len, histories)} - {HISTORY_BYTES}:
+            news = news & [len(each) == HISTORY_BYTES for each in histories]
+            histories = [each if len(each) == HISTORY_BYTES else unaudited() for each in histories]
+        table = np.frombuffer(b"".join(histories), np.float64).reshape(-1, FIELDS)
+        return cls(History(*table.T), constants, observed, news)
+
+    def rows(self) -> list[bytes]:
+        table = np.column_stack(astuple(self.history))
+        return [row.tobytes() for row in table]
+
+    @cached_property
+    def unaudited(self) -> BoolArray:
+        return np.asarray(np.equal(self.history.audits, 0.0), np.bool_)
+
+    @cached_property
+    def observation(self) -> Float32Array:
+        return observe(self.history, self.constants)
+
+    def sound(self, rails: Rails, now: int) -> BoolArray:
+        """Return which telemetry is neither missing nor stale."""
+        age = now - self.observed
+        fresh = (age >= 0) & (age <= rails.stale_after * rails.unit)
+        return np.asarray(self.news & fresh, np.bool_)
+
+    def after(
+        self, now: int, outcomes: Sequence[Outcome], interval: FloatArray, latency: FloatArray
+    ) -> "Telemetry":
+        """Return the telemetry after one more audit of each holding."""
+        taught = np.array([outcome in TEACHING for outcome in outcomes], np.bool_)
+        failed = np.array([outcome is not Outcome.PASSED for outcome in outcomes], np.float64)
+        which = np.flatnonzero(taught)
+        history = self.history
+        if len(which):
+            told = record(
+                take(history, which), interval[which], failed[which], latency[which], self.constants
+            )
+            history = told if len(which) == len(taught) else put(history, which, told)
+        return replace(
+            self, history=history, observed=np.where(taught, now, self.observed), news=taught
+        )

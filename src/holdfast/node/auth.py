@@ -1,0 +1,144 @@
+"""Who comes in: the caller of a signed request, known by its headers before its body is read."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Annotated, Any, TypeVar
+
+from fastapi import Depends, Request
+from pydantic import BaseModel, ValidationError
+from starlette.concurrency import run_in_threadpool
+
+from holdfast import jsontext
+from holdfast.node.holding import Holding
+from holdfast.node.metrics import Metrics
+from holdfast.node.node import Node
+from holdfast.node.signature import Head, check_digest
+from holdfast.node.store import Account
+from holdfast.node.wire import Code, NodeRefusedError
+
+MAX_MESSAGE_BYTES = 1 << 17  # a public key of 1,024 points has 70 KiB
+
+M = TypeVar("M", bound=BaseModel)
+
+
+class Slots:
+    """How many may do something at once; one more is told to come back."""
+
+    def __init__(self, count: int) -> None:
+        self._free = count
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        if not self._free:
+            raise NodeRefusedError(Code.BUSY, "the node is busy: try again in a second")
+        self._free -= 1
+        try:
+            yield
+        finally:
+            self._free += 1
+
+
+class Context:
+    """A node at work, with as many places as its limits allow."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.proving = Slots(node.store.limits.proofs_at_once)
+        self.receiving = Slots(node.store.limits.segments_at_once)
+        self.metrics = Metrics(node.store)
+
+
+@dataclass(frozen=True)
+class Caller:
+    """An owner with a request, whose body must have the digest that was signed."""
+
+    desk: Context
+    account: Account
+    request: Request
+    digest: str | None
+    created: int  # when it was signed, in seconds
+
+    def holding(self, key_id: str) -> Holding:
+        return self.account.holding(bytes.fromhex(key_id))
+
+    async def body(self, most: int) -> bytes:
+        if self.digest is None:
+            return b""
+        declared = self.request.headers.get("content-length", "0")
+        if int(declared) > most:
+            raise _too_large(most)
+        seconds = self.desk.node.store.limits.body_seconds
+        content = bytearray()
+        try:
+            async with asyncio.timeout(seconds):
+                async for chunk in self.request.stream():
+                    content += chunk
+                    if len(content) > most:
+                        raise _too_large(most)
+        except TimeoutError as error:
+            raise NodeRefusedError(
+                Code.SLOW, f"the body did not come within {seconds} s"
+            ) from error
+        received = bytes(content)
+        if len(received) > MAX_MESSAGE_BYTES:
+            await run_in_threadpool(check_digest, self.digest, received)
+        else:  # which takes less time than the way to another thread
+            check_digest(self.digest, received)
+        return received
+
+    async def message(self, kind: type[M]) -> M:
+        content = await self.body(MAX_MESSAGE_BYTES)
+        try:
+            return kind.model_validate(jsontext.loads(content.decode()))
+        except ValidationError as error:
+            raise NodeRefusedError(Code.MALFORMED, sentence_of(error.errors())) from error
+        except (ValueError, RecursionError) as error:
+            raise NodeRefusedError(Code.MALFORMED, f"the body is not JSON: {error}") from error
+
+
+def desk_of(request: Request) -> Context:
+    desk: Context = request.app.state.desk
+    return desk
+
+
+async def signed(request: Request) -> Caller:
+    desk, headers = desk_of(request), request.headers
+    has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+    known = desk.node.gate.check(_head(request), has_body=has_body)
+    account = desk.node.store.account(known.owner)
+    return Caller(desk, account, request, known.digest if has_body else None, known.created)
+
+
+async def signed_or_near(request: Request) -> None:
+    """Let in who signs, and whoever asks from this machine."""
+    try:
+        near = ip_address(request.client.host).is_loopback if request.client else False
+    except ValueError:
+        near = False
+    if not near:
+        await signed(request)
+
+
+Signed = Annotated[Caller, Depends(signed)]
+
+
+def sentence_of(errors: Any) -> str:
+    """Return the first thing that a validation found wrong."""
+    first = errors[0]
+    where = ".".join(str(step) for step in first["loc"]) or "the body"
+    return f"{where}: {first['msg']}"
+
+
+def _head(request: Request) -> Head:
+    scope = request.scope
+    path, query = scope["raw_path"].decode("latin-1"), scope["query_string"].decode("latin-1")
+    host = request.headers.get("host", "")
+    url = f"{scope['scheme']}://{host}{path}" + (f"?{query}" if query else "")
+    return Head(request.method, url, request.headers)
+
+
+def _too_large(most: int) -> NodeRefusedError:
+    return NodeRefusedError(Code.TOO_LARGE, f"the body may have at most {most} bytes")

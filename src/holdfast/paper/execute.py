@@ -1,0 +1,120 @@
+"""One job carried out: trained if it has to be, tried in every scenario, and written down."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast import atomic
+from holdfast.errors import InputError
+from holdfast.paper.curve import read_curve
+from holdfast.paper.job import Done, Figure, Job, Training, Trial, Tried, done_path, run_folder
+from holdfast.policy import checkpoint, json_schema
+from holdfast.policy.checkpoint import Checkpoint
+from holdfast.policy.interface import AnyPolicy
+from holdfast.policy.learned import Inputs
+from holdfast.policy.registry import policy_named
+from holdfast.sim.evaluation import evaluate
+from holdfast.sim.measures import Estimate, Measures, measure
+
+if TYPE_CHECKING:
+    from holdfast.learn.training import Run
+
+CURVE = "curve.csv"
+WITHIN = 14
+
+Hear = Callable[[float], None]  # hears which share of the training is over
+
+
+def carry_out(job: Job, out: Path, hear: Hear) -> None:
+    """Do the job, or what an interruption left of it."""
+    learned, curve = None, None
+    if job.training:
+        folder = run_folder(out, job)
+        _train(job.training, folder, hear)
+        learned = checkpoint.load(folder)
+        curve = read_curve(folder / CURVE)
+    done = Done(
+        digest=job.digest,
+        multiplier=learned.manifest.multiplier if learned else None,
+        curve=curve,
+        trials=tuple(_tried(trial, learned, job) for trial in job.trials),
+    )
+    path = done_path(out, job)
+    atomic.sweep(path)
+    atomic.write(path, json_schema.dump(done))
+
+
+def _train(training: Training, folder: Path, hear: Hear) -> None:
+    from holdfast.learn.training import train  # noqa: PLC0415 - an optional extra
+
+    def heard(_phase: str, done: float, _figures: dict[str, float]) -> None:
+        hear(done / training.units)
+
+    train(run_of(training), folder, heard)
+
+
+def run_of(training: Training) -> "Run":
+    """Return the run with the settings that the method has, but for what is changed."""
+    from holdfast.learn.drqn_cmdp_plus import PlusSettings  # noqa: PLC0415
+    from holdfast.learn.methods import settings_of  # noqa: PLC0415 - an optional extra
+    from holdfast.learn.multiplier import Multiplier, adaptive  # noqa: PLC0415
+    from holdfast.learn.training import Run  # noqa: PLC0415
+
+    settings = settings_of(training.method, training.scenario)
+    changes: dict[str, Any] = {}
+    if training.price is not None:
+        changes["multiplier"] = Multiplier(value=training.price)
+    if training.rho is not None:
+        changes["multiplier"] = adaptive(training.rho)
+    if training.masked or training.frames > 1:
+        changes["inputs"] = Inputs(masked=training.masked, frames=training.frames)
+    if training.targets:
+        changes["targets"] = training.targets
+    if training.alone and isinstance(settings, PlusSettings):
+        changes["dials"] = settings.dials.only(training.targets[0])
+    if training.validation is not None:
+        changes["validation"] = training.validation
+    return Run(
+        method=training.method,
+        scenario=training.scenario,
+        seed=training.seed,
+        units=training.units,
+        settings=replace(settings, **changes),
+    )
+
+
+def _tried(trial: Trial, learned: Checkpoint | None, job: Job) -> Tried:
+    try:
+        policy = _policy(trial, learned)
+    except InputError as error:
+        if not trial.ambitious:
+            raise
+        return Tried({}, out_of_reach=str(error))
+    tally = evaluate(policy, trial.scenario, episodes=job.episodes, seed=job.seed)
+    return Tried(_figures(measure(tally)))
+
+
+def _policy(trial: Trial, learned: Checkpoint | None) -> AnyPolicy:
+    if learned and not trial.policy:
+        return learned.policy(trial.ceilings)
+    return policy_named(trial.policy, trial.planned_for or trial.scenario)
+
+
+def _figures(measures: Measures) -> dict[str, Figure]:
+    found = {
+        "gas": measures.gas,
+        "latency": measures.latency,
+        "miss_rate": measures.miss_rate,
+        "detections_per_100": measures.detections_per_100,
+        "miss_rate_honest": measures.miss_rate_honest,
+        f"detected_within_{WITHIN}": measures.detected_within[WITHIN],
+    }
+    return {name: _figure(estimate) for name, estimate in found.items()}
+
+
+def _figure(estimate: Estimate) -> Figure:
+    """Return the estimate as JSON can hold it."""
+    figures = (estimate.value, estimate.low, estimate.high)
+    return Figure(*(figure if math.isfinite(figure) else None for figure in figures))

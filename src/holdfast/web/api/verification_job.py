@@ -1,0 +1,64 @@
+"""The evidence verified while you watch, in a process of its own: it keeps a core busy."""
+
+from collections.abc import AsyncIterator
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from fastapi import APIRouter
+from fastapi.responses import StreamingResponse
+
+from holdfast.control.evidence.anchors import home_ledgers
+from holdfast.control.evidence.reader import DatabaseLog, read_verifier
+from holdfast.control.storage.database import opened
+from holdfast.errors import HoldfastError
+from holdfast.evidence.anchors import OnChain
+from holdfast.evidence.verification import verify
+from holdfast.web.context import Context, RequestContext
+from holdfast.web.jobs import PROGRESS, apart, words
+from holdfast.web.sse import ANSWER, EventResponse, event
+
+router = APIRouter(tags=["evidence"])
+
+STEPS = 200  # signs of progress in a whole log
+
+
+@router.get(
+    "/evidence/verify",
+    summary="Check the whole log, with its progress and at last the report as events",
+    response_class=StreamingResponse,
+    responses=ANSWER,
+)
+async def verifying(desk: RequestContext) -> EventResponse:
+    return EventResponse(_stream(desk), desk.verifiers)
+
+
+async def _stream(desk: Context) -> AsyncIterator[bytes]:
+    with apart(check, desk.settings.address(desk.folder), desk.folder) as receiver:
+        async for name, data in words(receiver, desk.closing):
+            yield event(name, data)
+
+
+def check(sender: Connection, address: str, folder: Path) -> None:
+    """Verify the log of a home on its own ledger, sending the progress and then the report."""
+    try:
+        chains, ledger_error = _ledgers(folder)  # before the log is opened: it grows meanwhile
+        with opened(address, read_only=True) as engine:
+            log = DatabaseLog(engine, read_verifier(folder))
+            every = max(1, log.size // STEPS)
+
+            def reach(leaves: int) -> None:
+                if leaves % every == 0:
+                    sender.send((PROGRESS, {"leaves": leaves, "size": log.size}))
+
+            report = verify(log, log.verifier, chains=chains, restored=True, progress=reach)
+        sender.send(("report", {**report.facts(), "ledger_error": ledger_error}))
+    except HoldfastError as error:
+        sender.send(("failed", {"reason": str(error)}))
+
+
+def _ledgers(folder: Path) -> tuple[list[OnChain], str | None]:
+    """Return the home's ledgers; none, and why, if they can't be read now."""
+    try:
+        return home_ledgers(folder), None
+    except HoldfastError as error:
+        return [], str(error)

@@ -1,0 +1,158 @@
+"""Who comes in: known by a token, or by being on this machine; and from which page.
+
+Loopback is no identity where a proxy may stand before us: it brings everybody from loopback. So a
+caller on this machine is trusted only if nothing says that there is one.
+
+A browser on this machine may be led to us by a page of someone else's. So a request must call us
+by a name of ours (against a name that is made to point here), and must not come from another
+site; what changes anything must be JSON, which no form of another site can send.
+"""
+
+import re
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from fastapi import Depends, Request
+from starlette.datastructures import Headers
+
+from holdfast.control.policies.aliases import Author
+from holdfast.control.settings.models import WebSettings
+from holdfast.web import tokens
+from holdfast.web.client import USER
+from holdfast.web.context import Context, RequestContext
+from holdfast.web.errors import Code, WebRefusedError
+from holdfast.web.tokens import Role
+
+LOOPBACK = "this machine"
+# What a proxy adds: the caller that it speaks for is somewhere else.
+FORWARDING = {
+    *("forwarded", "via", "x-real-ip", "x-client-ip", "client-ip", "true-client-ip"),
+    *("x-cluster-client-ip", "x-remote-ip", "x-remote-addr", "x-host", "x-scheme"),
+    *("x-proxyuser-ip", "fastly-client-ip", "x-azure-clientip", "x-amzn-trace-id"),
+    *("fly-client-ip", "cdn-loop"),
+}
+HOST = re.compile(r"(\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[a-z0-9._-]+))(:[0-9]{1,5})?")
+FORWARDING_PREFIXES = ("x-forwarded", "x-original-", "x-envoy-", "cf-")
+
+
+@dataclass(frozen=True)
+class Caller:
+    name: str
+    role: Role
+    key: str = LOOPBACK  # by which places are counted: a token's, or one for all on this machine
+
+    def author(self, desk: Context, reason: str = "") -> Author:
+        return Author(self.name, desk.clock(), reason)
+
+
+def caller(request: Request, desk: RequestContext) -> Caller:
+    """Return who is speaking; raise if it can't be known."""
+    check_place(request.headers, request.url.scheme, desk.settings.web)
+    given = request.headers.get("authorization")
+    if given is not None:
+        scheme, _, text = given.partition(" ")
+        found = tokens.find(desk.reader, text.strip()) if scheme.lower() == "bearer" else None
+        if found is None:
+            raise WebRefusedError(Code.UNKNOWN_CALLER, "the token is not valid")
+        return Caller(found.name, found.role, f"token {found.id}")
+    role = _loopback_role(request, desk.settings.web)
+    # A command says who gave it. That is no proof, so the evidence says where it came from, too.
+    user = request.headers.get(USER, "")
+    name = f"{user}, {LOOPBACK}" if tokens.NAME.fullmatch(user) else LOOPBACK
+    return Caller(name, role)
+
+
+def _loopback_role(request: Request, settings: WebSettings) -> Role:
+    """Return what a caller without a token may do; raise unless they are on this machine."""
+    if not _near(request):
+        raise WebRefusedError(
+            Code.UNKNOWN_CALLER, "from another machine a token is needed: Authorization: Bearer"
+        )
+    if settings.behind_proxy and not settings.trust_loopback:
+        raise WebRefusedError(
+            Code.UNKNOWN_CALLER,
+            "a token is needed: with origin or hosts in [control.web], callers on this machine are "
+            "trusted only if trust_loopback = true says so",
+        )
+    return Role.VIEWER if settings.trust_loopback is False else Role.ADMIN
+
+
+def _able(request: Request, known: Caller, needed: Role) -> Caller:
+    if not known.role.covers(needed):
+        raise WebRefusedError(
+            Code.FORBIDDEN, f"{known.name} is {known.role}: this needs a token of role {needed}"
+        )
+    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media != "application/json":
+        raise WebRefusedError(Code.NO_JSON, "a change is asked for by application/json")
+    return known
+
+
+def operator(request: Request, known: Annotated[Caller, Depends(caller)]) -> Caller:
+    return _able(request, known, Role.OPERATOR)
+
+
+def admin(request: Request, known: Annotated[Caller, Depends(caller)]) -> Caller:
+    return _able(request, known, Role.ADMIN)
+
+
+Known = Annotated[Caller, Depends(caller)]
+Operator = Annotated[Caller, Depends(operator)]
+Admin = Annotated[Caller, Depends(admin)]
+
+
+def check_place(headers: Headers, scheme: str, settings: WebSettings) -> None:
+    """Raise unless the request calls us by a name of ours, and comes from no other site."""
+    host = headers.get("host", "")
+    if not _ours(host, settings):
+        raise WebRefusedError(
+            Code.FORBIDDEN, "this server has no such name: add it to hosts in [control.web]"
+        )
+    if headers.get("sec-fetch-site", "none") not in {"same-origin", "none"}:
+        raise WebRefusedError(Code.FORBIDDEN, "requests from pages of another site are refused")
+    origin = headers.get("origin")
+    if origin is not None and origin.lower() not in {f"{scheme}://{host}".lower(), settings.origin}:
+        raise WebRefusedError(Code.FORBIDDEN, "requests from pages of another origin are refused")
+
+
+def _ours(host: str, settings: WebSettings) -> bool:
+    """Return whether the host is a name of ours, or an address, which can't be made to point."""
+    name = _name_of(host)
+    public = None if settings.origin is None else urlsplit(settings.origin).hostname
+    if name in {"localhost", public, *settings.hosts}:
+        return True
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _name_of(host: str) -> str:
+    """Return a host without its port; nothing if it is none."""
+    known = HOST.fullmatch(host.lower())
+    return (known["address"] or known["name"]) if known else ""
+
+
+def _near(request: Request) -> bool:
+    """Return whether the caller is on this machine and nothing shows that a proxy is between."""
+    if request.client is None or any(map(_forwards, request.headers)):
+        return False
+    name = _name_of(request.headers.get("host", ""))
+    return (name == "localhost" or _is_loopback(name)) and _is_loopback(request.client.host)
+
+
+def _forwards(header: str) -> bool:
+    name = header.replace("_", "-")
+    return name in FORWARDING or name.startswith(FORWARDING_PREFIXES)
+
+
+def _is_loopback(text: str) -> bool:
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback

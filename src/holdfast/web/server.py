@@ -1,0 +1,162 @@
+"""The API on a port: bound by whoever starts it, served until stopped."""
+
+import logging
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from holdfast.control.logging import configure_logs
+from holdfast.control.service import milliseconds
+from holdfast.control.settings.models import ControlSettings, WebSettings
+from holdfast.control.storage.database import connect, migrate
+from holdfast.errors import InputError
+from holdfast.web.app import build_app
+from holdfast.web.client import INSTANCE
+from holdfast.web.context import Context
+from holdfast.web.pages.page import prepare_pages
+from holdfast.web.services.baselines import Rules
+from holdfast.web.services.champion import Deciding
+from holdfast.web.services.confidence_refresher import keeping
+from holdfast.web.services.daily_totals import Days
+from holdfast.web.services.dial_sweep import Frontier
+from holdfast.web.services.node_directory import Nodes
+from holdfast.web.services.posterior import Beliefs
+from holdfast.web.sse import SEND_TIMEOUT_SECONDS
+from holdfast.workers import end_with_parent
+
+PATIENCE = 5  # seconds that requests have to end when it is stopped
+MAX_HEAD_BYTES = 16 << 10
+BACKLOG = 256
+
+
+def listen(settings: WebSettings) -> socket.socket | None:
+    """Return the socket that the settings name, if they name one.
+
+    Several homes may be served on a machine: if the port that nobody chose is taken, it is any.
+    """
+    if settings.listen is None:
+        return None
+    host, port = settings.listen
+    try:
+        return _bound(host, port)
+    except OSError as error:
+        if settings.listen == WebSettings().listen:
+            return _bound(host, 0)
+        raise InputError(f"can't listen on {host}, port {port}: {error}") from error
+
+
+def url_of(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+@contextmanager
+def opened_desk(
+    folder: Path,
+    settings: ControlSettings,
+    closing: Callable[[], bool] = lambda: False,
+    clock: Callable[[], int] = milliseconds,
+) -> Iterator[Context]:
+    address = settings.address(folder)
+    writer, reader = connect(address), connect(address, read_only=True)
+    beliefs, deciding = Beliefs(), Deciding(reader, folder, settings)
+    try:
+        migrate(writer)
+        yield Context(
+            folder,
+            settings,
+            reader,
+            writer,
+            clock,
+            Nodes(folder, clock),
+            Days(reader, clock),
+            Rules(deciding.now, settings.scenario),
+            Frontier(deciding.now, settings.policy, settings.scenario),
+            beliefs,
+            closing,
+        )
+    finally:
+        beliefs.close()
+        reader.dispose()
+        writer.dispose()
+
+
+class RunningServer:
+    """A control plane's API and the socket that it listens on."""
+
+    def __init__(
+        self, listener: socket.socket, folder: Path, settings: ControlSettings, instance: str = ""
+    ) -> None:
+        self._listener, self._folder, self._settings = listener, folder, settings
+        self._headers = [(INSTANCE, instance)]
+        self._server: uvicorn.Server | None = None
+        self._stopped = False
+
+    def run(self, clock: Callable[[], int] = milliseconds) -> None:
+        """Serve until SIGTERM, SIGINT or `stop`; requests under way may end."""
+        with opened_desk(self._folder, self._settings, self._closing, clock) as desk:
+            app = build_app(desk)
+            prepare_pages()
+            threading.Thread(target=desk.days.look_back, args=(self._closing,), daemon=True).start()
+            config = uvicorn.Config(
+                app,
+                log_level=logging.WARNING,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                headers=self._headers,
+                h11_max_incomplete_event_size=MAX_HEAD_BYTES,
+                timeout_graceful_shutdown=PATIENCE,
+            )
+            self._server = uvicorn.Server(config)
+            self._server.should_exit = self._stopped
+            with suppress(KeyboardInterrupt):  # which is how uvicorn passes a signal on
+                self._server.run(sockets=[self._listener])
+
+    def stop(self) -> None:
+        self._stopped = True
+        if self._server is not None:
+            self._server.should_exit = True
+
+    def _closing(self) -> bool:
+        return self._stopped or (self._server is not None and self._server.should_exit)
+
+
+def serve_web(
+    listener: socket.socket, folder: Path, instance: str, settings: ControlSettings
+) -> None:
+    """Serve a home's API until SIGTERM or SIGINT, but not longer than who started it lives.
+
+    The settings are those that `holdfast serve` started with, however often this starts again: only
+    its workers record others.
+    """
+    configure_logs()
+    server = RunningServer(listener, folder, settings, instance)
+
+    def stop(_signal: int, _frame: Any) -> None:
+        server.stop()
+
+    # uvicorn raises what it was ended by again: by default that would leave no context.
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, stop)
+    end_with_parent(server.stop)
+    with keeping(settings.address(folder), settings):
+        server.run()
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+    listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
+    # Connections inherit it. Without it an answer's body waits 40 ms for its head to be received.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # else a vanished client is noticed in a quarter hour
+        limit = int(1000 * SEND_TIMEOUT_SECONDS)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, limit)
+    listener.setblocking(False)
+    return listener
