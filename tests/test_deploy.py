@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.control.world import Clock
+from tests.support.simulated_fleet import Clock
 
 from holdfast.control.prometheus import PARTS, Metrics
 from holdfast.control.scheduling import guardrails

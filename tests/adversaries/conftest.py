@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.adversaries.stage import Stage
-from tests.ledger.world import evm_world, local_world
+from tests.support.ledger_env import evm_world, local_world
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Thread
 
 import numpy as np
-from tests.ledger.world import World
+from tests.support.ledger_env import World
 
 from holdfast.ledger import check, signing
 from holdfast.ledger.interface import Answer, Batch, Entry, Registered, batch_seed

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests.adversaries.front import Front, standing_before
-from tests.control.site import SECTORS, Site, site
+from tests.support.live_service import SECTORS, Site, site
 
 from holdfast.control.audits.settlement import Timeouts
 from holdfast.control.incidents.alerts import Kind

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.adversaries.stage import Stage, Turncoat
 from tests.ledger.scenes import refused
-from tests.ledger.world import names, wrong
+from tests.support.ledger_env import names, wrong
 
 from holdfast.ledger import check, signing
 from holdfast.ledger.interface import Answer, Failed, Passed, Reason

@@ -15,7 +15,7 @@ from typing import Self
 
 import numpy as np
 import pytest
-from tests.owner.world import flip
+from tests.support.owner_env import flip
 
 from holdfast.errors import RefusedError
 from holdfast.node.holding import Holding as StoredHolding

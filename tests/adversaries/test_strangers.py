@@ -9,7 +9,7 @@ import pytest
 from coincurve import PrivateKey
 from tests.adversaries.stage import PATIENCE, Stage, Turncoat
 from tests.ledger.test_mutants import sources
-from tests.ledger.world import Kept, World, evm_world, names, wrong
+from tests.support.ledger_env import Kept, World, evm_world, names, wrong
 from web3 import Web3
 
 from holdfast.control.audits.pending import PendingAudit

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import select
-from tests.control.operation import SIGNER, Operation, operation
 from tests.control.test_batches import OnChain
-from tests.inference.fleets import fitted
-from tests.ledger.world import evm_world
+from tests.support.fits import fitted
+from tests.support.ledger_env import evm_world
+from tests.support.simulated_operation import SIGNER, Operation, operation
 
 from holdfast.control.evidence.reader import VERIFIER
 from holdfast.control.incidents.alerts import Alerts

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import SCRIPT
-from tests.owner.world import PASSPHRASE, QUICK
+from tests.support.owner_env import PASSPHRASE, QUICK
 
 from holdfast.owner import HoldingRecord, Home
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.policy.training import MANIFEST, drawn
+from tests.support.checkpoints import MANIFEST, drawn
 
 from holdfast.cli.app import run
 from holdfast.policy.checkpoint import save

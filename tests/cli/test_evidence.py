@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Shell, Workplace
-from tests.evidence.sample import SIGNER, Record, sample
-from tests.ledger.world import World, anvil, anvil_world, local_world
+from tests.support.ledger_env import World, anvil, anvil_world, local_world
+from tests.support.sample_log import SIGNER, Record, sample
 
 from holdfast.evidence.bundle import write_bundle
 from holdfast.evidence.checkpoint import Anchor, open_checkpoint

@@ -9,15 +9,7 @@ from typing import Any
 
 import pytest
 from eth_account import Account
-from tests.ledger.world import (
-    Kept,
-    World,
-    account_of,
-    anvil,
-    local_world,
-    request,
-    sender_of,
-)
+from tests.support.ledger_env import Kept, World, account_of, anvil, local_world, request, sender_of
 
 from holdfast.cli.app import run
 from holdfast.ledger import artefact

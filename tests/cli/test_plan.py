@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 from tests.cli.conftest import Workplace
-from tests.inference.fleets import fitted
+from tests.support.fits import fitted
 
 from holdfast.control.inference.fits import save_fit
 from holdfast.control.policies.aliases import Aliases, Author, promote

@@ -9,10 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.control.operation import operation
-from tests.control.world import START
-from tests.owner.world import PASSPHRASE, QUICK
+from tests.support.owner_env import PASSPHRASE, QUICK
 from tests.support.processes import running
+from tests.support.simulated_fleet import START
+from tests.support.simulated_operation import operation
 
 from holdfast.cli.app import run
 from holdfast.control.inference.fits import latest_fit

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 from tests.cli.conftest import Workplace
-from tests.control.site import Site, site
-from tests.owner.world import PASSPHRASE
+from tests.support.live_service import Site, site
+from tests.support.owner_env import PASSPHRASE
 
 from holdfast import atomic
 from holdfast.cli.reference import PAGES, commands

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine, update
-from tests.control.world import Clock
+from tests.support.simulated_fleet import Clock
 
 from holdfast.control.incidents.alerts import TELLING, Alerts, Kind, Webhook
 from holdfast.control.scheduling.guardrails import HOUR

@@ -14,13 +14,13 @@ import psycopg
 import pytest
 from tests.cli.conftest import Shell
 from tests.control import test_hosts
-from tests.control.site import Site, site
 from tests.control.test_hosts import place, wait_until
 from tests.control.test_serve import SETTINGS, count, shell, wait_for
-from tests.ledger.world import anvil, sender_of
-from tests.owner.small_node import SEGMENT_BYTES
 from tests.owner.test_story import served
-from tests.owner.world import PASSPHRASE, QUICK, World
+from tests.support.ledger_env import anvil, sender_of
+from tests.support.live_service import Site, site
+from tests.support.owner_env import PASSPHRASE, QUICK, World
+from tests.support.small_node import SEGMENT_BYTES
 from web3 import Web3
 
 from holdfast.bench.postgres import Server

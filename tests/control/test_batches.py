@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 from sqlalchemy import func, select
-from tests.control.operation import SIGNER, Operation, operation
 from tests.control.test_kills import names_opened
-from tests.control.world import START, Clock
-from tests.ledger.world import World as Chain
-from tests.ledger.world import evm_world
+from tests.support.ledger_env import World as Chain
+from tests.support.ledger_env import evm_world
+from tests.support.simulated_fleet import START, Clock
+from tests.support.simulated_operation import SIGNER, Operation, operation
 
 from holdfast.control.audits.runner import SettlementMode
 from holdfast.control.audits.types import Auditor, AuditResult, Deferred

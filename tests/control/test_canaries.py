@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 from tests.cli.conftest import Workplace
-from tests.control.guarded import Guarded, guarded
-from tests.control.site import site
-from tests.control.test_responses import alerts, steps
-from tests.control.world import START, Clock
-from tests.owner.small_node import SEGMENT_BYTES
-from tests.owner.world import PASSPHRASE, World
+from tests.control.test_responder import alerts, steps
+from tests.support.live_operation import Guarded, guarded
+from tests.support.live_service import site
+from tests.support.owner_env import PASSPHRASE, World
+from tests.support.simulated_fleet import START, Clock
+from tests.support.small_node import SEGMENT_BYTES
 
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE
 from holdfast.control.inference.audit_log import read_log

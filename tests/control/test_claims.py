@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.cli.conftest import Workplace
-from tests.control.operation import Operation
 from tests.control.test_promotion import broken, champion, desk, home, policy, running
-from tests.control.world import START
+from tests.support.simulated_fleet import START
+from tests.support.simulated_operation import Operation
 
 from holdfast.control.policies.active import PolicyLoader
 from holdfast.control.policies.claims import compare_claims

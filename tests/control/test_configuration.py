@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, select
 from tests.cli.conftest import Shell, Workplace
-from tests.control.site import Site
-from tests.control.site import site as opened_site
-from tests.owner.world import PASSPHRASE, QUICK
+from tests.support.live_service import Site
+from tests.support.live_service import site as opened_site
+from tests.support.owner_env import PASSPHRASE, QUICK
 
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE
 from holdfast.control.policies.aliases import Author

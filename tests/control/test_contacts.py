@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sqlalchemy import Engine, select
-from tests.control.operation import operation
-from tests.control.world import START
+from tests.support.simulated_fleet import START
+from tests.support.simulated_operation import operation
 
 from holdfast.control.audits.contacts import (
     MAX_CHALLENGES,

@@ -5,7 +5,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.control.points import measured
+from tests.support.measures import measured
 
 from holdfast.control.planning.costs import Currency, Fleet, Prices, fleet_in
 from holdfast.errors import InputError

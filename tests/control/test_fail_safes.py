@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import update
-from tests.control.site import Site, site
+from tests.support.live_service import Site, site
 
 from holdfast.control.audits.settlement import Timeouts
 from holdfast.control.scheduling.guardrails import DAY, HOUR, MINUTE, REASONS, Override, Rails

@@ -1,7 +1,7 @@
 """What is learnt from the log is kept beside it."""
 
 from sqlalchemy import Engine
-from tests.inference.fleets import fitted
+from tests.support.fits import fitted
 
 from holdfast.control.inference.fits import latest_fit, save_fit
 

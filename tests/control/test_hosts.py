@@ -17,11 +17,11 @@ import psycopg
 import pytest
 from eth_account import Account
 from tests.control.test_kills import names_opened
-from tests.ledger.world import account_of, anvil, sender_of
-from tests.owner.small_node import SEGMENT_BYTES
-from tests.owner.world import PASSPHRASE, QUICK, RunningNode, new_node_key, node_process
 from tests.support import parts
+from tests.support.ledger_env import account_of, anvil, sender_of
+from tests.support.owner_env import PASSPHRASE, QUICK, RunningNode, new_node_key, node_process
 from tests.support.processes import end_with_tests
+from tests.support.small_node import SEGMENT_BYTES
 from web3 import Web3
 
 from holdfast.bench.postgres import Server

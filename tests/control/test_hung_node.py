@@ -13,8 +13,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from tests.control.site import Site, site
-from tests.owner.world import RunningNode, new_node_key, node_process
+from tests.support.live_service import Site, site
+from tests.support.owner_env import RunningNode, new_node_key, node_process
 
 from holdfast.control.audits.settlement import Timeouts
 from holdfast.control.scheduling.guardrails import SECOND, Rails

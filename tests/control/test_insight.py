@@ -13,11 +13,11 @@ import pytest
 import structlog
 from sqlalchemy import update
 from tests.cli.conftest import Workplace
-from tests.control.site import Site, site
 from tests.control.test_alerts import listening
-from tests.control.test_responses import move_node
-from tests.control.world import Clock
-from tests.owner.world import flip
+from tests.control.test_responder import move_node
+from tests.support.live_service import Site, site
+from tests.support.owner_env import flip
+from tests.support.simulated_fleet import Clock
 
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE
 from holdfast.control.incidents.responder import Responses

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import select
-from tests.control.site import SECTORS, Site, site
+from tests.support.live_service import SECTORS, Site, site
 
 from holdfast.control.audits.settlement import Timeouts
 from holdfast.control.scheduling.guardrails import MINUTE, SECOND, Rails

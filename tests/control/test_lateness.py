@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.control.operation import Operation, operation
 from tests.control.test_batches import DAILY, TOGETHER, Interrupted, check_evidence, events
-from tests.control.world import START
+from tests.support.simulated_fleet import START
+from tests.support.simulated_operation import Operation, operation
 
 from holdfast.control.audits.runner import SettlementMode
 from holdfast.control.audits.settlement import (

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.control.points import measured
+from tests.support.measures import measured
 
 from holdfast.control.planning import planner
 from holdfast.control.planning.costs import Currency, Prices

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 from sqlalchemy import Engine, select
-from tests.owner.world import World
+from tests.support.owner_env import World
 
 from holdfast.control.audits.contacts import Contacts
 from holdfast.control.audits.open_holdings import HomeFleet

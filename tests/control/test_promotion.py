@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 from tests.cli.conftest import Workplace
-from tests.control.operation import SIGNER, Operation, operation
-from tests.control.world import START
-from tests.owner.world import PASSPHRASE, QUICK
+from tests.support.owner_env import PASSPHRASE, QUICK
+from tests.support.simulated_fleet import START
+from tests.support.simulated_operation import SIGNER, Operation, operation
 
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE
 from holdfast.control.evidence.reader import VERIFIER

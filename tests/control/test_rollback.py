@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, func, select
-from tests.control.site import site
 from tests.control.test_kills import (
     HOLDINGS,
     WORKERS,
@@ -19,6 +18,7 @@ from tests.control.test_kills import (
     settings,
     wait_for_audits,
 )
+from tests.support.live_service import site
 
 from holdfast.control.policies.aliases import (
     Aliases,

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from tests.control.operation import SIGNER, Operation, operation
-from tests.control.world import START
+from tests.support.simulated_fleet import START
+from tests.support.simulated_operation import SIGNER, Operation, operation
 
 from holdfast.control.evidence.sequencer import ANCHORING, Sequencer
 from holdfast.control.scheduling.guardrails import DAY, MINUTE

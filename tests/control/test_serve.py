@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Shell
 from tests.owner.test_story import served
-from tests.owner.world import PASSPHRASE, QUICK
+from tests.support.owner_env import PASSPHRASE, QUICK
 
 from holdfast.cli.app import run
 from holdfast.control.evidence.reader import DatabaseLog

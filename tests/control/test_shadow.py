@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sqlalchemy import select, update
-from tests.control.operation import SIGNER, Operation, operation
-from tests.control.world import START
+from tests.support.simulated_fleet import START
+from tests.support.simulated_operation import SIGNER, Operation, operation
 
 from holdfast.control.policies.aliases import (
     Aliases,

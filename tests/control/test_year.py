@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sqlalchemy import select
-from tests.control.operation import SIGNER, Operation, operation
-from tests.control.world import START
+from tests.support.simulated_fleet import START
+from tests.support.simulated_operation import SIGNER, Operation, operation
 
 from holdfast.control.audits.settlement import Timeouts
 from holdfast.control.scheduling.guardrails import DAY, FAIL_SAFE, HOUR, MINUTE, Override, Rails

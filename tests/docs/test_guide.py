@@ -23,8 +23,8 @@ from pathlib import Path
 
 import pytest
 from tests.docs.blocks import blocks_of
-from tests.ledger.world import anvil
 from tests.support import parts
+from tests.support.ledger_env import anvil
 from tests.support.processes import end_with_tests, running
 
 from holdfast.bench import postgres

@@ -7,9 +7,9 @@ from contextlib import chdir
 from pathlib import Path
 
 import pytest
-from tests.control.site import Site, site
 from tests.docs.commands import DOCUMENTS, ROOT, Command, commands_of
-from tests.owner.world import PASSPHRASE
+from tests.support.live_service import Site, site
+from tests.support.owner_env import PASSPHRASE
 
 from holdfast.cli.app import run
 from holdfast.control.audits.settlement import Timeouts

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from eth_account import Account
 from tests.cli.conftest import Finished, Workplace
-from tests.ledger.world import account_of, anvil, sender_of
-from tests.owner.world import PASSPHRASE, SECTORS, World, new_node_key, node_process
 from tests.support import parts
+from tests.support.ledger_env import account_of, anvil, sender_of
+from tests.support.owner_env import PASSPHRASE, SECTORS, World, new_node_key, node_process
 from web3 import Web3
 
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Engine, delete, insert, update
 from tests.cli.conftest import Workplace
 from tests.doctor.test_doctor import faults
-from tests.owner.world import PASSPHRASE, SECTORS, World, flip
+from tests.support.owner_env import PASSPHRASE, SECTORS, World, flip
 
 from holdfast.control.evidence.reader import VERIFIER
 from holdfast.control.evidence.sequencer import Sequencer

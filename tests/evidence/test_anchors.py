@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.evidence.sample import MINUTE, SIGNER, START, Record, sample
-from tests.ledger.world import NODE_ADDRESS, World, anvil, anvil_world, evm_world, local_world
-from tests.pdp.holding import Holding as Store
+from tests.support.ledger_env import NODE_ADDRESS, World, anvil, anvil_world, evm_world, local_world
+from tests.support.memory_holding import Holding as Store
+from tests.support.sample_log import MINUTE, SIGNER, START, Record, sample
 
 from holdfast.errors import InputError
 from holdfast.evidence.anchors import OnChain, only_owner

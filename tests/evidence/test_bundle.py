@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.evidence.sample import LEDGER, SIGNER, START, Record, holdings, sample, transaction
+from tests.support.sample_log import LEDGER, SIGNER, START, Record, holdings, sample, transaction
 
 from holdfast.errors import InputError, MalformedError, StorageError
 from holdfast.evidence.bundle import Bundle, write_bundle

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.evidence.leaves import leaves
-from tests.evidence.sample import sample
+from tests.support.sample_log import sample
 
 from holdfast.errors import InputError, MalformedError
 from holdfast.evidence.leaf import (

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from coincurve import PrivateKey
-from tests.evidence.sample import (
+from tests.support.sample_log import (
     LEDGER,
     MINUTE,
     SIGNER,

@@ -2,7 +2,7 @@
 
 import numpy as np
 from tests.inference.enumeration import Audit, log_of
-from tests.inference.fleets import fitted
+from tests.support.fits import fitted
 
 from holdfast.bench.inference import FLEET, covered
 from holdfast.inference.confidence import confidence, upper

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from tests.inference.enumeration import Audit, log_of
-from tests.inference.fleets import fitted
+from tests.support.fits import fitted
 
 from holdfast.inference.confidence import confidence
 from holdfast.inference.efficacy import Trials, efficacy

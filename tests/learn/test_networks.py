@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.policy.training import drawn
+from tests.support.checkpoints import drawn
 
 from holdfast.learn.networks import initial_weights, outputs, served, unrolled
 from holdfast.model.arrays import Float32Array

@@ -5,7 +5,7 @@ import signal
 import sys
 from pathlib import Path
 
-from tests.ledger.world import sender_of
+from tests.support.ledger_env import sender_of
 from web3 import Web3
 
 from holdfast.ledger.evm import EvmLedger

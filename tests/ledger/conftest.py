@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.ledger.world import World, anvil, anvil_world, evm_world, local_world
+from tests.support.ledger_env import World, anvil, anvil_world, evm_world, local_world
 
 from holdfast.pdp.field import DEFAULT_SECTORS
 from holdfast.tables import PostgresSchema

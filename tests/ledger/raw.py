@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.ledger.world import Kept, World, batch_of, names
+from tests.support.ledger_env import Kept, World, batch_of, names
 from web3 import Web3
 
 from holdfast.ledger import check

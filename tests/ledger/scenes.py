@@ -10,7 +10,7 @@ from itertools import count
 
 import pytest
 from coincurve import PrivateKey
-from tests.ledger.world import NODE_ADDRESS, Audit, Kept, World, batch_of, names, wrong
+from tests.support.ledger_env import NODE_ADDRESS, Audit, Kept, World, batch_of, names, wrong
 
 from holdfast.errors import InputError
 from holdfast.ledger import check, signing

@@ -6,7 +6,7 @@ import pytest
 from coincurve import PublicKey as CurvePoint
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.pdp.holding import Holding
+from tests.support.memory_holding import Holding
 
 from holdfast.errors import InputError, MalformedError
 from holdfast.ledger import check

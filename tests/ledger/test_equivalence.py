@@ -11,15 +11,7 @@ from typing import ClassVar
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from tests.ledger.world import (
-    NODE,
-    NODE_ADDRESS,
-    Audit,
-    Kept,
-    evm_world,
-    local_world,
-    wrong,
-)
+from tests.support.ledger_env import NODE, NODE_ADDRESS, Audit, Kept, evm_world, local_world, wrong
 
 from holdfast.ledger import signing
 from holdfast.ledger.interface import (

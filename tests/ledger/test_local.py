@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.ledger.world import Kept, local_world, names
+from tests.support.ledger_env import Kept, local_world, names
 
 from holdfast.errors import InputError, StorageError
 from holdfast.ledger import local

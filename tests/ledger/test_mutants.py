@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.ledger.mutants import MUTANTS, Mutant
 from tests.ledger.scenes import Scene
-from tests.ledger.world import evm_world
+from tests.support.ledger_env import evm_world
 
 from holdfast.errors import HoldfastError
 from holdfast.ledger import artefact

@@ -3,7 +3,7 @@
 import pytest
 from tests.ledger import raw
 from tests.ledger.raw import Values, refusal
-from tests.ledger.world import Kept, World, evm_world, wrong
+from tests.support.ledger_env import Kept, World, evm_world, wrong
 from web3 import Web3
 
 from holdfast.ledger import check

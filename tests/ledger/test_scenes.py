@@ -2,7 +2,7 @@
 
 import pytest
 from tests.ledger.scenes import SCENES, Scene, keep
-from tests.ledger.world import World, batch_of
+from tests.support.ledger_env import World, batch_of
 
 from holdfast.errors import InputError
 from holdfast.ledger.interface import Answer, Passed, max_answers

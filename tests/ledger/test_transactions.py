@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from eth_account import Account
 from eth_tester import EthereumTester, PyEVMBackend
-from tests.ledger.world import TERMS, account_of, request, sender_of
+from tests.support.ledger_env import TERMS, account_of, request, sender_of
 from web3 import EthereumTesterProvider, Web3
 from web3.types import RPCEndpoint, RPCResponse
 

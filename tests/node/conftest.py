@@ -5,8 +5,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.node.site import Site
-from tests.node.wire import Wire, wire_to
+from tests.support.node_env import Site
+from tests.support.recorded_wire import Wire, wire_to
 
 from holdfast.node.objects import open_objects
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from threading import Event, Thread
 
 import pytest
-from tests.node.site import Site
+from tests.support.node_env import Site
 
 from holdfast.errors import NodeError, UnansweredError, UnreachableError
 from holdfast.node.client import NodeClient, greet

@@ -5,9 +5,9 @@ import socket
 from typing import Any
 
 import pytest
-from tests.node.site import Site
-from tests.node.wire import PATH, Wire, wire_to
-from tests.pdp.holding import Holding
+from tests.support.memory_holding import Holding
+from tests.support.node_env import Site
+from tests.support.recorded_wire import PATH, Wire, wire_to
 
 from holdfast.node.objects import open_objects
 from holdfast.node.wire import Code, UploadRequest

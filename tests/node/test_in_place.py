@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from tests.node.site import Site
-from tests.pdp.holding import Holding
+from tests.support.memory_holding import Holding
+from tests.support.node_env import Site
 
 from holdfast.node.client import NodeClient, upload_request
 from holdfast.node.layout import Part

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from schemathesis import Case
-from tests.conforming import BOUNDED, CHECKS, Document
-from tests.node.site import Site, put
-from tests.pdp.holding import Holding
+from tests.support.memory_holding import Holding
+from tests.support.node_env import Site, put
+from tests.support.openapi import BOUNDED, CHECKS, Document
 
 from holdfast.node.app import interface
 from holdfast.node.objects import open_objects

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Shell
-from tests.ledger.world import anvil, sender_of
 from tests.owner.test_story import served
+from tests.support.ledger_env import anvil, sender_of
 from web3 import Web3
 
 from holdfast.ledger.evm import deploy

@@ -4,9 +4,9 @@ import threading
 from functools import partial
 
 import pytest
-from tests.node.site import Site, put, put_file
-from tests.node.wire import Wire, wire_to
-from tests.pdp.holding import Holding
+from tests.support.memory_holding import Holding
+from tests.support.node_env import Site, put, put_file
+from tests.support.recorded_wire import Wire, wire_to
 
 from holdfast.node.client import ATTEMPTS, NodeClient, upload_request
 from holdfast.node.holding import Holding as Kept

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
-from tests.node.site import Site, put
-from tests.pdp.holding import Holding
+from tests.support.memory_holding import Holding
+from tests.support.node_env import Site, put
 
 from holdfast.node.client import NodeClient
 from holdfast.node.wire import Code, NodeRefusedError, RepairTarget

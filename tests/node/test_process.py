@@ -17,7 +17,7 @@ import httpx
 import numpy as np
 import pytest
 from tests.cli.conftest import PASSPHRASE, QUICK, Shell, Workplace, _workplace, end, new_key
-from tests.pdp.holding import FILE_ID, tag_in_memory
+from tests.support.memory_holding import FILE_ID, tag_in_memory
 
 from holdfast.errors import NodeError
 from holdfast.node.client import NodeClient, upload_request

@@ -11,9 +11,9 @@ from http_message_signatures import HTTPMessageSigner, MappingKeyResolver
 from http_message_signatures.algorithms import ED25519
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.node.site import Clock, Site
-from tests.node.wire import PUBLIC, Wire, wire_to
-from tests.pdp.holding import Holding
+from tests.support.memory_holding import Holding
+from tests.support.node_env import Clock, Site
+from tests.support.recorded_wire import PUBLIC, Wire, wire_to
 
 from holdfast.node.identity import NodeKey, RequestKey
 from holdfast.node.signature import COVERED, TAG, WINDOW, Checked, Gate, Head, Nonces

@@ -6,8 +6,8 @@ from math import floor
 from pathlib import Path
 
 import pytest
-from tests.node.site import SEGMENT, Site
-from tests.pdp.holding import Holding
+from tests.support.memory_holding import Holding
+from tests.support.node_env import SEGMENT, Site
 
 from holdfast.errors import InputError, StorageError
 from holdfast.node import uploads

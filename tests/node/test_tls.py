@@ -9,8 +9,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
-from tests.node.site import Site, put, serving
-from tests.pdp.holding import Holding
+from tests.support.memory_holding import Holding
+from tests.support.node_env import Site, put, serving
 
 from holdfast.errors import InputError, NodeError
 from holdfast.node.client import NodeClient, node_facts

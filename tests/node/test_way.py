@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 import pytest
-from tests.node.site import Site, put
-from tests.node.wire import Wire
-from tests.pdp.holding import Holding, tag_in_memory
+from tests.support.memory_holding import Holding, tag_in_memory
+from tests.support.node_env import Site, put
+from tests.support.recorded_wire import Wire
 
 from holdfast.errors import NodeError
 from holdfast.ledger.interface import Domain

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Workplace
-from tests.owner.world import (
+from tests.support.owner_env import (
     PASSPHRASE,
     QUICK,
     SECTORS,

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.owner.small_node import SAMPLE_CAP
-from tests.owner.world import World, flip, node_process
+from tests.support.owner_env import World, flip, node_process
+from tests.support.small_node import SAMPLE_CAP
 
 from holdfast.errors import RefusedError, UnansweredError, UnreachableError
 from holdfast.ledger.interface import Answer, Ledger, Receipt, TimedOut

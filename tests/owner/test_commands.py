@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Finished, Shell, Workplace, end
-from tests.owner.world import BLOCK_BYTES, PASSPHRASE, World, flip, node_process
+from tests.support.owner_env import BLOCK_BYTES, PASSPHRASE, World, flip, node_process
 
 CONTENT = random.Random(1).randbytes(20_000)
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.owner.small_node import SEGMENT_BYTES
-from tests.owner.world import BLOCK_BYTES, World, flip
+from tests.support.owner_env import BLOCK_BYTES, World, flip
+from tests.support.small_node import SEGMENT_BYTES
 
 from holdfast.errors import InputError, RefusedError, StorageError
 from holdfast.owner import Original, Replica, download, get, put, remove

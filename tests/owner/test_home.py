@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.owner.world import PASSPHRASE, QUICK, World
+from tests.support.owner_env import PASSPHRASE, QUICK, World
 
 from holdfast.control.settings.models import read_control
 from holdfast.control.storage.database import connect, migrate

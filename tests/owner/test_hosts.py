@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from tests.owner.conftest import Site
-from tests.owner.small_node import SEGMENT_BYTES
-from tests.owner.world import PASSPHRASE, SECTORS, World
+from tests.support.owner_env import PASSPHRASE, SECTORS, World
+from tests.support.small_node import SEGMENT_BYTES
 
 from holdfast.errors import InputError, RefusedError
 from holdfast.owner import Home, Original, put

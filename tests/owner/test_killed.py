@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.owner.small_node import SEGMENT_BYTES
-from tests.owner.world import World, killed_at, lines_of
+from tests.support.owner_env import World, killed_at, lines_of
+from tests.support.small_node import SEGMENT_BYTES
 
 import holdfast
 from holdfast.errors import InputError

@@ -11,8 +11,8 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from tests.owner.small_node import SEGMENT_BYTES
-from tests.owner.world import PASSPHRASE, QUICK, SECTORS
+from tests.support.owner_env import PASSPHRASE, QUICK, SECTORS
+from tests.support.small_node import SEGMENT_BYTES
 
 from holdfast.errors import NodeError
 from holdfast.node import serving

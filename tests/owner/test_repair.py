@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tests.owner.small_node import SAMPLE_CAP, SEGMENT_BYTES
-from tests.owner.world import BLOCK_BYTES, World, flip
+from tests.support.owner_env import BLOCK_BYTES, World, flip
+from tests.support.small_node import SAMPLE_CAP, SEGMENT_BYTES
 
 from holdfast.errors import RefusedError
 from holdfast.owner import Damaged, Holding, LocalCopy, Replica, find_damage, mend

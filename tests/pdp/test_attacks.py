@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.pdp.holding import FILE_ID, NONCE, Holding, tag_in_memory
+from tests.support.memory_holding import FILE_ID, NONCE, Holding, tag_in_memory
 
 from holdfast.errors import MalformedError, RefusedError
 from holdfast.model.detection import detection_probability

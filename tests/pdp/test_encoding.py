@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.pdp.holding import Holding
+from tests.support.memory_holding import Holding
 
 from holdfast.errors import InputError, MalformedError
 from holdfast.pdp import (

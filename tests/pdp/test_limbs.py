@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from tests.pdp.holding import FILE_ID, NONCE, Holding
+from tests.support.memory_holding import FILE_ID, NONCE, Holding
 
 from holdfast.pdp.blocks import padded
 from holdfast.pdp.field import Q, sectors_of

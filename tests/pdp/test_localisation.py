@@ -4,7 +4,7 @@ from math import ceil, log2
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.pdp.holding import Holding
+from tests.support.memory_holding import Holding
 
 from holdfast.pdp import Challenge, Proof, locate
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.pdp.holding import Holding
+from tests.support.memory_holding import Holding
 
 from holdfast.errors import InputError, StorageError
 from holdfast.pdp import (

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.pdp.holding import FILE_ID, NONCE, Holding, tag_in_memory
+from tests.support.memory_holding import FILE_ID, NONCE, Holding, tag_in_memory
 
 from holdfast.errors import InputError, MalformedError, RefusedError
 from holdfast.pdp import Location, SecretKey, TagFile, TagHeader, tag_file

@@ -13,7 +13,7 @@ import pytest
 import safetensors.numpy
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.policy.training import ARCHITECTURE, CHEAP, MANIFEST, PLAIN, STRICT, SWIFT, drawn
+from tests.support.checkpoints import ARCHITECTURE, CHEAP, MANIFEST, PLAIN, STRICT, SWIFT, drawn
 
 from holdfast import atomic
 from holdfast.errors import InputError, StorageError

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.policy.training import ARCHITECTURE, CHEAP, INPUTS, STRICT, drawn
+from tests.support.checkpoints import ARCHITECTURE, CHEAP, INPUTS, STRICT, drawn
 
 from holdfast.errors import InputError
 from holdfast.model.arrays import Float32Array, put, take

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.policy.training import drawn
+from tests.support.checkpoints import drawn
 
 from holdfast.errors import InputError
 from holdfast.policy.network import TILE, Architecture, forward, plain, shapes

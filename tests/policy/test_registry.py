@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.policy.training import CHEAP, MANIFEST, PLAIN, STRICT, SWIFT, drawn
+from tests.support.checkpoints import CHEAP, MANIFEST, PLAIN, STRICT, SWIFT, drawn
 
 from holdfast.errors import InputError
 from holdfast.model.action import GRID

@@ -10,9 +10,9 @@ from pathlib import Path
 import httpx
 import pytest
 from sqlalchemy import Engine
-from tests.control.operation import SIGNER, Operation, operation
-from tests.control.world import Clock
 from tests.support import parts
+from tests.support.simulated_fleet import Clock
+from tests.support.simulated_operation import SIGNER, Operation, operation
 
 from holdfast.control.evidence.reader import VERIFIER
 from holdfast.control.policies.promotion import Conditions

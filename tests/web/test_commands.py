@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 from tests.cli.conftest import PASSPHRASE, Workplace
-from tests.inference.fleets import fitted
+from tests.support.fits import fitted
 from tests.web.conftest import Served, serving
 from tests.web.test_changes import row, told
 

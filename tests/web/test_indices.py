@@ -2,7 +2,7 @@
 
 import httpx
 from tests.web.conftest import Served
-from tests.web.test_door import Door
+from tests.web.test_auth import Door
 
 from holdfast.bench.query_plans import overheard, scanned
 from holdfast.bench.web import SIMULATED, views

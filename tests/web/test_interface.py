@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from schemathesis import Case
-from tests.conforming import BOUNDED, CHECKS, Document
+from tests.support.openapi import BOUNDED, CHECKS, Document
 from tests.web.conftest import Served, serving
 
 from holdfast.control.incidents.alerts import Alerts

@@ -6,8 +6,8 @@ from typing import Any
 import httpx
 import pytest
 from sqlalchemy import func, select, update
-from tests.control.operation import SIGNER
-from tests.inference.fleets import fitted
+from tests.support.fits import fitted
+from tests.support.simulated_operation import SIGNER
 from tests.web.conftest import COUNT, DAYS, Served
 from tests.web.listening import events
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Engine, select, update
-from tests.policy.training import ARCHITECTURE, MANIFEST, drawn
+from tests.support.checkpoints import ARCHITECTURE, MANIFEST, drawn
 
 from holdfast.control.policies.active import PolicyLoader, begin
 from holdfast.control.policies.aliases import (

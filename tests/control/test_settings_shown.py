@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from tests.cli.conftest import Workplace
-from tests.owner.world import PASSPHRASE, QUICK
+from tests.support.owner_env import PASSPHRASE, QUICK
 
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE
 from holdfast.control.settings.models import ControlSettings, read_control

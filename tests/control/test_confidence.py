@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import select
-from tests.control.operation import Operation, operation
-from tests.inference.fleets import fitted
+from tests.support.fits import fitted
+from tests.support.simulated_operation import Operation, operation
 
 from holdfast.control.inference.confidence import Confidences, declared_ceiling, say_now
 from holdfast.control.inference.fits import save_fit

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 from sqlalchemy import Engine
-from tests.control.world import Clock, World
+from tests.support.simulated_fleet import Clock, World
 
 from holdfast.control.audits.contacts import Contacts
 from holdfast.control.audits.runner import AuditRunner, SettlementMode

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Engine, select, update
-from tests.control.guarded import Guarded, guarded
-from tests.control.world import START
-from tests.owner.small_node import SEGMENT_BYTES
-from tests.owner.world import World, flip, killed_at, lines_of
+from tests.support.live_operation import Guarded, guarded
+from tests.support.owner_env import World, flip, killed_at, lines_of
+from tests.support.simulated_fleet import START
+from tests.support.small_node import SEGMENT_BYTES
 
 from holdfast.control.incidents import repair
 from holdfast.control.incidents import responder as responses

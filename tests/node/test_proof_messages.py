@@ -5,8 +5,8 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-from tests.node.site import Site, put, serving
-from tests.pdp.holding import Holding
+from tests.support.memory_holding import Holding
+from tests.support.node_env import Site, put, serving
 
 from holdfast.ledger.interface import Batch, Domain, Entry, Opening, batch_seed, holding_id
 from holdfast.ledger.local import LocalLedger, registered_key

@@ -14,8 +14,8 @@ from coincurve import PrivateKey
 from eth_account import Account
 from eth_account.signers.local import LocalAccount
 from eth_tester import EthereumTester, PyEVMBackend
-from tests.pdp.holding import Holding
 from tests.support import parts
+from tests.support.memory_holding import Holding
 from tests.support.processes import running
 from web3 import EthereumTesterProvider, Web3
 from web3.types import RPCEndpoint

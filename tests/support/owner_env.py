@@ -12,8 +12,8 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
-from tests.owner.small_node import SEGMENT_BYTES
 from tests.support.processes import running
+from tests.support.small_node import SEGMENT_BYTES
 
 from holdfast.node.identity import NodeKey, write_node_key
 from holdfast.owner import Holding, Home, Original, Put, add_holding, put

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 from sqlalchemy import Engine, func, select
-from tests.control.operation import SIGNER
-from tests.control.world import Clock
-from tests.owner.world import World, flip
+from tests.support.owner_env import World, flip
+from tests.support.simulated_fleet import Clock
+from tests.support.simulated_operation import SIGNER
 
 from holdfast.control.audits.contacts import Contacts
 from holdfast.control.audits.open_holdings import HomeFleet

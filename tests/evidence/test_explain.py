@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from tests.evidence.sample import MINUTE, SIGNER, START, holdings, sample
+from tests.support.sample_log import MINUTE, SIGNER, START, holdings, sample
 
 from holdfast.errors import MalformedError
 from holdfast.evidence.explain import Selection, chosen, span, story, when

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 from sqlalchemy import insert, select
-from tests.control.operation import operation
+from tests.support.simulated_operation import operation
 from tests.web.conftest import Served
 
 from holdfast.control.incidents.alerts import Alerts

@@ -7,8 +7,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from sqlalchemy import select
-from tests.owner.small_node import SEGMENT_BYTES
-from tests.owner.world import PASSPHRASE, QUICK, RunningNode, new_node_key, node_process
+from tests.support.owner_env import PASSPHRASE, QUICK, RunningNode, new_node_key, node_process
+from tests.support.small_node import SEGMENT_BYTES
 
 from holdfast.control.evidence.reader import DatabaseLog
 from holdfast.control.evidence.signer import current_signer

@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 from http_message_signatures import HTTPMessageSigner, MappingKeyResolver
 from http_message_signatures.algorithms import ED25519
-from tests.node.site import Running, Site
-from tests.pdp.holding import Holding
+from tests.support.memory_holding import Holding
+from tests.support.node_env import Running, Site
 
 from holdfast.node.identity import RequestKey
 from holdfast.node.signature import COVERED, TAG, WINDOW, Head, Signer

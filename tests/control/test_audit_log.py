@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from sqlalchemy import Engine, insert
 from tests.cli.conftest import Workplace
-from tests.control.guarded import guarded
-from tests.control.operation import operation
-from tests.control.site import site
-from tests.control.world import START, Clock
-from tests.owner.small_node import SEGMENT_BYTES
-from tests.owner.world import World
+from tests.support.live_operation import guarded
+from tests.support.live_service import site
+from tests.support.owner_env import World
+from tests.support.simulated_fleet import START, Clock
+from tests.support.simulated_operation import operation
+from tests.support.small_node import SEGMENT_BYTES
 
 from holdfast.bench.inference import FLEET
 from holdfast.control.inference.audit_log import read_episodes, read_log

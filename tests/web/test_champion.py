@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, update
-from tests.policy.training import ARCHITECTURE, MANIFEST, drawn
+from tests.support.checkpoints import ARCHITECTURE, MANIFEST, drawn
 
 from holdfast.control.policies.aliases import Author, promote, read_aliases
 from holdfast.control.policies.versions import Registry

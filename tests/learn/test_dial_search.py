@@ -4,7 +4,7 @@ from dataclasses import astuple
 
 import numpy as np
 import pytest
-from tests.policy.training import drawn
+from tests.support.checkpoints import drawn
 
 from holdfast.learn import dial_search
 from holdfast.learn.dial_search import Found, attempt, validated

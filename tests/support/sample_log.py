@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 from coincurve import PrivateKey
-from tests.pdp.holding import Holding as Store
+from tests.support.memory_holding import Holding as Store
 
 from holdfast.evidence.checkpoint import Anchor, Checkpoint, anchored
 from holdfast.evidence.leaf import (

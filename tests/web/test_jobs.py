@@ -12,7 +12,7 @@ from holdfast.web.jobs import apart
 
 KILLED = """
 import os, signal
-from tests.web.test_apart import idle
+from tests.web.test_jobs import idle
 from holdfast.web.jobs import apart
 
 if __name__ == "__main__":

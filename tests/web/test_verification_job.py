@@ -6,7 +6,7 @@ from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
 
-from tests.control.site import Site, site
+from tests.support.live_service import Site, site
 
 from holdfast.control.scheduling.guardrails import DAY
 from holdfast.web.api.verification_job import check

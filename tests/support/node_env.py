@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from tests.pdp.holding import Holding
+from tests.support.memory_holding import Holding
 
 from holdfast.node.client import NodeClient, upload_request
 from holdfast.node.identity import NodeKey, RequestKey
