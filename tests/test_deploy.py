@@ -14,7 +14,7 @@ from holdfast.control.prometheus import PARTS, Metrics
 from holdfast.control.scheduling import guardrails
 from holdfast.control.scheduling.schedule import Schedule
 from holdfast.control.scheduling.telemetry import Outcome
-from holdfast.control.storage.database import connect, migrate
+from holdfast.storage.database import connect, migrate
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
 RULES = yaml.safe_load((DEPLOY / "prometheus-alerts.yml").read_text())["groups"][0]["rules"]

@@ -13,35 +13,36 @@ FOUNDATION = {
 }
 ALLOWED = {
     "model": set(),
+    "storage": set(),
     "pdp": {"model"},
     "sim": {"model"},
     "policy": {"model"},
     "inference": {"model", "policy"},
     "learn": {"model", "sim", "policy", "inference"},
     "paper": {"model", "sim", "policy", "inference", "learn"},
-    "ledger": {"model", "pdp"},
+    "ledger": {"model", "pdp", "storage"},
     "evidence": {"model", "pdp", "ledger"},
     "node": {"model", "pdp", "ledger"},
-    "owner": {"model", "pdp", "ledger", "node"},
+    "owner": {"model", "pdp", "storage", "ledger", "node"},
     "control": {
-        *("model", "pdp", "sim", "policy", "inference"),
+        *("model", "pdp", "sim", "policy", "inference", "storage"),
         *("ledger", "evidence", "node", "owner"),
     },
     "web": {
-        *("model", "pdp", "sim", "policy", "inference"),
+        *("model", "pdp", "sim", "policy", "inference", "storage"),
         *("ledger", "evidence", "node", "owner", "control"),
     },
     "demo": {
-        *("model", "pdp", "policy"),
+        *("model", "pdp", "policy", "storage"),
         *("ledger", "evidence", "node", "owner", "control", "web"),
     },
-    "doctor": {"pdp", "ledger", "evidence", "node", "owner", "control"},
+    "doctor": {"pdp", "storage", "ledger", "evidence", "node", "owner", "control"},
     "cli": {
-        *("model", "pdp", "sim", "policy", "inference", "learn", "paper"),
+        *("model", "pdp", "sim", "policy", "inference", "learn", "paper", "storage"),
         *("ledger", "evidence", "node", "owner", "control", "web", "doctor", "bench", "demo"),
     },
     "bench": {
-        *("model", "pdp", "sim", "policy", "inference", "learn"),
+        *("model", "pdp", "sim", "policy", "inference", "learn", "storage"),
         *("ledger", "evidence", "node", "owner", "control", "web"),
     },
 }

@@ -15,10 +15,10 @@ import pytest
 
 from holdfast import atomic
 from holdfast.bench.postgres import Server
-from holdfast.control.storage.database import connect, migrate
 from holdfast.errors import InputError, StorageError
 from holdfast.ledger.journal import Attempt, Intent, Journal
 from holdfast.ledger.local import LocalLedger
+from holdfast.storage.database import connect, migrate
 from holdfast.tables import Place, PostgresSchema, Tables, open_file, open_tables
 
 SCRIPT = "CREATE TABLE IF NOT EXISTS things (name TEXT PRIMARY KEY, body BLOB, number INTEGER);"

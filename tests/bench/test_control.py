@@ -7,10 +7,10 @@ from holdfast.bench import postgres
 from holdfast.bench.control import Crew, measure, sqlite_twins
 from holdfast.bench.sql_recorder import Tape, replay
 from holdfast.control.scheduling.worker import Pace
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import audits, holdings, leaves
 from holdfast.errors import InputError
 from holdfast.pdp import SecretKey
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import audits, holdings, leaves
 
 COUNT = 2500
 

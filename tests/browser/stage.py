@@ -27,9 +27,9 @@ from holdfast.control.policies.promotion import Conditions
 from holdfast.control.policies.versions import Registry
 from holdfast.control.scheduling.guardrails import DAY, Rails, Window
 from holdfast.control.settings.models import ControlSettings, WebSettings
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import holdings
 from holdfast.model.scenario import FIELD
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import holdings
 from holdfast.web.server import RunningServer, listen, url_of
 
 # As in the field, but small, and with more to find.

@@ -11,11 +11,11 @@ from tests.browser.conftest import PHONE
 from tests.browser.stage import CHALLENGER, Stage
 
 from holdfast.control.scheduling.schedule import Schedule
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import leaves
 from holdfast.evidence.bundle import Bundle
 from holdfast.evidence.verification import verify
 from holdfast.pdp import SecretKey
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import leaves
 
 VIEWS = {
     "/": "Fleet",

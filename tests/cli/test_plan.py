@@ -14,12 +14,12 @@ from holdfast.control.policies.aliases import Aliases, Author, promote
 from holdfast.control.policies.versions import Registry
 from holdfast.control.scheduling.guardrails import Rails
 from holdfast.control.settings.models import read_control
-from holdfast.control.storage.database import connect, migrate
 from holdfast.model.scenario import PAPER
 from holdfast.owner import Home
 from holdfast.pdp.sealing import ScryptCost
 from holdfast.policy.checkpoint import load, save
 from holdfast.policy.shipped import shipped_folder
+from holdfast.storage.database import connect, migrate
 
 WORLD = ("--scenario", "paper:horizon=120", "--no-references", "--episodes", "100")
 

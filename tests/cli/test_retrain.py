@@ -20,9 +20,9 @@ from holdfast.control.inference.retraining import FOLDER, ORDER, alone
 from holdfast.control.policies.aliases import named_aliases
 from holdfast.control.policies.versions import Registry
 from holdfast.control.scheduling.guardrails import DAY
-from holdfast.control.storage.database import connect
 from holdfast.model.scenario import PAPER
 from holdfast.owner import Home
+from holdfast.storage.database import connect
 
 # The real command, but for few dials and a snapshot after each round.
 EAGER = (

@@ -9,7 +9,7 @@ from sqlalchemy import Engine
 from tests.owner.conftest import site, world
 from tests.support import parts
 
-from holdfast.control.storage.database import connect, migrate
+from holdfast.storage.database import connect, migrate
 
 __all__ = ["site", "world"]  # two real nodes, and a home
 

@@ -15,9 +15,9 @@ from tests.support.simulated_fleet import Clock
 from holdfast.control.incidents.alerts import TELLING, Alerts, Kind, Webhook
 from holdfast.control.scheduling.guardrails import HOUR
 from holdfast.control.settings.models import AlertSettings, read_control
-from holdfast.control.storage import schema
-from holdfast.control.storage.database import transaction
 from holdfast.errors import InputError
+from holdfast.storage import schema
+from holdfast.storage.database import transaction
 
 
 class Receiver(HTTPServer):

@@ -22,11 +22,11 @@ from holdfast.control.scheduling.guardrails import DAY, MINUTE, Override, Rails
 from holdfast.control.scheduling.schedule import Schedule
 from holdfast.control.scheduling.telemetry import Outcome
 from holdfast.control.settings.models import ControlSettings
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import audits
 from holdfast.evidence import leaf
 from holdfast.model.action import GRID
 from holdfast.pdp import SecretKey
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import audits
 
 SMALL = replace(FLEET, blocks=20, honest_rate=0.01, malicious_rate=0.1)
 PUBLIC = SecretKey(bytes(32), 1).public

@@ -32,7 +32,6 @@ from holdfast.control.evidence.reader import DatabaseLog, read_verifier
 from holdfast.control.evidence.signer import evidence_signer
 from holdfast.control.scheduling.guardrails import MINUTE, SECOND, Rails
 from holdfast.control.settings.models import ControlSettings, Upkeep, read_control
-from holdfast.control.storage.database import opened
 from holdfast.errors import InputError, MalformedError, PassphraseError, StorageError
 from holdfast.evidence.bundle import Bundle
 from holdfast.evidence.checkpoint_check import kept
@@ -47,6 +46,7 @@ from holdfast.owner import Home, Original, put
 from holdfast.owner.catalogue import Catalogue
 from holdfast.owner.ledgers import TRANSACTIONS
 from holdfast.pdp import Location
+from holdfast.storage.database import opened
 
 __all__ = ["place", "shell"]
 

@@ -20,8 +20,6 @@ from holdfast.control.audits.types import Auditor, AuditResult, Deferred
 from holdfast.control.scheduling.guardrails import DAY, HOUR, SECOND, Rails
 from holdfast.control.scheduling.telemetry import Outcome
 from holdfast.control.scheduling.worker import Pace
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import audits, holdings
 from holdfast.errors import LedgerError
 from holdfast.evidence.bundle import Bundle, write_bundle
 from holdfast.evidence.verification import verify
@@ -37,6 +35,8 @@ from holdfast.ledger.interface import (
 from holdfast.model.scenario import PAPER
 from holdfast.node.wire import Code, NodeRefusedError
 from holdfast.pdp import FileEntry, Inventory, Proof, SecretKey
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import audits, holdings
 
 DAILY = "constant:1,0.01"
 TOGETHER = 12

@@ -13,7 +13,7 @@ from holdfast.control.policies.shadow import DecisionContext, shade
 from holdfast.control.scheduling.decisions import Decisions
 from holdfast.control.scheduling.guardrails import DAY, HOUR, Override, Plan
 from holdfast.control.scheduling.schedule import Beside, write_beside
-from holdfast.control.storage.database import transaction
+from holdfast.storage.database import transaction
 
 START = 1_800_000_000_000
 SIDES = ("", "champion_")

@@ -15,9 +15,9 @@ from holdfast.control.policies.promotion import Conditions
 from holdfast.control.policies.versions import Registry
 from holdfast.control.scheduling.guardrails import DAY
 from holdfast.control.settings.models import ControlSettings
-from holdfast.control.storage.database import connect, migrate, transaction
-from holdfast.control.storage.schema import confidences, holdings
 from holdfast.model.scenario import PAPER
+from holdfast.storage.database import connect, migrate, transaction
+from holdfast.storage.schema import confidences, holdings
 
 COUNT = 4
 SETTINGS = ControlSettings(scenario=PAPER)

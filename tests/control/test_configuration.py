@@ -26,12 +26,12 @@ from holdfast.control.service import opened_service
 from holdfast.control.settings.configuration import operator, record_configuration
 from holdfast.control.settings.models import AlertSettings, ControlSettings, read_control
 from holdfast.control.settings.show import recorded
-from holdfast.control.storage.database import connect, transaction
-from holdfast.control.storage.schema import configurations, leaves
 from holdfast.evidence.explain import story
 from holdfast.evidence.leaf import ConfigurationChange, Leaf, Registration, Setting, decode
 from holdfast.owner import Home
 from holdfast.owner.settings import read_settings
+from holdfast.storage.database import connect, transaction
+from holdfast.storage.schema import configurations, leaves
 
 STRICT = Rails(jitter=0.0, surprise=0.0)
 LOOSE = replace(STRICT, longest=60, sample_cap=10)

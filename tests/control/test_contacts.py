@@ -22,9 +22,9 @@ from holdfast.control.audits.contacts import (
     Record,
 )
 from holdfast.control.scheduling.guardrails import DAY, HOUR
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import audits, nodes
 from holdfast.model.scenario import PAPER
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import audits, nodes
 
 ONE, TWO = b"1" * 20, b"2" * 20
 OPENED, ASKED = 1000, 5000

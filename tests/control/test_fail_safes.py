@@ -15,12 +15,12 @@ from tests.support.live_service import Site, site
 from holdfast.control.audits.settlement import Timeouts
 from holdfast.control.scheduling.guardrails import DAY, HOUR, MINUTE, REASONS, Override, Rails
 from holdfast.control.settings.models import ControlSettings, Upkeep
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import holdings
 from holdfast.evidence import leaf
 from holdfast.evidence.leaf import Freshness, Outcome
 from holdfast.model.action import Action
 from holdfast.owner import audit
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import holdings
 
 pytestmark = pytest.mark.slow
 

@@ -30,7 +30,6 @@ from holdfast.control.scheduling.guardrails import HOUR, MINUTE, Rails
 from holdfast.control.scheduling.worker import Pace
 from holdfast.control.service import Service
 from holdfast.control.settings.models import AlertSettings, ControlSettings, Upkeep
-from holdfast.control.storage import database
 from holdfast.errors import InputError
 from holdfast.evidence.leaf import Outcome
 from holdfast.ledger.evm import deploy
@@ -38,6 +37,7 @@ from holdfast.ledger.interface import Opened, Passed
 from holdfast.ledger.transactions import Node
 from holdfast.owner.ledgers import KEYSTORE_VARIABLE
 from holdfast.owner.settings import read_settings
+from holdfast.storage import database
 
 pytestmark = pytest.mark.slow
 

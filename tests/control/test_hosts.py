@@ -28,7 +28,6 @@ from holdfast.bench.postgres import Server
 from holdfast.cli.serve import work
 from holdfast.control.evidence.reader import DatabaseLog
 from holdfast.control.evidence.signer import evidence_signer
-from holdfast.control.storage.database import connect
 from holdfast.evidence.bundle import Bundle, write_bundle
 from holdfast.evidence.leaf import Audit, Outcome, decode
 from holdfast.evidence.verification import verify
@@ -38,6 +37,7 @@ from holdfast.ledger.transactions import Node
 from holdfast.owner import Home, Original, add_holding, put
 from holdfast.owner.ledgers import KEYSTORE_VARIABLE
 from holdfast.pdp import Location
+from holdfast.storage.database import connect
 
 SECTORS = 4
 PAYER = 2

@@ -31,9 +31,9 @@ from holdfast.control.settings.models import (
     MetricsSettings,
     read_control,
 )
-from holdfast.control.storage.database import connect, migrate, transaction
-from holdfast.control.storage.schema import holdings, versions
 from holdfast.errors import InputError
+from holdfast.storage.database import connect, migrate, transaction
+from holdfast.storage.schema import holdings, versions
 
 CONTENT = random.Random(1).randbytes(20_000)
 LEAVES = 9  # a champion, the settings, two registrations, two audits, three responses

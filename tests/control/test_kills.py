@@ -25,10 +25,10 @@ from holdfast.control.scheduling.schedule import Schedule
 from holdfast.control.scheduling.worker import Pace
 from holdfast.control.service import milliseconds, opened_service
 from holdfast.control.settings.models import ControlSettings, Upkeep
-from holdfast.control.storage.database import connect, transaction
-from holdfast.control.storage.schema import audits, holdings, leaves
 from holdfast.evidence import leaf
 from holdfast.ledger.interface import Anchored, Batch, Event, Opened, OpenedMany, Passed
+from holdfast.storage.database import connect, transaction
+from holdfast.storage.schema import audits, holdings, leaves
 
 LONG = bool(os.environ.get("HOLDFAST_LONG"))
 KILLS = 200 if LONG else 10

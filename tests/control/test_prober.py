@@ -16,9 +16,9 @@ from holdfast.control.audits.contacts import Contacts
 from holdfast.control.audits.open_holdings import HomeFleet
 from holdfast.control.audits.prober import AT_ONCE, Prober, ProbeSettings
 from holdfast.control.scheduling.guardrails import HOUR, SECOND
-from holdfast.control.storage.database import connect, migrate, transaction
-from holdfast.control.storage.schema import nodes
 from holdfast.node.client import NodeClient
+from holdfast.storage.database import connect, migrate, transaction
+from holdfast.storage.schema import nodes
 
 SETTINGS = ProbeSettings(every=HOUR, timeout=SECOND)
 Clients = dict[bytes, Callable[[], NodeClient]]

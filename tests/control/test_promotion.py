@@ -19,13 +19,13 @@ from holdfast.control.policies.promotion import FLEET, Conditions, ceiling_of, m
 from holdfast.control.policies.stress import stressed
 from holdfast.control.scheduling.guardrails import DAY
 from holdfast.control.settings.models import read_control
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import versions
 from holdfast.errors import InputError
 from holdfast.evidence import leaf
 from holdfast.model.scenario import DRIFT, FIELD, PAPER, Scenario
 from holdfast.owner import Home
 from holdfast.policy.serving import serving
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import versions
 
 TWIN = "drqn-cmdp-plus:rho=0.05,latency=9.1"  # another version, whose dial is the default one
 SETTINGS = """

@@ -25,12 +25,12 @@ from holdfast.control.policies.aliases import Author
 from holdfast.control.scheduling.guardrails import DAY, HOUR, MINUTE, SECOND
 from holdfast.control.scheduling.schedule import LeaseLostError
 from holdfast.control.scheduling.telemetry import Outcome
-from holdfast.control.storage import schema
-from holdfast.control.storage.database import connect, migrate, transaction
-from holdfast.control.storage.schema import NEVER
 from holdfast.errors import InputError
 from holdfast.evidence import leaf
 from holdfast.owner import Home
+from holdfast.storage import schema
+from holdfast.storage.database import connect, migrate, transaction
+from holdfast.storage.schema import NEVER
 
 CONTENT = random.Random(1).randbytes(5 * SEGMENT_BYTES + 77)
 CONTROL = Path(responses.__file__).parents[1]

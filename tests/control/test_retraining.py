@@ -19,9 +19,9 @@ from holdfast.control.inference.retraining import (
 )
 from holdfast.control.scheduling.guardrails import DAY, HOUR
 from holdfast.control.settings.models import read_control
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import fits
 from holdfast.errors import RefusedError
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import fits
 
 NOW = 100 * DAY
 MONTHLY = RetrainingSettings(every=30 * DAY, at_most=HOUR, again=2 * HOUR)

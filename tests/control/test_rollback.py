@@ -31,10 +31,10 @@ from holdfast.control.policies.aliases import (
 from holdfast.control.policies.versions import Registry
 from holdfast.control.scheduling.schedule import Schedule
 from holdfast.control.service import milliseconds
-from holdfast.control.storage.database import connect, transaction
-from holdfast.control.storage.schema import holdings, leaves, shadow_sums
 from holdfast.evidence import leaf
 from holdfast.model.scenario import FIELD
+from holdfast.storage.database import connect, transaction
+from holdfast.storage.schema import holdings, leaves, shadow_sums
 
 TURNS = 3
 

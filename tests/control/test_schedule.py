@@ -13,10 +13,10 @@ from tests.support import parts
 from holdfast.bench.postgres import Server
 from holdfast.control.scheduling.guardrails import HOUR
 from holdfast.control.scheduling.schedule import Claim, Conclusion, LeaseLostError, Schedule
-from holdfast.control.storage.database import HEAD, MIGRATIONS, connect, migrate, transaction
-from holdfast.control.storage.schema import audits, holdings, leaves, metadata
 from holdfast.errors import InputError
 from holdfast.pdp import SecretKey
+from holdfast.storage.database import HEAD, MIGRATIONS, connect, migrate, transaction
+from holdfast.storage.schema import audits, holdings, leaves, metadata
 
 NOW = 1_800_000_000_000
 LEASE = 1000

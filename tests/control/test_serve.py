@@ -13,12 +13,12 @@ from tests.support.owner_env import PASSPHRASE, QUICK
 
 from holdfast.cli.app import run
 from holdfast.control.evidence.reader import DatabaseLog
-from holdfast.control.storage.database import connect
 from holdfast.evidence.bundle import Bundle, write_bundle
 from holdfast.evidence.leaf import Audit, decode
 from holdfast.evidence.note import Verifier
 from holdfast.evidence.verification import verify
 from holdfast.owner import Home
+from holdfast.storage.database import connect
 
 SETTINGS = """
 [control]

@@ -23,13 +23,13 @@ from holdfast.control.policies.comparison import TERMS, compare
 from holdfast.control.policies.versions import Registry
 from holdfast.control.scheduling.guardrails import DAY, HOUR, Override, Rails
 from holdfast.control.scheduling.schedule import Beside
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import audits, holdings, shadow_sums, shadows, versions
 from holdfast.evidence import leaf
 from holdfast.evidence.bundle import Bundle, write_bundle
 from holdfast.evidence.verification import verify
 from holdfast.model.scenario import PAPER
 from holdfast.policy.serving import Serving
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import audits, holdings, shadow_sums, shadows, versions
 
 COUNT = 12
 TWIN = "drqn-cmdp-plus:rho=0.05,latency=9.1"  # another version, whose dial is the default one

@@ -26,8 +26,6 @@ from holdfast.control.policies.aliases import (
     withdraw,
 )
 from holdfast.control.policies.versions import Registry
-from holdfast.control.storage.database import connect, migrate, transaction
-from holdfast.control.storage.schema import leaves, versions
 from holdfast.errors import HoldfastError, InputError, MalformedError
 from holdfast.evidence.leaf import Change, PolicyChange, decode
 from holdfast.model.observation import OBSERVATION
@@ -35,6 +33,8 @@ from holdfast.model.scenario import DRIFT, PAPER
 from holdfast.policy import json_schema
 from holdfast.policy.checkpoint import save
 from holdfast.policy.serving import serving
+from holdfast.storage.database import connect, migrate, transaction
+from holdfast.storage.schema import leaves, versions
 
 NOW = 1_800_000_000_000
 AUTHOR = Author("tester", NOW, "why not")

@@ -16,8 +16,6 @@ from tests.support.simulated_operation import SIGNER, Operation, operation
 from holdfast.control.audits.settlement import Timeouts
 from holdfast.control.scheduling.guardrails import DAY, FAIL_SAFE, HOUR, MINUTE, Override, Rails
 from holdfast.control.scheduling.telemetry import Outcome
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import audits, holdings, leaves
 from holdfast.evidence import leaf
 from holdfast.evidence.bundle import Bundle, write_bundle
 from holdfast.evidence.verification import verify
@@ -25,6 +23,8 @@ from holdfast.model.scenario import PAPER
 from holdfast.policy.serving import serving
 from holdfast.sim.evaluation import evaluate
 from holdfast.sim.measures import measure
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import audits, holdings, leaves
 
 LONG = bool(os.environ.get("HOLDFAST_LONG"))
 STEADY, FLAKY, OFFLINE = (960, 20, 20) if LONG else (50, 4, 4)

@@ -14,7 +14,7 @@ from holdfast import atomic
 DOCUMENT = ROOT / "docs" / "architecture.md"
 SOURCE = ROOT / "src" / "holdfast"
 MARK = "<!-- From here on, `make reference` writes this page from the docstrings. -->\n"
-MIGRATIONS = SOURCE / "control" / "storage" / "migrations"
+MIGRATIONS = SOURCE / "storage" / "migrations"
 
 
 def packages() -> Iterator[Path]:

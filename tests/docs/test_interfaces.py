@@ -20,8 +20,8 @@ from holdfast.control.incidents.alerts import Kind
 from holdfast.control.prometheus import Metrics
 from holdfast.control.scheduling.schedule import Schedule
 from holdfast.control.settings.models import read_control
-from holdfast.control.storage.database import connect, migrate
 from holdfast.owner.settings import read_settings
+from holdfast.storage.database import connect, migrate
 
 REFERENCE = ROOT / "docs" / "reference"
 SOURCE = "".join(path.read_text() for path in sorted((ROOT / "src").rglob("*.py")))

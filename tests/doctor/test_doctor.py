@@ -19,7 +19,6 @@ from tests.support.owner_env import PASSPHRASE, SECTORS, World, new_node_key, no
 from web3 import Web3
 
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE
-from holdfast.control.storage.database import connect, migrate
 from holdfast.doctor.clock import Reference
 from holdfast.doctor.clock import look as look_at_clock
 from holdfast.doctor.examination import World as Around
@@ -30,6 +29,7 @@ from holdfast.ledger.evm import deploy
 from holdfast.ledger.transactions import Node
 from holdfast.owner.ledgers import KEYSTORE_VARIABLE
 from holdfast.owner.settings import read_settings
+from holdfast.storage.database import connect, migrate
 
 CHAINED = 4
 

@@ -14,11 +14,11 @@ from tests.support.owner_env import PASSPHRASE, SECTORS, World, flip
 from holdfast.control.evidence.reader import VERIFIER
 from holdfast.control.evidence.sequencer import Sequencer
 from holdfast.control.evidence.signer import begin_anew, current_signer, evidence_signer
-from holdfast.control.storage.database import connect, migrate, transaction
-from holdfast.control.storage.schema import checkpoints, leaves, trees
 from holdfast.doctor.examination import examine
 from holdfast.evidence import leaf
 from holdfast.evidence.tree import Frontier, leaf_hash
+from holdfast.storage.database import connect, migrate, transaction
+from holdfast.storage.schema import checkpoints, leaves, trees
 
 
 @dataclass(frozen=True)

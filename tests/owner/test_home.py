@@ -10,12 +10,12 @@ import pytest
 from tests.support.owner_env import PASSPHRASE, QUICK, World
 
 from holdfast.control.settings.models import read_control
-from holdfast.control.storage.database import connect, migrate
 from holdfast.errors import InputError, PassphraseError
 from holdfast.node.identity import named_owner
 from holdfast.owner import Home, add_holding
 from holdfast.owner.keyring import Keyring
 from holdfast.owner.settings import EvmSettings, Settings, read_settings
+from holdfast.storage.database import connect, migrate
 
 SALTS = (b"\1" * 16, b"\2" * 16)
 CONTRACT = "0x" + "ab" * 20

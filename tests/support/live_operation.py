@@ -23,13 +23,13 @@ from holdfast.control.policies.active import PolicyLoader, begin
 from holdfast.control.scheduling.guardrails import Rails
 from holdfast.control.scheduling.schedule import Schedule
 from holdfast.control.scheduling.worker import Pace, Worker
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import NEVER, holdings, responses
 from holdfast.evidence import leaf
 from holdfast.evidence.bundle import Bundle, write_bundle
 from holdfast.evidence.verification import Report, verify
 from holdfast.model.scenario import SCENARIOS
 from holdfast.owner import Home
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import NEVER, holdings, responses
 
 RAILS = Rails(jitter=0.0, surprise=0.0, sample_cap=100)
 

@@ -16,13 +16,13 @@ from holdfast.control.incidents.alerts import Alert, Alerts
 from holdfast.control.scheduling.guardrails import Rails
 from holdfast.control.service import Service, milliseconds, opened_service
 from holdfast.control.settings.models import ControlSettings
-from holdfast.control.storage.database import connect, transaction
-from holdfast.control.storage.schema import leaves
 from holdfast.evidence import leaf
 from holdfast.evidence.bundle import Bundle, write_bundle
 from holdfast.evidence.verification import Report, verify
 from holdfast.owner import Home, Original, add_holding, put
 from holdfast.pdp import Location
+from holdfast.storage.database import connect, transaction
+from holdfast.storage.schema import leaves
 
 SECTORS = 4
 

@@ -16,10 +16,10 @@ from holdfast.control.policies.active import PolicyLoader, begin
 from holdfast.control.scheduling.guardrails import Rails
 from holdfast.control.scheduling.schedule import Schedule
 from holdfast.control.scheduling.worker import Pace, Tick, Worker
-from holdfast.control.storage.database import connect, migrate
 from holdfast.evidence.note import Signer
 from holdfast.ledger.interface import Ledger
 from holdfast.model.scenario import Scenario
+from holdfast.storage.database import connect, migrate
 
 SIGNER = Signer("holdfast-test", bytes(range(32)))
 

@@ -15,12 +15,12 @@ from tests.web.conftest import Served
 from holdfast.control.incidents.alerts import Alerts
 from holdfast.control.policies.aliases import Author
 from holdfast.control.settings.models import ControlSettings, WebSettings
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import alerts, holdings, leaves
-from holdfast.control.storage.schema import tokens as stored
 from holdfast.errors import InputError
 from holdfast.evidence import leaf
 from holdfast.model.scenario import PAPER
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import alerts, holdings, leaves
+from holdfast.storage.schema import tokens as stored
 from holdfast.web import tokens
 from holdfast.web.app import build_app
 from holdfast.web.context import Context

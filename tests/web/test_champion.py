@@ -13,11 +13,11 @@ from tests.support.checkpoints import ARCHITECTURE, MANIFEST, drawn
 from holdfast.control.policies.aliases import Author, promote, read_aliases
 from holdfast.control.policies.versions import Registry
 from holdfast.control.settings.models import ControlSettings
-from holdfast.control.storage.database import connect, migrate, transaction
-from holdfast.control.storage.schema import versions
 from holdfast.model.scenario import FIELD, PAPER
 from holdfast.policy.checkpoint import save
 from holdfast.policy.serving import serving
+from holdfast.storage.database import connect, migrate, transaction
+from holdfast.storage.schema import versions
 from holdfast.web.services.baselines import RULES, Rules
 from holdfast.web.services.champion import Decider, Deciding
 from holdfast.web.services.dial_sweep import Frontier

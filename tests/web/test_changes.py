@@ -12,12 +12,12 @@ from holdfast.control.incidents.alerts import Alerts
 from holdfast.control.policies.aliases import Author, challenge, read_aliases
 from holdfast.control.policies.versions import Registry
 from holdfast.control.scheduling.guardrails import DAY, HOUR, Override
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import NEVER, holdings
 from holdfast.errors import MalformedError
 from holdfast.evidence import leaf
 from holdfast.evidence.verification import verify
 from holdfast.model.scenario import PAPER
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import NEVER, holdings
 from holdfast.web import tokens
 from holdfast.web.tokens import Role
 

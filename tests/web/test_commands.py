@@ -19,10 +19,10 @@ from holdfast.control.policies.aliases import Author, challenge, read_aliases
 from holdfast.control.policies.promotion import Conditions
 from holdfast.control.policies.versions import Registry
 from holdfast.control.scheduling.guardrails import DAY
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import NEVER, holdings
 from holdfast.evidence import leaf
 from holdfast.model.scenario import PAPER
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import NEVER, holdings
 from holdfast.web.client import PLACE
 
 EASY = Conditions(
@@ -83,7 +83,7 @@ def without_database() -> Iterator[None]:
         raise AssertionError("the server was not asked")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("holdfast.control.storage.database.opened", fail)
+        patch.setattr("holdfast.storage.database.opened", fail)
         yield
 
 

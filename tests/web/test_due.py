@@ -11,8 +11,8 @@ from tests.web.conftest import serving
 
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE
 from holdfast.control.scheduling.guardrails import DAY, HOUR
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import NEVER, holdings
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import NEVER, holdings
 from holdfast.web.client import PLACE
 
 # When each is due, in milliseconds from now: late, now, within a day, at its end, later, never.

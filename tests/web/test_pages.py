@@ -19,10 +19,10 @@ from holdfast.bench.web import SIMULATED, pages
 from holdfast.control.policies.aliases import Author
 from holdfast.control.queries.status import Health
 from holdfast.control.settings.models import ControlSettings
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import responses
 from holdfast.model.detection import detection_probability
 from holdfast.model.scenario import PAPER
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import responses
 from holdfast.web import tokens
 from holdfast.web.api.plan import notch_of
 from holdfast.web.app import build_app

@@ -17,14 +17,14 @@ from holdfast.control.operator_commands import record_instruction
 from holdfast.control.policies.aliases import Author
 from holdfast.control.scheduling.guardrails import DAY, HOUR
 from holdfast.control.settings.models import ControlSettings
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import audits, holdings
 from holdfast.evidence.bundle import Bundle
 from holdfast.evidence.checkpoint import open_checkpoint
 from holdfast.evidence.leaf import Order
 from holdfast.evidence.tree import includes
 from holdfast.evidence.verification import verify
 from holdfast.model.scenario import PAPER
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import audits, holdings
 
 
 def got(served: Served, path: str, **query: Any) -> Any:

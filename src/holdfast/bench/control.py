@@ -29,8 +29,6 @@ from holdfast.control.scheduling.guardrails import DAY, DRAWS, Rails
 from holdfast.control.scheduling.schedule import Claim, Schedule
 from holdfast.control.scheduling.telemetry import Outcome, Telemetry, unaudited
 from holdfast.control.scheduling.worker import Pace, Worker
-from holdfast.control.storage.database import connect, migrate, transaction
-from holdfast.control.storage.schema import holdings
 from holdfast.errors import InputError
 from holdfast.evidence.leaf import Holding, Opening, Transaction
 from holdfast.model.scenario import FIELD
@@ -39,6 +37,8 @@ from holdfast.pdp.field import Q
 from holdfast.policy.learned import Learned
 from holdfast.policy.network import TILE
 from holdfast.policy.serving import Serving, serving
+from holdfast.storage.database import connect, migrate, transaction
+from holdfast.storage.schema import holdings
 
 REFERENCE = "the same statements by the bare driver; the network's matrix products"
 NOW = 1_800_000_000_000

@@ -47,8 +47,13 @@ from holdfast.control.policies.versions import Registry
 from holdfast.control.scheduling.guardrails import DAY
 from holdfast.control.scheduling.schedule import Schedule
 from holdfast.control.settings.models import ControlSettings, WebSettings
-from holdfast.control.storage.database import connect, migrate, transaction
-from holdfast.control.storage.schema import (
+from holdfast.errors import StorageError
+from holdfast.evidence.note import Signer
+from holdfast.evidence.tree import HASH_BYTES, SUBTREE
+from holdfast.model.scenario import FIELD
+from holdfast.pdp import SecretKey
+from holdfast.storage.database import connect, migrate, transaction
+from holdfast.storage.schema import (
     audits,
     checkpoints,
     confidences,
@@ -57,11 +62,6 @@ from holdfast.control.storage.schema import (
     shadow_sums,
     subtrees,
 )
-from holdfast.errors import StorageError
-from holdfast.evidence.note import Signer
-from holdfast.evidence.tree import HASH_BYTES, SUBTREE
-from holdfast.model.scenario import FIELD
-from holdfast.pdp import SecretKey
 from holdfast.web.server import RunningServer, listen, opened_desk, url_of
 
 REFERENCE = "an answer of the same server for which it looks nothing up"

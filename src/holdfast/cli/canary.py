@@ -88,10 +88,10 @@ def list_command(home: HomeFolder = DEFAULT_HOME, as_json: Json = False) -> None
     """
     from holdfast.control.inference import canaries  # noqa: PLC0415 - as in other commands
     from holdfast.control.settings.models import read_control  # noqa: PLC0415
-    from holdfast.control.storage.database import opened  # noqa: PLC0415
     from holdfast.evidence.explain import when  # noqa: PLC0415
     from holdfast.inference.efficacy import efficacy  # noqa: PLC0415
     from holdfast.owner import check_home  # noqa: PLC0415
+    from holdfast.storage.database import opened  # noqa: PLC0415
 
     folder = home.expanduser()
     check_home(folder)
@@ -119,7 +119,7 @@ def _open(
     home: Path, passphrase_file: Path | None, name: str
 ) -> Iterator[tuple["Engine", "Holding"]]:
     from holdfast.control.settings.models import read_control  # noqa: PLC0415
-    from holdfast.control.storage.database import opened  # noqa: PLC0415 - as above
+    from holdfast.storage.database import opened  # noqa: PLC0415 - as above
 
     place = open_home(home, passphrase_file)
     address = read_control(place.folder).address(place.folder)

@@ -87,7 +87,7 @@ def _asked(folder: Path) -> "ConfidenceReport | None":
 def _worked_out(folder: Path, settings: "ControlSettings") -> "ConfidenceReport":
     from holdfast.control.inference.confidence import say_now  # noqa: PLC0415 - as above
     from holdfast.control.service import milliseconds  # noqa: PLC0415
-    from holdfast.control.storage.database import opened  # noqa: PLC0415
+    from holdfast.storage.database import opened  # noqa: PLC0415
 
     with opened(settings.address(folder), read_only=True) as engine:
         return say_now(engine, settings, milliseconds())

@@ -270,8 +270,8 @@ def _opened(source: Path | None, home: Path) -> Iterator["Log"]:
         return
     from holdfast.control.evidence.reader import DatabaseLog, read_verifier  # noqa: PLC0415
     from holdfast.control.settings.models import read_control  # noqa: PLC0415
-    from holdfast.control.storage.database import opened  # noqa: PLC0415 - as above
     from holdfast.owner import check_home  # noqa: PLC0415
+    from holdfast.storage.database import opened  # noqa: PLC0415 - as above
 
     check_home(folder)
     with opened(read_control(folder).address(folder), read_only=True) as engine:
@@ -342,8 +342,8 @@ def key_command(
     """
     from holdfast.control.evidence.signer import current_signer, evidence_signer  # noqa: PLC0415
     from holdfast.control.settings.models import read_control  # noqa: PLC0415
-    from holdfast.control.storage.database import is_there, opened  # noqa: PLC0415 - as the others
     from holdfast.owner.ledgers import public_sender  # noqa: PLC0415
+    from holdfast.storage.database import is_there, opened  # noqa: PLC0415 - as the others
 
     place = open_home(home, passphrase_file)
     address = read_control(place.folder).address(place.folder)

@@ -29,9 +29,9 @@ def fit(
     from holdfast.control.inference.fits import save_fit  # noqa: PLC0415
     from holdfast.control.service import milliseconds  # noqa: PLC0415
     from holdfast.control.settings.models import read_control  # noqa: PLC0415
-    from holdfast.control.storage.database import opened  # noqa: PLC0415 - as in other commands
     from holdfast.inference import fit as inference  # noqa: PLC0415
     from holdfast.owner import check_home  # noqa: PLC0415
+    from holdfast.storage.database import opened  # noqa: PLC0415 - as in other commands
 
     folder = home.expanduser()
     check_home(folder)

@@ -174,7 +174,7 @@ def _running(folder: Path, settings: "ControlSettings", *, named: bool) -> Runni
     from holdfast.control.inference.fits import world_of_fleet  # noqa: PLC0415
     from holdfast.control.policies.aliases import read_aliases  # noqa: PLC0415 - as above
     from holdfast.control.policies.versions import Registry  # noqa: PLC0415
-    from holdfast.control.storage.database import opened, transaction  # noqa: PLC0415
+    from holdfast.storage.database import opened, transaction  # noqa: PLC0415
 
     address = settings.address(folder)
     if "://" not in address and not Path(address).exists():

@@ -59,8 +59,8 @@ def opened_desk(home: HomeFolder, *, read_only: bool = False) -> Iterator[Policy
     from holdfast.control.policies.aliases import read_aliases  # noqa: PLC0415 - as in other commands
     from holdfast.control.policies.versions import Registry  # noqa: PLC0415
     from holdfast.control.settings.models import read_control  # noqa: PLC0415
-    from holdfast.control.storage.database import opened, transaction  # noqa: PLC0415
     from holdfast.owner import check_home  # noqa: PLC0415
+    from holdfast.storage.database import opened, transaction  # noqa: PLC0415
 
     folder = home.expanduser()
     check_home(folder)

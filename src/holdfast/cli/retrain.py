@@ -62,10 +62,10 @@ def retrain(
     learn.check_installed()
     from holdfast.control.inference.retraining import FOLDER, ORDER, alone  # noqa: PLC0415
     from holdfast.control.settings.models import read_control  # noqa: PLC0415
-    from holdfast.control.storage.database import connect, migrate  # noqa: PLC0415 - as in other commands
     from holdfast.learn.retraining import Budget  # noqa: PLC0415
     from holdfast.owner import check_home  # noqa: PLC0415
     from holdfast.policy.lagrangian import Ceilings  # noqa: PLC0415
+    from holdfast.storage.database import connect, migrate  # noqa: PLC0415 - as in other commands
 
     folder = home.expanduser()
     check_home(folder)
@@ -163,7 +163,7 @@ def _registered(
     """Enter the checkpoint, let it run in shadow, and return its version."""
     from holdfast.control.policies.aliases import Author, challenge, read_aliases  # noqa: PLC0415
     from holdfast.control.policies.versions import Registry  # noqa: PLC0415
-    from holdfast.control.storage.database import transaction  # noqa: PLC0415
+    from holdfast.storage.database import transaction  # noqa: PLC0415
 
     served = Registry(engine).register(
         str(result.folder), settings.scenario, _now(), f"retrained-{order.facts['fit']}"

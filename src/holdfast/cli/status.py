@@ -39,8 +39,8 @@ def status(
     from holdfast.control.queries.status import Status, read_status  # noqa: PLC0415
     from holdfast.control.service import milliseconds  # noqa: PLC0415
     from holdfast.control.settings.models import read_control  # noqa: PLC0415
-    from holdfast.control.storage.database import opened  # noqa: PLC0415
     from holdfast.owner import check_home  # noqa: PLC0415
+    from holdfast.storage.database import opened  # noqa: PLC0415
 
     folder = home.expanduser()
     check_home(folder)

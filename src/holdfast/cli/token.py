@@ -51,8 +51,8 @@ def list_command(home: HomeFolder = DEFAULT_HOME, as_json: Json = False) -> None
 
     Example: holdfast token list
     """
-    from holdfast.control.storage.database import opened  # noqa: PLC0415 - as above
     from holdfast.evidence.explain import when  # noqa: PLC0415
+    from holdfast.storage.database import opened  # noqa: PLC0415 - as above
     from holdfast.web import tokens  # noqa: PLC0415
 
     with opened(_address(home), read_only=True) as engine:
@@ -85,7 +85,7 @@ def revoke(name: Name, home: HomeFolder = DEFAULT_HOME, as_json: Json = False) -
 def _changing(home: Path) -> Iterator[tuple["Engine", "Author"]]:
     from holdfast.control.policies.aliases import Author  # noqa: PLC0415
     from holdfast.control.service import milliseconds  # noqa: PLC0415
-    from holdfast.control.storage.database import opened  # noqa: PLC0415 - as above
+    from holdfast.storage.database import opened  # noqa: PLC0415 - as above
 
     with opened(_address(home), read_only=False) as engine:
         yield engine, Author("the command line", milliseconds())

@@ -7,11 +7,11 @@ from sqlalchemy import Connection, Engine, insert, select, update
 
 from holdfast.control.policies.aliases import Author
 from holdfast.control.scheduling.guardrails import Override
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import alerts, holdings, leaves
 from holdfast.errors import InputError
 from holdfast.evidence import leaf
 from holdfast.evidence.codecs import plain
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import alerts, holdings, leaves
 
 
 def record_instruction(

@@ -19,9 +19,9 @@ from holdfast.control.scheduling import guardrails
 from holdfast.control.scheduling.schedule import Schedule
 from holdfast.control.scheduling.telemetry import Outcome
 from holdfast.control.scheduling.worker import Tick
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import NEVER, alerts, checkpoints, holdings, leaves, trees
 from holdfast.errors import HoldfastError, InputError, LedgerError, NodeError, StorageError
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import NEVER, alerts, checkpoints, holdings, leaves, trees
 
 PARTS = {LedgerError: "ledger", NodeError: "node", StorageError: "database"}
 

@@ -37,11 +37,11 @@ from holdfast.control.scheduling.worker import Tick, Worker, system_luck
 from holdfast.control.settings.configuration import operator, record_configuration
 from holdfast.control.settings.models import ControlSettings, Upkeep, read_control
 from holdfast.control.settings.show import recorded
-from holdfast.control.storage.database import connect, migrate
 from holdfast.errors import HoldfastError, InputError
 from holdfast.evidence import leaf
 from holdfast.owner import Home
 from holdfast.policy.serving import serving
+from holdfast.storage.database import connect, migrate
 
 SEED_BYTES = 32
 log = structlog.get_logger()

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from sqlalchemy import Engine
 
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import leaves
 from holdfast.evidence import leaf
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import leaves
 from holdfast.web.services.leaf_view import leaf_query
 
 

@@ -7,10 +7,10 @@ from sqlalchemy import func, select
 
 from holdfast.control.scheduling.guardrails import Override
 from holdfast.control.scheduling.telemetry import Outcome
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import audits, holdings
 from holdfast.demo.environment import SECTORS, Stage
 from holdfast.ledger.price import gas_of_an_audit
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import audits, holdings
 
 
 @dataclass(frozen=True)

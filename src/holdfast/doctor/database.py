@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from holdfast.control.storage.database import Standing, connect, is_there, schema, transaction
 from holdfast.doctor.finding import Check, fault, ok, warning
+from holdfast.storage.database import Standing, connect, is_there, schema, transaction
 
 PART = "database"
 

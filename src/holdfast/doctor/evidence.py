@@ -10,8 +10,6 @@ from sqlalchemy import Engine, select
 
 from holdfast.control.evidence.reader import VERIFIER, read_verifier
 from holdfast.control.evidence.signer import current_signer, read_origin
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import checkpoints, trees
 from holdfast.doctor.finding import Check, fault, ok
 from holdfast.errors import MalformedError
 from holdfast.evidence.checkpoint import open_checkpoint
@@ -19,6 +17,8 @@ from holdfast.evidence.note import Verifier
 from holdfast.evidence.tree import Frontier
 from holdfast.ledger.interface import Anchored, Receipt
 from holdfast.owner.keyring import Keyring
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import checkpoints, trees
 
 PART = "evidence"
 VERIFY = "`holdfast evidence verify --key KEY` names what is wrong; `holdfast restore` brings back"

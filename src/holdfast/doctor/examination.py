@@ -10,7 +10,6 @@ from pathlib import Path
 from holdfast.control.evidence.anchors import first_block
 from holdfast.control.service import check_settings
 from holdfast.control.settings.models import ControlSettings, read_control
-from holdfast.control.storage.database import Standing, opened
 from holdfast.doctor import clock as clocks
 from holdfast.doctor import database, disk, evidence, keys, ledger, nodes, versions
 from holdfast.doctor.clock import Reference
@@ -23,6 +22,7 @@ from holdfast.owner.home import CATALOGUE, KEY, catalogue_in
 from holdfast.owner.keyring import Keyring
 from holdfast.owner.ledgers import public_sender
 from holdfast.owner.settings import Settings, read_settings
+from holdfast.storage.database import Standing, opened
 
 SETTINGS = "settings"
 

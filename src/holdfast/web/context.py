@@ -12,7 +12,7 @@ from fastapi import Depends, Request
 from sqlalchemy import Engine, Executable, Row
 
 from holdfast.control.settings.models import ControlSettings
-from holdfast.control.storage.database import transaction
+from holdfast.storage.database import transaction
 from holdfast.web.errors import Code, WebRefusedError
 from holdfast.web.services.baselines import Rules
 from holdfast.web.services.daily_totals import Days

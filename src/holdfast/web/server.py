@@ -14,8 +14,8 @@ import uvicorn
 from holdfast.control.logging import configure_logs
 from holdfast.control.service import milliseconds
 from holdfast.control.settings.models import ControlSettings, WebSettings
-from holdfast.control.storage.database import connect, migrate
 from holdfast.errors import InputError
+from holdfast.storage.database import connect, migrate
 from holdfast.web.app import build_app
 from holdfast.web.client import INSTANCE
 from holdfast.web.context import Context

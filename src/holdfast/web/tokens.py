@@ -15,10 +15,10 @@ from sqlalchemy import Engine, insert, select, update
 
 from holdfast.control.operator_commands import record_instruction
 from holdfast.control.policies.aliases import Author
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import NEVER, tokens
 from holdfast.errors import InputError
 from holdfast.evidence.leaf import Order
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import NEVER, tokens
 
 PREFIX = "holdfast"
 NAME = re.compile(r"[A-Za-z0-9._@-]{1,64}")

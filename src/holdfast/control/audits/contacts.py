@@ -18,8 +18,8 @@ from typing import Any
 from sqlalchemy import Connection, Engine, delete, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import nodes
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import nodes
 
 MAX_CHALLENGES, MAX_PROBES = 64, 1024  # of a node, that are kept
 MIN_AWAY, MIN_PROBES = 3, 20  # below which nothing is compared

@@ -21,7 +21,6 @@ from holdfast.control.backup.manifest import FORMAT, MANIFEST, Manifest, Member
 from holdfast.control.backup.snapshot import copy_control, copy_file, copy_room
 from holdfast.control.evidence.reader import VERIFIER
 from holdfast.control.settings.models import read_control
-from holdfast.control.storage.database import Standing, connect, is_there, schema, transaction
 from holdfast.errors import InputError
 from holdfast.ledger import journal
 from holdfast.node.identity import named_owner
@@ -29,6 +28,7 @@ from holdfast.owner import catalogue
 from holdfast.owner.home import CATALOGUE, KEY, PUBLIC, check_home, place_of
 from holdfast.owner.ledgers import JOURNAL, journal_of
 from holdfast.owner.settings import Settings, read_settings
+from holdfast.storage.database import Standing, connect, is_there, schema, transaction
 from holdfast.tables import Place
 
 CONTROL, SETTINGS = "control.db", "holdfast.toml"

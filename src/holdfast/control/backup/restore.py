@@ -24,7 +24,6 @@ from holdfast.control.evidence.signer import begin_anew, current_signer
 from holdfast.control.settings.configuration import configuration_hash
 from holdfast.control.settings.models import MAX_SETTINGS_BYTES, read_control
 from holdfast.control.settings.show import recorded
-from holdfast.control.storage.database import connect, known_revisions, migrate
 from holdfast.errors import InputError, MalformedError, StorageError
 from holdfast.evidence.note import Verifier
 from holdfast.ledger import journal
@@ -33,6 +32,7 @@ from holdfast.owner.home import CATALOGUE, KEY, place_of
 from holdfast.owner.keyring import Keyring, read_keyring
 from holdfast.owner.ledgers import JOURNAL, journal_of
 from holdfast.owner.settings import Settings, read_settings
+from holdfast.storage.database import connect, known_revisions, migrate
 from holdfast.tables import PostgresSchema
 
 MAX_MANIFEST_BYTES = 1 << 20

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Engine, func, insert, select, text
 
-from holdfast.control.storage.database import connect, migrate, opened, transaction
-from holdfast.control.storage.schema import metadata
 from holdfast.errors import InputError, StorageError
+from holdfast.storage.database import connect, migrate, opened, transaction
+from holdfast.storage.schema import metadata
 from holdfast.tables import PostgresSchema, open_tables
 
 ROWS = 5000  # at a time

@@ -6,8 +6,6 @@ from pathlib import Path
 from sqlalchemy import Engine, func, select
 
 from holdfast import atomic
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import checkpoints, leaves, public_keys, subtrees
 from holdfast.errors import InputError, MalformedError
 from holdfast.evidence.leaf import Audit, Registration, decode
 from holdfast.evidence.log import Entry
@@ -15,6 +13,8 @@ from holdfast.evidence.note import Verifier
 from holdfast.evidence.tree import SUBTREE, inclusion_path, leaf_hash, span_root
 from holdfast.pdp import PublicKey
 from holdfast.pdp.field import SCALAR_BYTES
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import checkpoints, leaves, public_keys, subtrees
 
 PAGE = 1000
 MAX_VERIFIER_BYTES = 1000

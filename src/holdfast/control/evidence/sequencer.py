@@ -11,13 +11,13 @@ from sqlalchemy import Connection, Engine, bindparam, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from holdfast.control.scheduling.guardrails import MINUTE
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import checkpoints, leaves, subtrees, trees
 from holdfast.errors import HoldfastError
 from holdfast.evidence.checkpoint import Anchor, Checkpoint, anchored, open_checkpoint
 from holdfast.evidence.note import Signer
 from holdfast.evidence.tree import SUBTREE, Frontier, leaf_hash, subtree_root
 from holdfast.ledger.interface import Anchored, Ledger, Receipt
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import checkpoints, leaves, subtrees, trees
 
 BATCH = 5000
 ANCHORING = 15 * MINUTE  # a worker has it to itself; a transaction is given up after ten

@@ -12,13 +12,13 @@ from sqlalchemy import Connection, Engine, delete, insert, select, update
 from holdfast.control.evidence.reader import DatabaseLog
 from holdfast.control.evidence.sequencer import Sequencer
 from holdfast.control.settings.configuration import operator
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import checkpoints, leaves, origins, trees
 from holdfast.evidence import leaf
 from holdfast.evidence.bundle import write_bundle
 from holdfast.evidence.codecs import plain
 from holdfast.evidence.note import Signer
 from holdfast.owner.keyring import Keyring
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import checkpoints, leaves, origins, trees
 
 
 def evidence_signer(keyring: Keyring, origin: str = "") -> Signer:

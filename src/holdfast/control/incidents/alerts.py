@@ -18,8 +18,8 @@ from sqlalchemy import ColumnElement, Engine, case, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from holdfast.control.scheduling.guardrails import SECOND
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import NEVER, alerts
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import NEVER, alerts
 
 MOST_AT_ONCE = 8
 TELLING = 60 * SECOND  # for which a worker has an alert to itself, and until it is tried again

@@ -17,8 +17,11 @@ from holdfast.control.policies.aliases import Author
 from holdfast.control.scheduling.guardrails import Override
 from holdfast.control.scheduling.schedule import LeaseLostError
 from holdfast.control.scheduling.telemetry import TEACHING, Outcome
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import (
+from holdfast.errors import InputError, StorageError
+from holdfast.evidence import leaf
+from holdfast.evidence.codecs import plain
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import (
     NEVER,
     alerts,
     audits,
@@ -27,9 +30,6 @@ from holdfast.control.storage.schema import (
     leaves,
     responses,
 )
-from holdfast.errors import InputError, StorageError
-from holdfast.evidence import leaf
-from holdfast.evidence.codecs import plain
 
 MOST_AT_ONCE = 100
 

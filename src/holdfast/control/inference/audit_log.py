@@ -17,12 +17,12 @@ from sqlalchemy import Engine, and_, exists, select
 
 from holdfast.control.scheduling.guardrails import Override
 from holdfast.control.scheduling.telemetry import TEACHING, Outcome
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import audits, canaries, holdings
 from holdfast.inference.log import Log
 from holdfast.model.action import GRID
 from holdfast.model.arrays import BoolArray, Float32Array, IntArray
 from holdfast.model.observation import OBSERVATION
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import audits, canaries, holdings
 
 NOT_COUNTED = -1
 

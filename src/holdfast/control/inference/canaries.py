@@ -13,13 +13,13 @@ from sqlalchemy import ColumnElement, Connection, Engine, and_, insert, select, 
 
 from holdfast.control.incidents.store import ResponseRecord, record
 from holdfast.control.scheduling.telemetry import Outcome
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import NEVER, audits, canaries, holdings
 from holdfast.errors import InputError
 from holdfast.evidence import leaf
 from holdfast.inference.efficacy import Trials
 from holdfast.model.detection import detection_probability
 from holdfast.owner import spans_of
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import NEVER, audits, canaries, holdings
 
 Flip = Callable[[Sequence[int]], None]  # does the damage, and undoes it
 

@@ -16,14 +16,14 @@ from holdfast.control.policies.promotion import standing_ceiling
 from holdfast.control.policies.versions import Registry
 from holdfast.control.scheduling.guardrails import DAY
 from holdfast.control.settings.models import ControlSettings
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import confidences, fits, holdings
 from holdfast.errors import InputError
 from holdfast.inference.confidence import confidence, damage
 from holdfast.inference.efficacy import efficacy
 from holdfast.inference.estimate import Estimate
 from holdfast.inference.fit import Fitted, fit
 from holdfast.policy.serving import serving
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import confidences, fits, holdings
 
 # Holdings of one size that are refreshed at once: with 100 audits of each, 250 MB.
 MOST = 2000

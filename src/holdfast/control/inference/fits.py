@@ -4,10 +4,10 @@ import json
 
 from sqlalchemy import Engine, insert, select
 
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import fits
 from holdfast.inference.fit import Fitted
 from holdfast.model.scenario import Scenario
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import fits
 
 
 def save_fit(engine: Engine, fitted: Fitted, now: int) -> int:

@@ -17,9 +17,9 @@ from sqlalchemy import Engine, func, select
 
 from holdfast import atomic
 from holdfast.control.scheduling.guardrails import DAY
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import audits, fits
 from holdfast.errors import RefusedError
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import audits, fits
 
 FOLDER = "retraining"
 ORDER = "order.json"

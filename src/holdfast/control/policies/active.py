@@ -9,13 +9,13 @@ from sqlalchemy import Connection, Engine, select
 
 from holdfast.control.policies.aliases import Aliases, Author, last_report, promote, read_aliases
 from holdfast.control.policies.versions import Registry
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import versions
 from holdfast.errors import HoldfastError, InputError, StorageError
 from holdfast.evidence import leaf
 from holdfast.evidence.codecs import plain
 from holdfast.model.scenario import Scenario
 from holdfast.policy.serving import Envelope, Serving
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import versions
 
 
 @dataclass(frozen=True)

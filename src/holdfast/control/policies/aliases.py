@@ -12,12 +12,12 @@ from typing import Any
 from sqlalchemy import Connection, Engine, delete, func, insert, select
 from sqlalchemy.exc import IntegrityError
 
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import leaves, promotions, shadows, versions
 from holdfast.errors import InputError
 from holdfast.evidence import leaf
 from holdfast.evidence.codecs import plain
 from holdfast.evidence.leaf import Change, Check, PolicyChange
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import leaves, promotions, shadows, versions
 
 ALIASES = ("champion", "challenger", "previous")
 

@@ -12,10 +12,10 @@ import numpy as np
 from sqlalchemy import Engine, func, literal_column, select
 
 from holdfast.control.scheduling.guardrails import DAY
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import shadow_sums
 from holdfast.model.arrays import FloatArray
 from holdfast.sim.measures import Estimate
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import shadow_sums
 
 RESAMPLES = 1000
 # A fleet that is larger is dealt into so many groups, which are drawn instead: the spread of a sum

@@ -24,7 +24,6 @@ from holdfast.control.policies.comparison import Comparison, compare
 from holdfast.control.policies.stress import stressed
 from holdfast.control.policies.versions import Registry
 from holdfast.control.scheduling.guardrails import DAY
-from holdfast.control.storage.database import transaction
 from holdfast.errors import InputError
 from holdfast.evidence.explain import span
 from holdfast.evidence.leaf import Check
@@ -35,6 +34,7 @@ from holdfast.policy.serving import Serving
 from holdfast.sim.evaluation import evaluate
 from holdfast.sim.measures import Estimate, measure
 from holdfast.sim.tally import Tally
+from holdfast.storage.database import transaction
 
 SEED_BITS = 53  # whole numbers of more would lose digits in a browser
 Z = 1.96

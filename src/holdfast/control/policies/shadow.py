@@ -14,11 +14,11 @@ from holdfast.control.policies.active import ActivePolicies
 from holdfast.control.scheduling.decisions import Decisions, Remembered
 from holdfast.control.scheduling.guardrails import FAIL_SAFE, Override
 from holdfast.control.scheduling.schedule import Beside, Claim
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import shadows
 from holdfast.model.arrays import IntArray
 from holdfast.model.detection import gas, samples
 from holdfast.policy.serving import Serving
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import shadows
 
 RAILS = int(FAIL_SAFE | Override.SHORTEST | Override.LONGEST)
 MOST_AT_ONCE = 10_000  # holdings in a query: SQLite takes 32,766 values

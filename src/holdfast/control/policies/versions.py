@@ -15,13 +15,13 @@ from sqlalchemy.exc import IntegrityError
 
 from holdfast import atomic
 from holdfast.control.policies.aliases import ALIASES, Aliases
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import versions
 from holdfast.errors import HoldfastError, InputError, MalformedError
 from holdfast.model.scenario import Scenario
 from holdfast.policy import checkpoint, json_schema
 from holdfast.policy.registry import place_of
 from holdfast.policy.serving import Serving, learned, serving
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import versions
 
 SHORTEST = 4  # characters by which a version may be named
 POLICIES = "policies"  # in a home: checkpoints that no name leads to but the registry's

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, Engine, func, select
 
 from holdfast.control.scheduling.guardrails import DAY
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import audits, holdings
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import audits, holdings
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from holdfast.control.incidents.alerts import Alert, Alerts
 from holdfast.control.incidents.store import open_cases
 from holdfast.control.policies.aliases import Named, named_aliases
 from holdfast.control.scheduling.telemetry import Outcome
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import checkpoints, holdings, leaves, trees
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import checkpoints, holdings, leaves, trees
 
 
 class Health(StrEnum):

@@ -31,9 +31,13 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
 from holdfast.control.scheduling.telemetry import unaudited
-from holdfast.control.storage import bulk
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import (
+from holdfast.errors import InputError
+from holdfast.ledger.interface import WORD_BYTES, Batch
+from holdfast.model.arrays import IntArray
+from holdfast.pdp import PublicKey
+from holdfast.storage import bulk
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import (
     NEVER,
     audits,
     batches,
@@ -43,10 +47,6 @@ from holdfast.control.storage.schema import (
     shadow_sums,
     shadows,
 )
-from holdfast.errors import InputError
-from holdfast.ledger.interface import WORD_BYTES, Batch
-from holdfast.model.arrays import IntArray
-from holdfast.pdp import PublicKey
 
 NAMES_AT_ONCE = 500  # in one query
 

@@ -14,11 +14,11 @@ from sqlalchemy import Connection, Engine, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from holdfast.control.policies.aliases import Author
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import configurations, leaves
 from holdfast.errors import StorageError
 from holdfast.evidence import leaf
 from holdfast.evidence.codecs import LONGEST_TEXT, plain
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import configurations, leaves
 
 MAX_ATTEMPTS = 100  # others may record one after the other, each with other settings
 

@@ -9,7 +9,7 @@ from sqlalchemy import Row, select
 from holdfast.control.incidents.alerts import Alert
 from holdfast.control.incidents.store import State, Step
 from holdfast.control.operator_commands import acknowledge
-from holdfast.control.storage.schema import NEVER, alerts, holdings, responses
+from holdfast.storage.schema import NEVER, alerts, holdings, responses
 from holdfast.web.auth import Operator
 from holdfast.web.commands import CommandRequest, Done, carried_out
 from holdfast.web.context import RequestContext, values_of

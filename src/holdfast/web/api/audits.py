@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Row, select
 
 from holdfast.control.scheduling import guardrails
 from holdfast.control.scheduling.telemetry import Outcome
-from holdfast.control.storage.schema import audits, holdings
+from holdfast.storage.schema import audits, holdings
 from holdfast.web.context import RequestContext, values_of
 from holdfast.web.pagination import LARGEST, Limit, Mark, Moment, below, mark
 

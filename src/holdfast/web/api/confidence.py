@@ -9,8 +9,8 @@ from fastapi.responses import StreamingResponse
 
 from holdfast.control.inference.confidence import say_now
 from holdfast.control.settings.models import ControlSettings
-from holdfast.control.storage.database import opened
 from holdfast.errors import HoldfastError
+from holdfast.storage.database import opened
 from holdfast.web.context import Context, RequestContext
 from holdfast.web.jobs import apart, words
 from holdfast.web.sse import ANSWER, EventResponse, event

@@ -16,7 +16,7 @@ from sqlalchemy import func, select
 from starlette.concurrency import run_in_threadpool
 
 from holdfast.control.incidents.alerts import Alerts
-from holdfast.control.storage.schema import checkpoints, leaves
+from holdfast.storage.schema import checkpoints, leaves
 from holdfast.web.auth import Known
 from holdfast.web.context import Context, RequestContext
 from holdfast.web.pagination import LARGEST

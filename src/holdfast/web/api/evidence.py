@@ -9,13 +9,13 @@ from fastapi.responses import StreamingResponse
 from sqlalchemy import Row, func, select
 
 from holdfast.control.evidence.reader import DatabaseLog, inclusion, read_verifier
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import checkpoints, leaves
 from holdfast.evidence.bundle import bundle_lines
 from holdfast.evidence.checkpoint import Anchor, Checkpoint
 from holdfast.evidence.log import WithoutProofs
 from holdfast.evidence.note import Note
 from holdfast.evidence.tree import leaf_hash
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import checkpoints, leaves
 from holdfast.web.api.holdings import name_of
 from holdfast.web.context import Context, RequestContext
 from holdfast.web.errors import Code, WebRefusedError

@@ -11,8 +11,8 @@ from holdfast.control.prometheus import figures
 from holdfast.control.queries.activity import Activity, count_due, read_activity
 from holdfast.control.queries.status import Health, Status, all_fine, health_of, read_status
 from holdfast.control.scheduling.schedule import Lag, Schedule, lag_at
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import holdings
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import holdings
 from holdfast.web.context import Context, RequestContext
 from holdfast.web.pagination import Limit
 from holdfast.web.services.daily_totals import MOST_DAYS, Day

@@ -12,10 +12,10 @@ from holdfast.control.incidents import store
 from holdfast.control.operator_commands import audit_now
 from holdfast.control.queries.status import Health, health_of, rank
 from holdfast.control.scheduling import guardrails
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import NEVER, confidences, holdings
 from holdfast.model.action import GRID
 from holdfast.model.observation import OBSERVATION
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import NEVER, confidences, holdings
 from holdfast.web.auth import Operator
 from holdfast.web.commands import CommandRequest, Done, carried_out
 from holdfast.web.context import Context, RequestContext

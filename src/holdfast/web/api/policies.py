@@ -17,9 +17,9 @@ from holdfast.control.policies.aliases import (
 )
 from holdfast.control.policies.comparison import Comparison, compare
 from holdfast.control.policies.versions import Registry
-from holdfast.control.storage.database import transaction
 from holdfast.errors import InputError
 from holdfast.evidence.leaf import Check
+from holdfast.storage.database import transaction
 from holdfast.web.auth import Admin
 from holdfast.web.commands import CommandRequest, Done, carried_out
 from holdfast.web.context import Context, RequestContext

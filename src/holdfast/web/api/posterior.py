@@ -3,8 +3,8 @@
 from fastapi import APIRouter
 from sqlalchemy import select
 
-from holdfast.control.storage.schema import audits, holdings
 from holdfast.model.scenario import MOST_BLOCKS
+from holdfast.storage.schema import audits, holdings
 from holdfast.web.api.holdings import absent
 from holdfast.web.context import Context, RequestContext
 from holdfast.web.pagination import Id

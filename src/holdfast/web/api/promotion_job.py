@@ -13,10 +13,10 @@ from holdfast.control.policies.aliases import Verdict
 from holdfast.control.policies.promotion import episodes_to_run, judge
 from holdfast.control.policies.versions import Registry
 from holdfast.control.settings.models import ControlSettings
-from holdfast.control.storage.database import opened
 from holdfast.errors import HoldfastError
 from holdfast.evidence.codecs import plain
 from holdfast.evidence.leaf import Check
+from holdfast.storage.database import opened
 from holdfast.web.api.policies import Version, case_of
 from holdfast.web.context import Context, RequestContext
 from holdfast.web.errors import Code, WebRefusedError

@@ -9,10 +9,10 @@ from fastapi.responses import StreamingResponse
 
 from holdfast.control.evidence.anchors import home_ledgers
 from holdfast.control.evidence.reader import DatabaseLog, read_verifier
-from holdfast.control.storage.database import opened
 from holdfast.errors import HoldfastError
 from holdfast.evidence.anchors import OnChain
 from holdfast.evidence.verification import verify
+from holdfast.storage.database import opened
 from holdfast.web.context import Context, RequestContext
 from holdfast.web.jobs import PROGRESS, apart, words
 from holdfast.web.sse import ANSWER, EventResponse, event

@@ -10,7 +10,7 @@ from sqlalchemy import and_, or_, select
 
 from holdfast.control.queries.status import BAD, Health
 from holdfast.control.scheduling.telemetry import Outcome
-from holdfast.control.storage.schema import audits
+from holdfast.storage.schema import audits
 from holdfast.web.api import fleet, holdings
 from holdfast.web.api.holdings import LONGEST_SEARCH, HoldingRow, Sort
 from holdfast.web.context import Context

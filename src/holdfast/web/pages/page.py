@@ -12,8 +12,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from sqlalchemy import func, select
 
 from holdfast.control.scheduling.guardrails import DAY
-from holdfast.control.storage.schema import NEVER, alerts
 from holdfast.errors import HoldfastError
+from holdfast.storage.schema import NEVER, alerts
 from holdfast.web.auth import Caller, caller
 from holdfast.web.context import Context, RequestContext
 from holdfast.web.errors import STATUS, Code, WebRefusedError

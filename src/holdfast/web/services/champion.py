@@ -9,8 +9,8 @@ from sqlalchemy import Engine
 from holdfast.control.policies.aliases import read_aliases
 from holdfast.control.policies.versions import Registry
 from holdfast.control.settings.models import ControlSettings
-from holdfast.control.storage.database import transaction
 from holdfast.errors import HoldfastError
+from holdfast.storage.database import transaction
 
 
 class Decider(NamedTuple):

@@ -13,8 +13,8 @@ from holdfast.control.inference.confidence import Confidences
 from holdfast.control.logging import configure_logs
 from holdfast.control.service import milliseconds
 from holdfast.control.settings.models import ControlSettings
-from holdfast.control.storage.database import connect, migrate
 from holdfast.errors import HoldfastError
+from holdfast.storage.database import connect, migrate
 from holdfast.web.jobs import apart
 
 GENTLE = 10  # how far it steps back behind audits and pages

@@ -14,9 +14,9 @@ from sqlalchemy import Engine, func, literal_column, select
 
 from holdfast.control.scheduling import guardrails
 from holdfast.control.scheduling.guardrails import DAY, HOUR
-from holdfast.control.storage.database import transaction
-from holdfast.control.storage.schema import audits
 from holdfast.model.detection import BLOCK_GAS, TRANSACTION_GAS
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import audits
 
 MOST_DAYS = 366
 FEW_DAYS = 7  # added up at once when looking back, so that nobody waits long for the next

@@ -7,9 +7,9 @@ from typing import Any
 
 from sqlalchemy import Row, Select, select
 
-from holdfast.control.storage.schema import holdings, leaves
 from holdfast.evidence import leaf
 from holdfast.evidence.explain import story
+from holdfast.storage.schema import holdings, leaves
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Runs migrations on the connection that `holdfast.control.storage.database` gives."""
+"""Runs migrations on the connection that `holdfast.storage.database` gives."""
 
 from alembic import context
 
