@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 from tests.support import parts
+from tests.support.command_line import Shell
 from tests.support.processes import end_with_tests, restore_interrupts
 
 from holdfast.bench.postgres import Server
@@ -55,3 +56,10 @@ def rooms(postgres: Server) -> Iterator[PostgresSchema]:
     """Yield one empty schema after another."""
     address = postgres.make("rooms")
     return (PostgresSchema(address, f"room{number}") for number in count())
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """Return a shell in an empty directory, with the owner's home below it."""
+    monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path / "home"))
+    return Shell(tmp_path)

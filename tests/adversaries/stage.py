@@ -183,3 +183,11 @@ class Stage:
         finding = settle(self.world.owner, holding, question, answer)
         assert isinstance(finding, Finding)
         return finding
+
+
+def drop(node: Turncoat, holding: Holding, blocks: list[int]) -> None:
+    """Free the space of these blocks; their tags stay."""
+    kept = node.kept(holding)
+    file = kept.record.files[0]
+    lost = kept.blocks(file.file_id, blocks)
+    kept.replace_blocks(file.file_id, blocks, b"".join(bytes(len(block)) for block in lost))

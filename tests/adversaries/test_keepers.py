@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from tests.adversaries.stage import BLOCKS, Stage, Turncoat
+from tests.adversaries.stage import BLOCKS, Stage, Turncoat, drop
 
 from holdfast.ledger import signing
 from holdfast.model.detection import detection_probability
@@ -21,14 +21,6 @@ NEVER = 1e-9
 
 def chosen(blocks: int, seed: int) -> list[int]:
     return sorted(np.random.default_rng(seed).choice(BLOCKS, blocks, replace=False).tolist())
-
-
-def drop(node: Turncoat, holding: Holding, blocks: list[int]) -> None:
-    """Free the space of these blocks; their tags stay."""
-    kept = node.kept(holding)
-    file = kept.record.files[0]
-    lost = kept.blocks(file.file_id, blocks)
-    kept.replace_blocks(file.file_id, blocks, b"".join(bytes(len(block)) for block in lost))
 
 
 def flip(node: Turncoat, holding: Holding, rate: float, seed: int) -> int:

@@ -8,8 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.adversaries.stage import PATIENCE, SEGMENT, Stage, Turncoat
-from tests.adversaries.test_keepers import drop
+from tests.adversaries.stage import PATIENCE, SEGMENT, Stage, Turncoat, drop
 
 from holdfast.node.holding import Holding as Kept
 from holdfast.node.layout import Part

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from coincurve import PrivateKey
 from tests.adversaries.stage import PATIENCE, Stage, Turncoat
-from tests.ledger.test_mutants import sources
+from tests.ledger.mutants import sources
 from tests.support.ledger_env import Kept, World, evm_world, names, wrong
 from web3 import Web3
 

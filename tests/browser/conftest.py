@@ -13,14 +13,10 @@ from playwright.sync_api import (
     ConsoleMessage,
     Page,
     Request,
-    ViewportSize,
     sync_playwright,
 )
-from tests.browser.stage import Stage, staged
+from tests.browser.stage import WIDE, Stage, staged
 from tests.support import parts
-
-WIDE = ViewportSize(width=1280, height=800)
-PHONE = ViewportSize(width=390, height=800)
 
 
 # Until the module ends and no longer: while the driver lives, its event loop runs in this thread,

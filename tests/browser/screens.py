@@ -6,8 +6,7 @@ from pathlib import Path
 
 from PIL import Image
 from playwright.sync_api import Page, expect, sync_playwright
-from tests.browser.conftest import PHONE, WIDE
-from tests.browser.stage import Stage, staged
+from tests.browser.stage import PHONE, WIDE, Stage, staged
 from tests.support import parts
 
 from holdfast.control.policies.promotion import Conditions

@@ -10,8 +10,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from playwright.sync_api import (
+    ViewportSize,
+)
 from sqlalchemy import select
-from tests.control.test_batches import OnChain
+from tests.support.chain_operation import OnChain
 from tests.support.fits import fitted
 from tests.support.ledger_env import evm_world
 from tests.support.simulated_operation import SIGNER, Operation, operation
@@ -112,3 +115,22 @@ def _run_in_shadow(work: Operation, name: str) -> None:
     with transaction(work.engine) as connection:
         known = read_aliases(connection)
     challenge(work.engine, known, version, Author("ada", now, "to compare it with the champion"))
+
+
+VIEWS = {
+    "/": "Fleet",
+    "/holdings/1": "holding-000000",
+    "/rails": "Rails",
+    "/policies": "Policies",
+    "/evidence": "Evidence",
+    "/evidence/0": "Leaf 0",
+    "/cost": "Cost",
+    "/plan": "Plan",
+    "/alerts": "Alerts",
+}
+
+
+WIDE = ViewportSize(width=1280, height=800)
+
+
+PHONE = ViewportSize(width=390, height=800)

@@ -2,8 +2,7 @@
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from tests.browser.stage import Stage
-from tests.browser.test_views import VIEWS
+from tests.browser.stage import VIEWS, Stage
 from tests.support import parts
 
 from holdfast.control.policies.aliases import Author

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 from sqlalchemy import select
-from tests.browser.conftest import PHONE
-from tests.browser.stage import CHALLENGER, Stage
+from tests.browser.stage import CHALLENGER, PHONE, VIEWS, Stage
 
 from holdfast.control.scheduling.schedule import Schedule
 from holdfast.evidence.bundle import Bundle
@@ -17,17 +16,6 @@ from holdfast.pdp import SecretKey
 from holdfast.storage.database import transaction
 from holdfast.storage.schema import leaves
 
-VIEWS = {
-    "/": "Fleet",
-    "/holdings/1": "holding-000000",
-    "/rails": "Rails",
-    "/policies": "Policies",
-    "/evidence": "Evidence",
-    "/evidence/0": "Leaf 0",
-    "/cost": "Cost",
-    "/plan": "Plan",
-    "/alerts": "Alerts",
-}
 every_view = pytest.mark.parametrize("path", VIEWS)
 
 

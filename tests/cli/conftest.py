@@ -1,164 +1,24 @@
 """The command line as users run it: a shell in a directory, and a holding to try things on."""
 
 import io
-import json
-import os
 import random
 import shutil
-import subprocess
-import sys
-from contextlib import AbstractContextManager, chdir, redirect_stdout
-from dataclasses import dataclass
+from contextlib import chdir, redirect_stdout
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.support.processes import running
+from tests.support.command_line import (
+    BLOCK_BYTES,
+    PASSPHRASE,
+    Shell,
+    Workplace,
+    _workplace,
+    new_key,
+    snapshot,
+)
 
 from holdfast.cli.app import run
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE
-from holdfast.pdp import SecretKey, write_key
-from holdfast.pdp.sealing import ScryptCost
-
-SCRIPT = Path(sys.executable).with_name("holdfast")
-PASSPHRASE = "a passphrase of the tests"
-SECTORS = 2
-BLOCK_BYTES = 31 * SECTORS
-# The default costs a third of a second a command, which only the whole way in test_pdp.py pays.
-QUICK = ScryptCost(n=16)
-
-
-@dataclass(frozen=True)
-class Finished:
-    """What a command left behind: its exit code and all that it said."""
-
-    code: int
-    stdout: str
-    stderr: str
-
-    @property
-    def data(self) -> Any:
-        """Return what `--json` printed, which must be all there is on stdout."""
-        return json.loads(self.stdout)
-
-    def sentence(self) -> str:
-        """Return the one sentence with which a command that could not run leaves."""
-        assert self.code == 2, self
-        assert not self.stdout, self
-        assert self.stderr.startswith("holdfast: "), self
-        assert self.stderr.endswith("\n"), self
-        assert len(self.stderr.splitlines()) == 1, self
-        assert PASSPHRASE not in self.stderr
-        return self.stderr.removeprefix("holdfast: ").rstrip()
-
-
-def end(process: subprocess.Popen[str]) -> Finished:
-    """Wait for a command to end."""
-    try:
-        stdout, stderr = process.communicate(timeout=120)
-    finally:
-        process.kill()
-    return Finished(process.returncode, stdout or "", stderr or "")
-
-
-@dataclass(frozen=True)
-class Shell:
-    """A directory in which each command is a process of its own."""
-
-    directory: Path
-
-    def run(self, *arguments: str | Path, stdout: int = subprocess.PIPE) -> Finished:
-        with self.start(*arguments, stdout=stdout) as process:
-            return end(process)
-
-    def script(self, script: str) -> Finished:
-        """Run a line for /bin/sh, to which `$holdfast` is the command."""
-        with self._start(["/bin/sh", "-c", script]) as process:
-            return end(process)
-
-    def start(
-        self,
-        *arguments: str | Path,
-        stdin: int = subprocess.DEVNULL,
-        stdout: int = subprocess.PIPE,
-        stderr: int = subprocess.PIPE,
-        passphrase: str | None = PASSPHRASE,
-    ) -> AbstractContextManager[subprocess.Popen[str]]:
-        """Run a command at the head of a session, to which its workers will belong."""
-        return self._start([SCRIPT, *arguments], stdin, stdout, stderr, passphrase)
-
-    def _start(
-        self,
-        command: list[str | Path],
-        stdin: int = subprocess.DEVNULL,
-        stdout: int = subprocess.PIPE,
-        stderr: int = subprocess.PIPE,
-        passphrase: str | None = PASSPHRASE,
-    ) -> AbstractContextManager[subprocess.Popen[str]]:
-        variables = {**os.environ, "holdfast": str(SCRIPT)}
-        variables.pop(PASSPHRASE_VARIABLE, None)
-        if passphrase is not None:
-            variables[PASSPHRASE_VARIABLE] = passphrase
-        return running(
-            command,
-            cwd=self.directory,
-            env=variables,
-            stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
-            errors="surrogateescape",
-        )
-
-
-@dataclass(frozen=True)
-class Workplace:
-    """A directory in which commands run within the test's own process: the same, but sooner."""
-
-    directory: Path
-    capture: pytest.CaptureFixture[str]
-
-    def run(self, *arguments: str | Path) -> Finished:
-        self.capture.readouterr()
-        code = run([str(argument) for argument in arguments])
-        said = self.capture.readouterr()
-        return Finished(code, said.out, said.err)
-
-    def pdp(self, command: str, *more: str | Path) -> Finished:
-        """Run `holdfast pdp`; `command` is split into words, `more` is taken as it is."""
-        return self.run("pdp", *command.split(), *more)
-
-    def must(self, command: str, *more: str | Path) -> Finished:
-        """Run a command of `holdfast pdp` that has to succeed."""
-        finished = self.pdp(command, *more)
-        assert finished.code == 0, finished
-        assert not finished.stderr, finished
-        return finished
-
-
-def snapshot(directory: Path) -> dict[str, tuple[int, bytes | None]]:
-    """Return the name, the mode and the content of everything in the directory."""
-    return {
-        str(path.relative_to(directory)): (
-            path.stat().st_mode,
-            path.read_bytes() if path.is_file() else None,
-        )
-        for path in sorted(directory.rglob("*"))
-    }
-
-
-def damage(path: Path, offset: int) -> None:
-    """Change one byte."""
-    content = bytearray(path.read_bytes())
-    content[offset] ^= 1
-    path.write_bytes(content)
-
-
-def new_key(directory: Path, name: str = "owner", sectors: int = SECTORS) -> SecretKey:
-    """Write a key pair as `keygen` does, but one that opens at once."""
-    key = SecretKey.generate(sectors)
-    write_key(directory / f"{name}.key", key, PASSPHRASE.encode(), QUICK)
-    (directory / f"{name}.pub").write_bytes(key.public.encode())
-    return key
 
 
 @pytest.fixture(scope="session")
@@ -214,14 +74,6 @@ def holding(
     """
     make_like(shelf, example)
     return _workplace(shelf, capsys, monkeypatch)
-
-
-def _workplace(
-    directory: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Workplace:
-    monkeypatch.chdir(directory)
-    monkeypatch.setenv(PASSPHRASE_VARIABLE, PASSPHRASE)
-    return Workplace(directory, capsys)
 
 
 def make_like(directory: Path, model: Path) -> None:

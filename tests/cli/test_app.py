@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import typer
-from tests.cli.conftest import Finished, Shell, Workplace, damage
+from tests.support.command_line import Finished, Shell, Workplace, damage
 
 import holdfast
 from holdfast.cli.app import front_door

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import SCRIPT
+from tests.support.command_line import SCRIPT
 from tests.support.owner_env import PASSPHRASE, QUICK
 
 from holdfast.owner import HoldingRecord, Home

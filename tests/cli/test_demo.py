@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.conftest import Finished, end
+from tests.support.command_line import Finished, end
 from tests.support.processes import running
 
 COMMAND = "from holdfast.cli import main; main()"

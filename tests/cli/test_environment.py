@@ -11,7 +11,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import PASSPHRASE, Shell
+from tests.support.command_line import PASSPHRASE, Shell
+from tests.support.processes import process_tree
 
 from holdfast import secret_variables
 from holdfast.control.inference.retraining import Retraining, RetrainingSettings
@@ -22,12 +23,6 @@ from holdfast.secret_variables import KEYSTORE_PASSPHRASE, accept, secret, withd
 
 KEYSTORE = "another passphrase"
 LINUX = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="/proc is Linux's")
-
-
-def process_tree(process: int) -> list[int]:
-    """Return a process and all that it started, and they started."""
-    listed = Path(f"/proc/{process}/task/{process}/children").read_text().split()
-    return [process, *(one for child in listed for one in process_tree(int(child)))]
 
 
 def shows(process: int) -> list[str]:

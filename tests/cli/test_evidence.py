@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import Shell, Workplace
+from tests.support.command_line import Shell, Workplace
 from tests.support.ledger_env import World, anvil, anvil_world, local_world
 from tests.support.sample_log import SIGNER, Record, sample
 

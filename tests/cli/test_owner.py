@@ -5,7 +5,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import PASSPHRASE, Workplace
+from tests.support.command_line import PASSPHRASE, Workplace
 
 COMMANDS = [
     *(

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import Workplace
 from tests.paper.invented import fill
+from tests.support.command_line import Workplace
 
 from holdfast.paper import publication, result
 from holdfast.paper.experiments import EXPERIMENTS, Effort, Programme

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.conftest import (
+from tests.support.command_line import (
     BLOCK_BYTES,
     PASSPHRASE,
     Finished,

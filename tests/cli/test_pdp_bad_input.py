@@ -14,14 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.conftest import (
-    BLOCK_BYTES,
-    Shell,
-    Workplace,
-    damage,
-    new_key,
-    snapshot,
-)
+from tests.support.command_line import BLOCK_BYTES, Shell, Workplace, damage, new_key, snapshot
 
 from holdfast.pdp import Challenge, encoding
 from holdfast.pdp.field import Q

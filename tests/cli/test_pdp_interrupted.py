@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from tests.cli.conftest import Finished, Shell, Workplace, end, new_key
+from tests.support.command_line import Finished, Shell, Workplace, end, new_key
 
 from holdfast import atomic
 from holdfast.pdp import Inventory

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine
-from tests.cli.conftest import Workplace
+from tests.support.command_line import Workplace
 from tests.support.fits import fitted
 
 from holdfast.control.inference.fits import save_fit

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import Shell, Workplace, end
+from tests.support.command_line import Shell, Workplace, end
 from tests.support.processes import running
 
 from holdfast.learn import training

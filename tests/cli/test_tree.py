@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from tests.cli.conftest import Workplace
+from tests.support.command_line import Workplace
 from tests.support.live_service import Site, site
 from tests.support.owner_env import PASSPHRASE
 

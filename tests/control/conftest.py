@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine
-from tests.owner.conftest import site, world
 from tests.support import parts
+from tests.support.owner_site import site, world
 
 from holdfast.storage.database import connect, migrate
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sqlalchemy import Engine, insert
-from tests.cli.conftest import Workplace
+from tests.support.command_line import Workplace
 from tests.support.live_operation import guarded
 from tests.support.live_service import site
 from tests.support.owner_env import World

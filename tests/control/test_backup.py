@@ -12,11 +12,10 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from tests.cli.conftest import Shell
-from tests.control import test_hosts
-from tests.control.test_hosts import place, wait_until
-from tests.control.test_serve import SETTINGS, count, shell, wait_for
-from tests.owner.test_story import served
+from tests.control.live_serve import SETTINGS, count, wait_for
+from tests.support import hosts
+from tests.support.command_line import Shell, served
+from tests.support.hosts import place, wait_until
 from tests.support.ledger_env import anvil, sender_of
 from tests.support.live_service import Site, site
 from tests.support.owner_env import PASSPHRASE, QUICK, World
@@ -48,7 +47,7 @@ from holdfast.owner.ledgers import TRANSACTIONS
 from holdfast.pdp import Location
 from holdfast.storage.database import opened
 
-__all__ = ["place", "shell"]
+__all__ = ["place"]
 
 CONTENT = random.Random(1).randbytes(3000)
 NOW = 1_800_000_000_000
@@ -345,7 +344,7 @@ def test_a_backup_under_load_is_restored_elsewhere_and_audits_go_on(shell: Shell
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_home_in_postgresql_is_restored_under_load_into_another_one(
-    place: test_hosts.Site, postgres: Server, tmp_path: Path
+    place: hosts.Site, postgres: Server, tmp_path: Path
 ) -> None:
     place.put(place.first, "alpha")
     place.put(place.first, "beta")

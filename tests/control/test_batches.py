@@ -9,20 +9,25 @@ from typing import Any
 
 import pytest
 from sqlalchemy import func, select
-from tests.control.test_kills import names_opened
-from tests.support.ledger_env import World as Chain
+from tests.support.chain_operation import (
+    DAILY,
+    TOGETHER,
+    Interrupted,
+    OnChain,
+    check_evidence,
+    events,
+)
+from tests.support.killed_workers import names_opened
 from tests.support.ledger_env import evm_world
-from tests.support.simulated_fleet import START, Clock
-from tests.support.simulated_operation import SIGNER, Operation, operation
+from tests.support.simulated_fleet import START
+from tests.support.simulated_operation import Operation, operation
 
 from holdfast.control.audits.runner import SettlementMode
 from holdfast.control.audits.types import Auditor, AuditResult, Deferred
-from holdfast.control.scheduling.guardrails import DAY, HOUR, SECOND, Rails
+from holdfast.control.scheduling.guardrails import DAY, HOUR, Rails
 from holdfast.control.scheduling.telemetry import Outcome
 from holdfast.control.scheduling.worker import Pace
 from holdfast.errors import LedgerError
-from holdfast.evidence.bundle import Bundle, write_bundle
-from holdfast.evidence.verification import verify
 from holdfast.ledger.interface import (
     Answer,
     Batch,
@@ -38,9 +43,6 @@ from holdfast.pdp import FileEntry, Inventory, Proof, SecretKey
 from holdfast.storage.database import transaction
 from holdfast.storage.schema import audits, holdings
 
-DAILY = "constant:1,0.01"
-TOGETHER = 12
-
 
 def days(running: Operation, count: int) -> list[AuditResult]:
     """Let days pass, each with its audits and what follows within some hours."""
@@ -50,16 +52,6 @@ def days(running: Operation, count: int) -> list[AuditResult]:
 
 def daily(folder: Path, **options: Any) -> Operation:
     return operation(folder, PAPER, TOGETHER, policy=DAILY, **options)
-
-
-def events(running: Operation, kind: type[Any]) -> list[Any]:
-    receipts = running.world.chain.receipts()
-    return [event for receipt in receipts for event in receipt.events if isinstance(event, kind)]
-
-
-def check_evidence(running: Operation, folder: Path) -> None:
-    write_bundle(running.log(), folder / "bundle")
-    assert verify(Bundle.open(folder / "bundle"), SIGNER.verifier).findings == ()
 
 
 def test_a_batch_comes_to_the_same_as_one_by_one(tmp_path: Path) -> None:
@@ -120,29 +112,6 @@ def test_a_holding_that_waits_for_its_first_audit_is_no_fault_of_the_log(tmp_pat
     running.schedule.add([("new", 10, SecretKey(b"k" * 32, 1).public)], running.clock.now)
     assert len(list(running.log().public_keys())) == TOGETHER
     check_evidence(running, tmp_path)
-
-
-class Interrupted(BaseException):
-    """What a kill would be, at a chosen moment."""
-
-
-class OnChain(Clock):
-    """A chain's time, which is moved with ours."""
-
-    def __init__(self, chain: Chain) -> None:
-        self.chain = chain
-        super().__init__(chain.now() * SECOND)
-
-    @property
-    def now(self) -> int:
-        return self._now
-
-    @now.setter
-    def now(self, now: int) -> None:
-        self._now = now
-        behind = now // SECOND - self.chain.now()
-        if behind > 0:
-            self.chain.advance(behind)
 
 
 @pytest.fixture(params=["local", "evm"])

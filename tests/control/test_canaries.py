@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine
-from tests.cli.conftest import Workplace
-from tests.control.test_responder import alerts, steps
-from tests.support.live_operation import Guarded, guarded
+from tests.support.command_line import Workplace
+from tests.support.live_operation import Guarded, alerts, guarded, steps
 from tests.support.live_service import site
 from tests.support.owner_env import PASSPHRASE, World
 from tests.support.simulated_fleet import START, Clock

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.cli.conftest import Workplace
-from tests.control.test_promotion import broken, champion, desk, home, policy, running
+from tests.support.command_line import Workplace
+from tests.support.promotion import broken, champion, desk, home, policy, running
 from tests.support.simulated_fleet import START
 from tests.support.simulated_operation import Operation
 

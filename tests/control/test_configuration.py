@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, select
-from tests.cli.conftest import Shell, Workplace
+from tests.support.command_line import Shell, Workplace
 from tests.support.live_service import Site
 from tests.support.live_service import site as opened_site
 from tests.support.owner_env import PASSPHRASE, QUICK

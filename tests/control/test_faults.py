@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 from eth_account import Account
-from tests.control.test_alerts import Receiver, listening
 from tests.support import parts
 from tests.support.chain_gateway import Gateway, gateway
 from tests.support.ledger_env import account_of, anvil, request, sender_of
 from tests.support.live_service import SECTORS, Site, site
+from tests.support.webhook import Receiver, listening
 from web3 import Web3
 
 from holdfast.bench.postgres import Server

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 import structlog
 from sqlalchemy import update
-from tests.cli.conftest import Workplace
-from tests.control.test_alerts import listening
-from tests.control.test_responder import move_node
+from tests.support.command_line import Workplace
+from tests.support.live_operation import move_node
 from tests.support.live_service import Site, site
 from tests.support.owner_env import flip
 from tests.support.simulated_fleet import Clock
+from tests.support.webhook import listening
 
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE
 from holdfast.control.incidents.responder import Responses

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.control.test_batches import DAILY, TOGETHER, Interrupted, check_evidence, events
+from tests.support.chain_operation import DAILY, TOGETHER, Interrupted, check_evidence, events
 from tests.support.simulated_fleet import START
 from tests.support.simulated_operation import Operation, operation
 

@@ -3,18 +3,14 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sqlalchemy import update
-from tests.cli.conftest import Workplace
-from tests.support.owner_env import PASSPHRASE, QUICK
+from tests.support.command_line import Workplace
+from tests.support.promotion import SETTINGS, broken, champion, desk, home, policy, running
 from tests.support.simulated_fleet import START
-from tests.support.simulated_operation import SIGNER, Operation, operation
+from tests.support.simulated_operation import SIGNER, Operation
 
-from holdfast.cli.terminal import PASSPHRASE_VARIABLE
-from holdfast.control.evidence.reader import VERIFIER
-from holdfast.control.policies.aliases import read_aliases
 from holdfast.control.policies.promotion import FLEET, Conditions, ceiling_of, miss_rate, trials
 from holdfast.control.policies.stress import stressed
 from holdfast.control.scheduling.guardrails import DAY
@@ -22,63 +18,13 @@ from holdfast.control.settings.models import read_control
 from holdfast.errors import InputError
 from holdfast.evidence import leaf
 from holdfast.model.scenario import DRIFT, FIELD, PAPER, Scenario
-from holdfast.owner import Home
 from holdfast.policy.serving import serving
 from holdfast.storage.database import transaction
 from holdfast.storage.schema import versions
 
+__all__ = ["desk", "home", "running"]  # fixtures
+
 TWIN = "drqn-cmdp-plus:rho=0.05,latency=9.1"  # another version, whose dial is the default one
-SETTINGS = """
-[control]
-scenario = "paper"
-[control.promotion]
-episodes = 600
-decisions = 20
-shadow = "14 days"
-"""
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    Home.create(tmp_path / "home", PASSPHRASE, QUICK)
-    (tmp_path / "home" / "holdfast.toml").write_text(SETTINGS)
-    (tmp_path / "home" / VERIFIER).write_text(f"{SIGNER.verifier}\n")
-    return tmp_path / "home"
-
-
-@pytest.fixture
-def running(home: Path) -> Operation:
-    return operation(home, PAPER, 8, seed=5)
-
-
-@pytest.fixture
-def desk(
-    home: Path,
-    running: Operation,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> Workplace:
-    """Return a place to run commands at, in the time of the operation, without the passphrase."""
-    monkeypatch.setattr("holdfast.control.service.milliseconds", lambda: running.clock.now)
-    monkeypatch.setattr("holdfast.control.policies.promotion.fresh_seed", lambda: 0)
-    monkeypatch.setenv("HOLDFAST_HOME", str(home))
-    monkeypatch.delenv(PASSPHRASE_VARIABLE, raising=False)
-    return Workplace(home, capsys)
-
-
-def policy(desk: Workplace, *arguments: str, code: int = 0) -> Any:
-    finished = desk.run("policy", *arguments, "--json")
-    assert finished.code == code, finished
-    return finished.data
-
-
-def broken(verdict: Any) -> list[str]:
-    return [check["name"] for check in verdict["checks"] if not check["passed"]]
-
-
-def champion(running: Operation) -> str:
-    with transaction(running.engine) as connection:
-        return str(read_aliases(connection).champion)
 
 
 def test_who_keeps_the_ceiling_and_does_well_in_shadow_is_promoted(

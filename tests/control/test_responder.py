@@ -1,9 +1,7 @@
 """After a failed audit: real nodes whose files are damaged, and what is done about it."""
 
 import random
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Engine, select, update
-from tests.support.live_operation import Guarded, guarded
+from tests.support.live_operation import Guarded, alerts, guarded, move_node, steps
 from tests.support.owner_env import World, flip, killed_at, lines_of
 from tests.support.simulated_fleet import START
 from tests.support.small_node import SEGMENT_BYTES
@@ -27,7 +25,6 @@ from holdfast.control.scheduling.schedule import LeaseLostError
 from holdfast.control.scheduling.telemetry import Outcome
 from holdfast.errors import InputError
 from holdfast.evidence import leaf
-from holdfast.owner import Home
 from holdfast.storage import schema
 from holdfast.storage.database import connect, migrate, transaction
 from holdfast.storage.schema import NEVER
@@ -59,31 +56,11 @@ def embedded(tmp_path: Path) -> Iterator[Engine]:
     engine.dispose()
 
 
-def alerts(running: Guarded) -> list[tuple[str, str, bool]]:
-    """Return the alerts: kind, subject and whether they are open."""
-    query = select(schema.alerts).order_by(schema.alerts.c.id)
-    with transaction(running.engine) as connection:
-        return [(a.kind, a.subject, a.ended == NEVER) for a in connection.execute(query)]
-
-
 def damage_told(running: Guarded) -> str:
     """Return what the alert about damage says."""
     query = select(schema.alerts.c.detail).where(schema.alerts.c.kind == Kind.DAMAGED)
     with transaction(running.engine) as connection:
         return str(connection.execute(query).scalar_one())
-
-
-def steps(running: Guarded) -> list[tuple[str, str]]:
-    query = select(schema.responses).order_by(schema.responses.c.id)
-    with transaction(running.engine) as connection:
-        return [(row.step, row.state) for row in connection.execute(query)]
-
-
-def move_node(home: Home, url: str, holding: str = "plain") -> None:
-    """Let the catalogue say that the node of a holding is somewhere else."""
-    with closing(sqlite3.connect(home.folder / "catalogue.db")) as db:
-        db.execute("UPDATE holdings SET url = ? WHERE name = ?", (url, holding))
-        db.commit()
 
 
 def test_damage_is_followed_up_located_and_repaired_from_the_other_holding(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, func, select
-from tests.control.test_kills import (
+from tests.support.killed_workers import (
     HOLDINGS,
     WORKERS,
     Crew,

@@ -2,13 +2,12 @@
 
 import os
 import signal
-import sqlite3
 import time
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import Shell
-from tests.owner.test_story import served
+from tests.control.live_serve import SETTINGS, children, count, wait_for
+from tests.support.command_line import Shell, served
 from tests.support.owner_env import PASSPHRASE, QUICK
 
 from holdfast.cli.app import run
@@ -19,54 +18,6 @@ from holdfast.evidence.note import Verifier
 from holdfast.evidence.verification import verify
 from holdfast.owner import Home
 from holdfast.storage.database import connect
-
-SETTINGS = """
-[control]
-policy = "drqn-cmdp-plus"
-scenario = "paper"
-[control.rails]
-unit = "1 second"
-longest = 3
-[control.patience]
-deadline = "2 seconds"
-first_pause = "1 second"
-[control.pace]
-lease = "5 seconds"
-[control.upkeep]
-anchor = "2 seconds"
-"""
-
-
-@pytest.fixture
-def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
-    monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path / "home"))
-    return Shell(tmp_path)
-
-
-def count(home: Path, query: str = "SELECT count(*) FROM audits") -> int:
-    path = home / "control.db"
-    if not path.exists():
-        return 0
-    database = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
-    try:
-        return int(database.execute(query).fetchone()[0])
-    except sqlite3.OperationalError:  # before its first migration
-        return 0
-    finally:
-        database.close()
-
-
-def wait_for(condition: str, home: Path, query: str, least: int) -> None:
-    for _ in range(600):
-        if count(home, query) >= least:
-            return
-        time.sleep(0.1)
-    raise AssertionError(f"{condition} did not happen: {count(home, query)} of {least}")
-
-
-def children(process: int) -> list[int]:
-    listed = Path(f"/proc/{process}/task/{process}/children").read_text().split()
-    return [int(each) for each in listed]
 
 
 @pytest.mark.slow

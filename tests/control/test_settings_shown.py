@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.conftest import Workplace
+from tests.support.command_line import Workplace
 from tests.support.owner_env import PASSPHRASE, QUICK
 
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE

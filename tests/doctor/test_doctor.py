@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 from eth_account import Account
-from tests.cli.conftest import Finished, Workplace
+from tests.doctor.checks import faults
 from tests.support import parts
+from tests.support.command_line import Finished, Workplace
 from tests.support.ledger_env import account_of, anvil, sender_of
 from tests.support.owner_env import PASSPHRASE, SECTORS, World, new_node_key, node_process
 from web3 import Web3
@@ -23,7 +24,7 @@ from holdfast.doctor.clock import Reference
 from holdfast.doctor.clock import look as look_at_clock
 from holdfast.doctor.examination import World as Around
 from holdfast.doctor.examination import examine
-from holdfast.doctor.finding import Check, Grade
+from holdfast.doctor.finding import Grade
 from holdfast.ledger import artefact
 from holdfast.ledger.evm import deploy
 from holdfast.ledger.transactions import Node
@@ -32,10 +33,6 @@ from holdfast.owner.settings import read_settings
 from holdfast.storage.database import connect, migrate
 
 CHAINED = 4
-
-
-def faults(found: list[Check]) -> list[Check]:
-    return [each for each in found if each.grade is Grade.FAULT]
 
 
 def told(finished: Finished) -> dict[str, str]:

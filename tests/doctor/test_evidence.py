@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, delete, insert, update
-from tests.cli.conftest import Workplace
-from tests.doctor.test_doctor import faults
+from tests.doctor.checks import faults
+from tests.support.command_line import Workplace
 from tests.support.owner_env import PASSPHRASE, SECTORS, World, flip
 
 from holdfast.control.evidence.reader import VERIFIER

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from tests.ledger import raw, scenes
 from tests.ledger.scenes import Scene
 
+from holdfast.ledger import artefact
+
 
 @dataclass(frozen=True)
 class Mutant:
@@ -404,3 +406,13 @@ MUTANTS = [
         scenes.what_is_settled_already_stands_in_nobodys_way,
     ),
 ]
+
+
+# Most of a compilation is the optimisation, of which no slip here is an example.
+OPTIMISED, QUICK = "# pragma optimize gas\n", "# pragma optimize none\n"
+
+
+def sources(sectors: int) -> dict[str, str]:
+    found = artefact.sources(sectors)
+    assert found["audit.vy"].count(OPTIMISED) == 1
+    return {**found, "audit.vy": found["audit.vy"].replace(OPTIMISED, QUICK)}

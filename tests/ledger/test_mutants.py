@@ -4,23 +4,13 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from tests.ledger.mutants import MUTANTS, Mutant
+from tests.ledger.mutants import MUTANTS, Mutant, sources
 from tests.ledger.scenes import Scene
 from tests.support.ledger_env import evm_world
 
 from holdfast.errors import HoldfastError
-from holdfast.ledger import artefact
 from holdfast.ledger.artefact import Artefact
 from holdfast.ledger.build import compiled
-
-# Most of a compilation is the optimisation, of which no slip here is an example.
-OPTIMISED, QUICK = "# pragma optimize gas\n", "# pragma optimize none\n"
-
-
-def sources(sectors: int) -> dict[str, str]:
-    found = artefact.sources(sectors)
-    assert found["audit.vy"].count(OPTIMISED) == 1
-    return {**found, "audit.vy": found["audit.vy"].replace(OPTIMISED, QUICK)}
 
 
 @cache

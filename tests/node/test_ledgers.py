@@ -1,21 +1,12 @@
 """A node that was told of a ledger, as its operator starts it: holdings must be on it."""
 
-from pathlib import Path
-
 import pytest
-from tests.cli.conftest import Shell
-from tests.owner.test_story import served
+from tests.support.command_line import Shell, served
 from tests.support.ledger_env import anvil, sender_of
 from web3 import Web3
 
 from holdfast.ledger.evm import deploy
 from holdfast.ledger.transactions import Node
-
-
-@pytest.fixture
-def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
-    monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path / "home"))
-    return Shell(tmp_path)
 
 
 @pytest.mark.slow

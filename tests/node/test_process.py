@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
-from tests.cli.conftest import PASSPHRASE, QUICK, Shell, Workplace, _workplace, end, new_key
+from tests.support.command_line import PASSPHRASE, QUICK, Shell, Workplace, _workplace, end, new_key
 from tests.support.memory_holding import FILE_ID, tag_in_memory
 
 from holdfast.errors import NodeError

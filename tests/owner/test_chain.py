@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from eth_account import Account
-from tests.owner.conftest import Site
 from tests.support.ledger_env import account_of, anvil
 from tests.support.owner_env import PASSPHRASE, World, flip
+from tests.support.owner_site import Site
 
 from holdfast.cli.app import run
 from holdfast.errors import InputError

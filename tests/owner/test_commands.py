@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import Finished, Shell, Workplace, end
+from tests.support.command_line import Finished, Shell, Workplace, end
 from tests.support.owner_env import BLOCK_BYTES, PASSPHRASE, World, flip, node_process
 
 CONTENT = random.Random(1).randbytes(20_000)

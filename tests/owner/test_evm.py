@@ -14,10 +14,9 @@ from pathlib import Path
 
 import pytest
 from eth_account import Account
-from tests.cli.test_environment import process_tree
 from tests.support.ledger_env import account_of, anvil, sender_of
 from tests.support.owner_env import PASSPHRASE, World, flip, killed_at, lines_of
-from tests.support.processes import running
+from tests.support.processes import process_tree, running
 from tests.support.small_node import SAMPLE_CAP
 from web3 import Web3
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from tests.owner.conftest import Site
 from tests.support.owner_env import PASSPHRASE, SECTORS, World
+from tests.support.owner_site import Site
 from tests.support.small_node import SEGMENT_BYTES
 
 from holdfast.errors import InputError, RefusedError

@@ -1,17 +1,9 @@
 """A file that stays where it is, beside the node: only its tags are sent; it is audited there."""
 
 import os
-from pathlib import Path
 
 import pytest
-from tests.cli.conftest import Shell
-from tests.owner.test_story import served
-
-
-@pytest.fixture
-def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
-    monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path / "home"))
-    return Shell(tmp_path)
+from tests.support.command_line import Shell, served
 
 
 @pytest.mark.slow

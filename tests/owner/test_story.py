@@ -1,33 +1,19 @@
 """The whole story, by the commands that tell it: two nodes, one damaged, found out and mended."""
 
 import filecmp
-import json
 import random
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.cli.conftest import Shell
+from tests.support.command_line import Shell, served
 
 from holdfast.node.segments import SEGMENT_BYTES
 
 LENGTH = 256 << 20
 BLOCK_BYTES = 16 * 31
 BLOCKS = LENGTH // BLOCK_BYTES + 1
-
-
-@contextmanager
-def served(shell: Shell, name: str, owner: str, *more: str) -> Iterator[str]:
-    """Run a node as its operator does, and yield where it listens."""
-    assert shell.run("node", "keygen", "--out", f"{name}.key").code == 0
-    options = ["--store", name, "--key", f"{name}.key", "--owner", owner, "--port", "0"]
-    with shell.start("node", "serve", *options, *more, "--json") as process:
-        assert process.stdout is not None
-        yield json.loads(process.stdout.readline())["url"]
-        process.terminate()
-        assert process.wait(timeout=60) == 0
 
 
 def damage_a_hundredth(store: Path) -> int:
@@ -43,12 +29,6 @@ def damage_a_hundredth(store: Path) -> int:
             file.seek(offset)
             file.write(bytes([byte ^ 1]))
     return len(hit)
-
-
-@pytest.fixture
-def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
-    monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path / "home"))
-    return Shell(tmp_path)
 
 
 @pytest.mark.slow

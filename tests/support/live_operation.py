@@ -1,7 +1,8 @@
 """The control plane over real nodes, on a clock of its own: audits, responses and evidence."""
 
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from holdfast.evidence.bundle import Bundle, write_bundle
 from holdfast.evidence.verification import Report, verify
 from holdfast.model.scenario import SCENARIOS
 from holdfast.owner import Home
+from holdfast.storage import schema
 from holdfast.storage.database import transaction
 from holdfast.storage.schema import NEVER, holdings, responses
 
@@ -147,3 +149,23 @@ def guarded(engine: Engine, world: World, settings: Responses | None = None) -> 
         )
         sequencer = Sequencer(engine, SIGNER, clock)
         yield Guarded(clock, world, home, engine, schedule, worker, responder, sequencer)
+
+
+def alerts(running: Guarded) -> list[tuple[str, str, bool]]:
+    """Return the alerts: kind, subject and whether they are open."""
+    query = select(schema.alerts).order_by(schema.alerts.c.id)
+    with transaction(running.engine) as connection:
+        return [(a.kind, a.subject, a.ended == NEVER) for a in connection.execute(query)]
+
+
+def steps(running: Guarded) -> list[tuple[str, str]]:
+    query = select(schema.responses).order_by(schema.responses.c.id)
+    with transaction(running.engine) as connection:
+        return [(row.step, row.state) for row in connection.execute(query)]
+
+
+def move_node(home: Home, url: str, holding: str = "plain") -> None:
+    """Let the catalogue say that the node of a holding is somewhere else."""
+    with closing(sqlite3.connect(home.folder / "catalogue.db")) as db:
+        db.execute("UPDATE holdings SET url = ? WHERE name = ?", (url, holding))
+        db.commit()

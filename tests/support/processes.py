@@ -82,3 +82,9 @@ def _cleaner() -> Popen[str]:
 
     atexit.register(stop)
     return process
+
+
+def process_tree(process: int) -> list[int]:
+    """Return a process and all that it started, and they started."""
+    listed = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    return [process, *(one for child in listed for one in process_tree(int(child)))]

@@ -1,81 +1,14 @@
 """The API on loopback, over an operation that has lived for some days."""
 
 import itertools
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
-import httpx
 import pytest
-from sqlalchemy import Engine
 from tests.support import parts
-from tests.support.simulated_fleet import Clock
-from tests.support.simulated_operation import SIGNER, Operation, operation
-
-from holdfast.control.evidence.reader import VERIFIER
-from holdfast.control.policies.promotion import Conditions
-from holdfast.control.scheduling.guardrails import DAY
-from holdfast.control.settings.models import ControlSettings, WebSettings
-from holdfast.model.scenario import PAPER
-from holdfast.web.client import announced
-from holdfast.web.server import RunningServer, listen, url_of
+from tests.support.live_web import Served, serving
 
 _numbers = itertools.count()
-
-ANYWHERE = WebSettings(("127.0.0.1", 0))
-DAYS, COUNT = 45, 6
-
-
-@dataclass(frozen=True)
-class Served:
-    """A running API, and the operation behind it."""
-
-    url: str
-    client: httpx.Client
-    operation: Operation
-    folder: Path
-
-    @property
-    def engine(self) -> Engine:
-        return self.operation.engine
-
-    @property
-    def clock(self) -> Clock:
-        return self.operation.clock
-
-
-@contextmanager
-def serving(
-    folder: Path,
-    place: str,
-    conditions: Conditions | None = None,
-    *,
-    count: int = COUNT,
-    days: int = DAYS,
-    web: WebSettings = ANYWHERE,
-) -> Iterator[Served]:
-    work = operation(folder, PAPER, count, address=place)
-    work.until(work.clock.now + days * DAY)
-    (folder / VERIFIER).write_text(f"{SIGNER.verifier}\n")
-    settings = ControlSettings(
-        database=place, scenario=PAPER, web=web, promotion=conditions or Conditions()
-    )
-    listener = listen(web)
-    assert listener is not None
-    url = url_of(listener)
-    with announced(folder, url) as instance:
-        server = RunningServer(listener, folder, settings, instance)
-        thread = threading.Thread(target=server.run, args=(work.clock,))
-        thread.start()
-        try:
-            with httpx.Client(base_url=f"{url}/api/v1", timeout=30) as client:
-                yield Served(url, client, work, folder)
-        finally:
-            server.stop()
-            thread.join()
-            work.engine.dispose()
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])

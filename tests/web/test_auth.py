@@ -1,16 +1,15 @@
 """Who may come in, who may change things, and what another site's page can't make a browser do."""
 
-import asyncio
 import socket
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import httpx
 import pytest
 from sqlalchemy import insert, select
+from tests.support.live_web import Served
 from tests.support.simulated_operation import operation
-from tests.web.conftest import Served
+from tests.web.remote import FAR, NEAR, Door
 
 from holdfast.control.incidents.alerts import Alerts
 from holdfast.control.policies.aliases import Author
@@ -19,15 +18,12 @@ from holdfast.errors import InputError
 from holdfast.evidence import leaf
 from holdfast.model.scenario import PAPER
 from holdfast.storage.database import transaction
-from holdfast.storage.schema import alerts, holdings, leaves
+from holdfast.storage.schema import holdings, leaves
 from holdfast.storage.schema import tokens as stored
 from holdfast.web import tokens
-from holdfast.web.app import build_app
-from holdfast.web.context import Context
 from holdfast.web.server import listen, opened_desk
 from holdfast.web.tokens import Role
 
-NEAR, FAR = "127.0.0.1", "203.0.113.5"
 CHANGES = {
     "/holdings/1/audit-now": Role.OPERATOR,
     "/holdings/1/release": Role.OPERATOR,
@@ -38,46 +34,6 @@ CHANGES = {
     "/policies/withdraw": Role.ADMIN,
 }
 READS = ("/fleet", "/holdings", "/audits", "/evidence/leaves", "/alerts", "/policies")
-
-
-class Door:
-    """The real application, to which anyone may come from anywhere."""
-
-    def __init__(self, desk: Context) -> None:
-        self.desk = desk
-        self.app = build_app(desk)
-
-    def ask(
-        self,
-        method: str,
-        path: str,
-        origin: str = NEAR,
-        host: str = "localhost:9471",
-        **options: Any,
-    ) -> httpx.Response:
-        async def asked() -> httpx.Response:
-            transport = httpx.ASGITransport(self.app, client=(origin, 50_000))
-            async with httpx.AsyncClient(transport=transport, base_url=f"http://{host}") as client:
-                return await client.request(method, f"/api/v1{path}", **options)
-
-        return asyncio.run(asked())
-
-    def status(self, method: str, path: str, **options: Any) -> int:
-        return self.ask(method, path, **options).status_code
-
-    def order(self, path: str, **options: Any) -> int:
-        return self.status("POST", path, **({"json": {}} | options))
-
-    def token(self, role: Role) -> str:
-        return tokens.create(self.desk.writer, f"a-{role}", role, Author("a test", 1))
-
-    def written(self) -> tuple[Any, ...]:
-        """Return all that a change would change."""
-        with transaction(self.desk.reader) as connection:
-            return tuple(
-                tuple(connection.execute(select(table).order_by(table.c.id)).all())
-                for table in (holdings, alerts, leaves)
-            )
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import select, update
-from tests.web.conftest import Served, serving
+from sqlalchemy import update
+from tests.support.live_web import Served, serving
+from tests.web.changes import row, told
 
 from holdfast.control.incidents.alerts import Alerts
 from holdfast.control.policies.aliases import Author, challenge, read_aliases
@@ -14,7 +15,6 @@ from holdfast.control.policies.versions import Registry
 from holdfast.control.scheduling.guardrails import DAY, HOUR, Override
 from holdfast.errors import MalformedError
 from holdfast.evidence import leaf
-from holdfast.evidence.verification import verify
 from holdfast.model.scenario import PAPER
 from holdfast.storage.database import transaction
 from holdfast.storage.schema import NEVER, holdings
@@ -33,20 +33,6 @@ def refused(served: Served, path: str, status: int, **order: Any) -> str:
     assert answer.status_code == status, answer.text
     message: str = answer.json()["error"]["message"]
     return message
-
-
-def told(served: Served) -> list[leaf.Leaf]:
-    """Return the leaves, after the sequencer has given each its place and all was verified."""
-    served.operation.sequencer.sequence()
-    log = served.operation.log()
-    assert verify(log, log.verifier).findings == ()
-    return [leaf.decode(entry.leaf) for entry in log.entries()]
-
-
-def row(served: Served, holding: int) -> Any:
-    query = select(holdings).where(holdings.c.id == holding)
-    with transaction(served.engine) as connection:
-        return connection.execute(query).one()
 
 
 def test_an_audit_that_is_ordered_is_due_at_once(changing: Served) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from sqlalchemy import update
-from tests.cli.conftest import PASSPHRASE, Workplace
+from tests.support.command_line import PASSPHRASE, Workplace
 from tests.support.fits import fitted
-from tests.web.conftest import Served, serving
-from tests.web.test_changes import row, told
+from tests.support.live_web import Served, serving
+from tests.web.changes import row, told
 
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE
 from holdfast.control.inference.fits import save_fit

@@ -6,8 +6,8 @@ from pathlib import Path
 import httpx
 import pytest
 from sqlalchemy import update
-from tests.cli.conftest import PASSPHRASE, Workplace
-from tests.web.conftest import serving
+from tests.support.command_line import PASSPHRASE, Workplace
+from tests.support.live_web import serving
 
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE
 from holdfast.control.scheduling.guardrails import DAY, HOUR

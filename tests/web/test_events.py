@@ -14,7 +14,7 @@ import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
 from tests.support import parts
-from tests.web.conftest import Served
+from tests.support.live_web import Served
 from tests.web.listening import Heard, events
 
 from holdfast.control.incidents.alerts import Alerts

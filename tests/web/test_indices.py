@@ -1,8 +1,8 @@
 """What views load is found by indices: no query reads all audits or all leaves."""
 
 import httpx
-from tests.web.conftest import Served
-from tests.web.test_auth import Door
+from tests.support.live_web import Served
+from tests.web.remote import Door
 
 from holdfast.bench.query_plans import overheard, scanned
 from holdfast.bench.web import SIMULATED, views

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from schemathesis import Case
+from tests.support.live_web import Served, serving
 from tests.support.openapi import BOUNDED, CHECKS, Document
-from tests.web.conftest import Served, serving
 
 from holdfast.control.incidents.alerts import Alerts
 from holdfast.web.app import interface

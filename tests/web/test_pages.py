@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import insert
-from tests.web.conftest import Served
-from tests.web.test_auth import FAR, NEAR
+from tests.support.live_web import Served
+from tests.web.remote import FAR, NEAR
 
 from holdfast.bench.query_plans import overheard, scanned
 from holdfast.bench.web import SIMULATED, pages

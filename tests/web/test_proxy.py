@@ -6,7 +6,7 @@ from itertools import count
 
 import httpx
 import pytest
-from tests.web.conftest import Served, serving
+from tests.support.live_web import Served, serving
 from tests.web.proxy import reverse_proxy
 
 from holdfast.control.policies.aliases import Author

@@ -7,8 +7,8 @@ import httpx
 import pytest
 from sqlalchemy import func, select, update
 from tests.support.fits import fitted
+from tests.support.live_web import COUNT, DAYS, Served
 from tests.support.simulated_operation import SIGNER
-from tests.web.conftest import COUNT, DAYS, Served
 from tests.web.listening import events
 
 from holdfast.control.inference.confidence import Confidences, say_now

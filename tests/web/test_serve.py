@@ -9,8 +9,8 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.cli.conftest import Shell
-from tests.control.test_serve import children
+from tests.control.live_serve import children
+from tests.support.command_line import Shell
 
 from holdfast.control.queries.status import Status
 from holdfast.control.settings.models import WebSettings, read_control
