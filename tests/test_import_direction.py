@@ -9,7 +9,7 @@ SOURCE = Path(holdfast.__file__).parent
 
 FOUNDATION = {
     *("errors", "atomic", "jsontext", "workers", "tables", "postgres"),
-    "secret_variables",
+    *("durations", "secret_variables", "settings_file"),
 }
 ALLOWED = {
     "model": set(),

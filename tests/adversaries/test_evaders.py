@@ -14,12 +14,11 @@ import pytest
 from tests.adversaries.front import Front, standing_before
 from tests.support.live_service import SECTORS, Site, site
 
-from holdfast.control.audits.settlement import Timeouts
 from holdfast.control.incidents.alerts import Kind
 from holdfast.control.scheduling.guardrails import HOUR, MINUTE, Rails
 from holdfast.control.scheduling.telemetry import FAILURES
 from holdfast.control.service import Service
-from holdfast.control.settings.models import ControlSettings, Upkeep
+from holdfast.control.settings.models import ControlSettings, Timeouts, Upkeep
 from holdfast.evidence.leaf import Outcome
 from holdfast.model.action import Action
 from holdfast.model.detection import samples

@@ -13,10 +13,11 @@ from tests.support.ledger_env import Kept, World, evm_world, names, wrong
 from web3 import Web3
 
 from holdfast.control.audits.pending import PendingAudit
-from holdfast.control.audits.settlement import RunningAudit, Timeouts
+from holdfast.control.audits.settlement import RunningAudit
 from holdfast.control.audits.types import AuditResult
 from holdfast.control.scheduling.guardrails import SECOND
 from holdfast.control.scheduling.telemetry import Outcome
+from holdfast.control.settings.models import Timeouts
 from holdfast.ledger import signing
 from holdfast.ledger.build import compiled
 from holdfast.ledger.evm import EvmLedger

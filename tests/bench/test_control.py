@@ -6,7 +6,7 @@ from sqlalchemy import Engine, select
 from holdfast.bench import postgres
 from holdfast.bench.control import Crew, measure, sqlite_twins
 from holdfast.bench.sql_recorder import Tape, replay
-from holdfast.control.scheduling.worker import Pace
+from holdfast.control.settings.models import Pace
 from holdfast.errors import InputError
 from holdfast.pdp import SecretKey
 from holdfast.storage.database import transaction

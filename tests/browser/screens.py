@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect, sync_playwright
 from tests.browser.stage import PHONE, WIDE, Stage, staged
 from tests.support import parts
 
-from holdfast.control.policies.promotion import Conditions
+from holdfast.control.settings.models import Conditions
 
 OUT = Path(__file__).parents[2] / "docs" / "screens"
 VIEWS = {

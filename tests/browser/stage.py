@@ -10,9 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import (
-    ViewportSize,
-)
+from playwright.sync_api import ViewportSize
 from sqlalchemy import select
 from tests.support.chain_operation import OnChain
 from tests.support.fits import fitted
@@ -21,15 +19,15 @@ from tests.support.simulated_operation import SIGNER, Operation, operation
 
 from holdfast.control.evidence.reader import VERIFIER
 from holdfast.control.incidents.alerts import Alerts
-from holdfast.control.incidents.responder import Responder, Responses
-from holdfast.control.incidents.store import Cases, Step
+from holdfast.control.incidents.responder import Responder
+from holdfast.control.incidents.store import Cases
+from holdfast.control.incidents.types import Step
 from holdfast.control.inference.confidence import Confidences
 from holdfast.control.inference.fits import save_fit
 from holdfast.control.policies.aliases import Author, challenge, read_aliases
-from holdfast.control.policies.promotion import Conditions
 from holdfast.control.policies.versions import Registry
 from holdfast.control.scheduling.guardrails import DAY, Rails, Window
-from holdfast.control.settings.models import ControlSettings, WebSettings
+from holdfast.control.settings.models import Conditions, ControlSettings, Responses, WebSettings
 from holdfast.model.scenario import FIELD
 from holdfast.storage.database import transaction
 from holdfast.storage.schema import holdings

@@ -19,9 +19,8 @@ from tests.support.owner_env import PASSPHRASE
 from holdfast import atomic
 from holdfast.cli.reference import PAGES, commands
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE
-from holdfast.control.audits.settlement import Timeouts
 from holdfast.control.scheduling.guardrails import MINUTE, SECOND, Rails
-from holdfast.control.settings.models import ControlSettings, Upkeep
+from holdfast.control.settings.models import ControlSettings, Timeouts, Upkeep
 from holdfast.owner.catalogue import Catalogue
 
 COMMANDS = dict(commands())

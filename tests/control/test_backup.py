@@ -23,14 +23,13 @@ from tests.support.small_node import SEGMENT_BYTES
 from web3 import Web3
 
 from holdfast.bench.postgres import Server
-from holdfast.control.audits.settlement import Timeouts
 from holdfast.control.backup.create import back_up
 from holdfast.control.backup.restore import restore
 from holdfast.control.backup.snapshot import copy_file
 from holdfast.control.evidence.reader import DatabaseLog, read_verifier
 from holdfast.control.evidence.signer import evidence_signer
 from holdfast.control.scheduling.guardrails import MINUTE, SECOND, Rails
-from holdfast.control.settings.models import ControlSettings, Upkeep, read_control
+from holdfast.control.settings.models import ControlSettings, Timeouts, Upkeep, read_control
 from holdfast.errors import InputError, MalformedError, PassphraseError, StorageError
 from holdfast.evidence.bundle import Bundle
 from holdfast.evidence.checkpoint_check import kept

@@ -22,21 +22,12 @@ from tests.support.ledger_env import evm_world
 from tests.support.simulated_fleet import START
 from tests.support.simulated_operation import Operation, operation
 
-from holdfast.control.audits.runner import SettlementMode
 from holdfast.control.audits.types import Auditor, AuditResult, Deferred
 from holdfast.control.scheduling.guardrails import DAY, HOUR, Rails
 from holdfast.control.scheduling.telemetry import Outcome
-from holdfast.control.scheduling.worker import Pace
+from holdfast.control.settings.models import Pace, SettlementMode
 from holdfast.errors import LedgerError
-from holdfast.ledger.interface import (
-    Answer,
-    Batch,
-    Opened,
-    OpenedMany,
-    Passed,
-    Receipt,
-    TimedOut,
-)
+from holdfast.ledger.interface import Answer, Batch, Opened, OpenedMany, Passed, Receipt, TimedOut
 from holdfast.model.scenario import PAPER
 from holdfast.node.wire import Code, NodeRefusedError
 from holdfast.pdp import FileEntry, Inventory, Proof, SecretKey

@@ -11,10 +11,9 @@ from tests.support.simulated_operation import Operation, operation
 from holdfast.control.inference.confidence import Confidences, declared_ceiling, say_now
 from holdfast.control.inference.fits import save_fit
 from holdfast.control.policies.aliases import Author, promote, read_aliases
-from holdfast.control.policies.promotion import Conditions
 from holdfast.control.policies.versions import Registry
 from holdfast.control.scheduling.guardrails import DAY
-from holdfast.control.settings.models import ControlSettings
+from holdfast.control.settings.models import Conditions, ControlSettings
 from holdfast.model.scenario import PAPER
 from holdfast.storage.database import connect, migrate, transaction
 from holdfast.storage.schema import confidences, holdings

@@ -25,7 +25,7 @@ from holdfast.control.scheduling.guardrails import DAY, Rails
 from holdfast.control.service import opened_service
 from holdfast.control.settings.configuration import operator, record_configuration
 from holdfast.control.settings.models import AlertSettings, ControlSettings, read_control
-from holdfast.control.settings.show import recorded
+from holdfast.control.settings.show import recorded_settings
 from holdfast.evidence.explain import story
 from holdfast.evidence.leaf import ConfigurationChange, Leaf, Registration, Setting, decode
 from holdfast.owner import Home
@@ -231,7 +231,7 @@ def test_no_secret_is_in_the_leaf_and_its_change_is(engine: Engine, tmp_path: Pa
     for text in (SECRETS, SECRETS.replace("hunter", "coyote")):
         path.write_text(text)
         settings, control = read_settings(home.folder), read_control(home.folder)
-        values = recorded(home.folder, settings, control, key)
+        values = recorded_settings(home.folder, settings, control, key)
         assert record_configuration(engine, values, Author("me", 1))
         assert not record_configuration(engine, values, Author("me", 2))
     with transaction(engine) as connection:
@@ -298,10 +298,10 @@ def test_a_home_is_verified_on_its_own_ledger(
 def test_the_settings_of_the_alerts_are_recorded_as_they_are(tmp_path: Path) -> None:
     home = Home.create(tmp_path / "home", PASSPHRASE, QUICK)
     key = home.keyring.settings_key()
-    plain = recorded(home.folder, home.settings, ControlSettings(), key)
+    plain = recorded_settings(home.folder, home.settings, ControlSettings(), key)
     assert plain["control.alerts.webhook"] is None
     assert json.loads(plain["control.rails.fail_safe"] or "") == [1, 0.1]
     hooked = ControlSettings(alerts=AlertSettings(webhook="https://h.example/x"))
-    shown = recorded(home.folder, home.settings, hooked, key)["control.alerts.webhook"]
+    shown = recorded_settings(home.folder, home.settings, hooked, key)["control.alerts.webhook"]
     assert (shown or "").startswith("(set, not shown), digest ")
     assert plain["ledger.account"] == f"0x{home.keyring.sender.hex()}"

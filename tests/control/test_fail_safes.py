@@ -12,9 +12,8 @@ import pytest
 from sqlalchemy import update
 from tests.support.live_service import Site, site
 
-from holdfast.control.audits.settlement import Timeouts
 from holdfast.control.scheduling.guardrails import DAY, HOUR, MINUTE, REASONS, Override, Rails
-from holdfast.control.settings.models import ControlSettings, Upkeep
+from holdfast.control.settings.models import ControlSettings, Timeouts, Upkeep
 from holdfast.evidence import leaf
 from holdfast.evidence.leaf import Freshness, Outcome
 from holdfast.model.action import Action

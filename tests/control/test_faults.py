@@ -23,13 +23,11 @@ from tests.support.webhook import Receiver, listening
 from web3 import Web3
 
 from holdfast.bench.postgres import Server
-from holdfast.control.audits.settlement import Timeouts
 from holdfast.control.audits.types import Auditor, AuditResult, Deferred
 from holdfast.control.incidents.alerts import Kind
 from holdfast.control.scheduling.guardrails import HOUR, MINUTE, Rails
-from holdfast.control.scheduling.worker import Pace
 from holdfast.control.service import Service
-from holdfast.control.settings.models import AlertSettings, ControlSettings, Upkeep
+from holdfast.control.settings.models import AlertSettings, ControlSettings, Pace, Timeouts, Upkeep
 from holdfast.errors import InputError
 from holdfast.evidence.leaf import Outcome
 from holdfast.ledger.evm import deploy

@@ -16,10 +16,9 @@ import pytest
 from tests.support.live_service import Site, site
 from tests.support.owner_env import RunningNode, new_node_key, node_process
 
-from holdfast.control.audits.settlement import Timeouts
 from holdfast.control.scheduling.guardrails import SECOND, Rails
 from holdfast.control.service import Service, milliseconds
-from holdfast.control.settings.models import ControlSettings
+from holdfast.control.settings.models import ControlSettings, Timeouts
 from holdfast.evidence.leaf import Outcome
 
 pytestmark = pytest.mark.slow

@@ -20,8 +20,7 @@ from tests.support.simulated_fleet import Clock
 from tests.support.webhook import listening
 
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE
-from holdfast.control.incidents.responder import Responses
-from holdfast.control.incidents.store import Step
+from holdfast.control.incidents.types import Step
 from holdfast.control.logging import configure_logs
 from holdfast.control.scheduling.guardrails import DAY, HOUR, SECOND, Rails
 from holdfast.control.service import Service, milliseconds
@@ -29,6 +28,7 @@ from holdfast.control.settings.models import (
     AlertSettings,
     ControlSettings,
     MetricsSettings,
+    Responses,
     read_control,
 )
 from holdfast.errors import InputError

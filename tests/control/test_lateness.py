@@ -14,18 +14,16 @@ from tests.support.chain_operation import DAILY, TOGETHER, Interrupted, check_ev
 from tests.support.simulated_fleet import START
 from tests.support.simulated_operation import Operation, operation
 
-from holdfast.control.audits.runner import SettlementMode
 from holdfast.control.audits.settlement import (
     OPENED_LATE,
     WE_WERE_AWAY,
     WE_WERE_LATE,
     WRONG_AND_LATE,
-    Timeouts,
 )
 from holdfast.control.audits.types import AuditResult
 from holdfast.control.scheduling.guardrails import DAY, HOUR, MINUTE, SECOND
 from holdfast.control.scheduling.telemetry import Outcome
-from holdfast.control.scheduling.worker import Pace
+from holdfast.control.settings.models import Pace, SettlementMode, Timeouts
 from holdfast.errors import LedgerError
 from holdfast.ledger import signing
 from holdfast.ledger.interface import Answer, TimedOut

@@ -14,8 +14,9 @@ from tests.support.owner_env import World
 
 from holdfast.control.audits.contacts import Contacts
 from holdfast.control.audits.open_holdings import HomeFleet
-from holdfast.control.audits.prober import AT_ONCE, Prober, ProbeSettings
+from holdfast.control.audits.prober import AT_ONCE, Prober
 from holdfast.control.scheduling.guardrails import HOUR, SECOND
+from holdfast.control.settings.models import ProbeSettings
 from holdfast.node.client import NodeClient
 from holdfast.storage.database import connect, migrate, transaction
 from holdfast.storage.schema import nodes

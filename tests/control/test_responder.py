@@ -17,12 +17,14 @@ from tests.support.small_node import SEGMENT_BYTES
 from holdfast.control.incidents import repair
 from holdfast.control.incidents import responder as responses
 from holdfast.control.incidents.repair import Damage, Spot
-from holdfast.control.incidents.responder import EVERYTHING, Responder, Responses
-from holdfast.control.incidents.store import Cases, Kind, State, Step, release
+from holdfast.control.incidents.responder import Responder
+from holdfast.control.incidents.store import Cases, release
+from holdfast.control.incidents.types import Kind, State, Step
 from holdfast.control.policies.aliases import Author
 from holdfast.control.scheduling.guardrails import DAY, HOUR, MINUTE, SECOND
 from holdfast.control.scheduling.schedule import LeaseLostError
 from holdfast.control.scheduling.telemetry import Outcome
+from holdfast.control.settings.models import ALL_STEPS, Responses
 from holdfast.errors import InputError
 from holdfast.evidence import leaf
 from holdfast.storage import schema
@@ -278,7 +280,7 @@ def test_a_tick_ends_with_its_slice_though_there_is_more_to_do(
 
 
 def test_a_node_that_is_away_is_tried_again(embedded: Engine, replicated: World) -> None:
-    with guarded(embedded, replicated, Responses(failed=EVERYTHING[1:])) as running:
+    with guarded(embedded, replicated, Responses(failed=ALL_STEPS[1:])) as running:
         running.damage("plain")
         move_node(replicated.home, "http://127.0.0.1:9")
         running.until(AUDITED + MINUTE)
@@ -291,7 +293,7 @@ def test_a_node_that_is_away_is_tried_again(embedded: Engine, replicated: World)
 def test_what_can_t_be_located_for_too_long_is_quarantined(
     embedded: Engine, replicated: World
 ) -> None:
-    settings = Responses(failed=EVERYTHING[1:], patience=HOUR)
+    settings = Responses(failed=ALL_STEPS[1:], patience=HOUR)
     with guarded(embedded, replicated, settings) as running:
         running.damage("plain")
         move_node(replicated.home, "http://127.0.0.1:9")

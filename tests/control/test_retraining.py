@@ -9,16 +9,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, insert
 
-from holdfast.control.inference.retraining import (
-    FOLDER,
-    ORDER,
-    Retraining,
-    RetrainingSettings,
-    alone,
-    last_taught,
-)
+from holdfast.control.inference.retraining import FOLDER, ORDER, Retraining, alone, last_taught
 from holdfast.control.scheduling.guardrails import DAY, HOUR
-from holdfast.control.settings.models import read_control
+from holdfast.control.settings.models import RetrainingSettings, read_control
 from holdfast.errors import RefusedError
 from holdfast.storage.database import transaction
 from holdfast.storage.schema import fits

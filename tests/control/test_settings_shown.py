@@ -9,7 +9,7 @@ from tests.support.owner_env import PASSPHRASE, QUICK
 
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE
 from holdfast.control.settings.models import ControlSettings, read_control
-from holdfast.control.settings.show import effective
+from holdfast.control.settings.show import effective_settings
 from holdfast.owner import Home
 
 CHAIN = f"""
@@ -43,12 +43,12 @@ def toml(value: Any) -> str:
 
 
 def test_the_defaults_written_into_the_file_change_nothing(home: Path) -> None:
-    shown = [each for each in effective(home) if each.name.startswith("control.")]
+    shown = [each for each in effective_settings(home) if each.name.startswith("control.")]
     assert {each.source for each in shown} == {"default"}
     lines = [f"{each.name} = {toml(each.value)}" for each in shown if each.value is not None]
     (home / "holdfast.toml").write_text("\n".join(lines))
     assert read_control(home) == ControlSettings()
-    told = {each.name: each.source for each in effective(home)}
+    told = {each.name: each.source for each in effective_settings(home)}
     assert all(told[each.name] == "file" for each in shown if each.value is not None)
 
 

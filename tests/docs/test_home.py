@@ -12,9 +12,8 @@ from tests.support.live_service import Site, site
 from tests.support.owner_env import PASSPHRASE
 
 from holdfast.cli.app import run
-from holdfast.control.audits.settlement import Timeouts
 from holdfast.control.scheduling.guardrails import MINUTE, SECOND, Rails
-from holdfast.control.settings.models import ControlSettings, Upkeep
+from holdfast.control.settings.models import ControlSettings, Timeouts, Upkeep
 
 LOOKING = (
     ("status",),

@@ -15,7 +15,7 @@ from tests.docs.blocks import FENCED, blocks_of
 from tests.docs.commands import DOCUMENTS, ROOT
 
 from holdfast.cli.app import front_door
-from holdfast.control.incidents import store
+from holdfast.control.incidents import types
 from holdfast.control.incidents.alerts import Kind
 from holdfast.control.prometheus import Metrics
 from holdfast.control.scheduling.schedule import Schedule
@@ -105,4 +105,4 @@ def test_alerts_exist_and_none_is_left_out() -> None:
     rows = re.findall(r"^\|.*?\|.*?\| `([a-z-]+)`", part, re.MULTILINE)
     assert sorted(rows) == sorted(Kind)
     after = text[text.index("## After a failure") : text.index("## Watching it")]
-    assert {*re.findall(r"`(holding-[a-z]+|audit-[a-z]+)`", after)} == {*store.Kind}
+    assert {*re.findall(r"`(holding-[a-z]+|audit-[a-z]+)`", after)} == {*types.Kind}

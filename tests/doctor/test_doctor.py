@@ -114,7 +114,7 @@ def test_settings_that_can_not_be_read_are_named_and_hide_no_key(
 ) -> None:
     (world.home.folder / "holdfast.toml").write_text("[control.rails]\nunit = 5")
     found = desk.run("doctor", "--json")
-    assert "unit in rails" in told(found)["settings"]
+    assert "unit in [control.rails]" in told(found)["settings"]
     grades = {(each["part"], each["grade"]) for each in found.data["checks"]}
     assert {("keys", "ok"), ("ledger", "skipped")} <= grades
 

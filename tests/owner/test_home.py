@@ -80,8 +80,8 @@ def test_a_chain_is_named_with_its_contract_and_account(tmp_path: Path) -> None:
     ("text", "reason"),
     [
         ("ledger", "is not TOML"),
-        ("ledger = 5", "is a table of texts"),
-        ("[ledger]\nkind = 5", "is a table of texts"),
+        ("ledger = 5", "ledger is not a table"),
+        ("[ledger]\nkind = 5", "local or evm, not 5"),
         ('[ledger]\nkind = "paper"', "local or evm, not 'paper'"),
         ("[other]", "unknown table or key 'other'"),
         ('[ledger]\nurl = "x"', "unknown key 'url'"),
@@ -122,7 +122,7 @@ def test_a_home_that_began_with_files_does_not_seem_empty_in_a_database(tmp_path
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("[home]\nfolder = 1", "the one key 'database'"),
+        ("[home]\nfolder = 1", "unknown key 'folder' in \\[home\\]: there is database"),
         ("[home]\ndatabase = 5", "as in postgresql://"),
         ("[home]\ndatabase = 'mysql://me:hush@host/name'", "as in postgresql://"),
         ("[home]\ndatabase = 'postgresql://me:hush/hush@host/name'", "percent sign"),

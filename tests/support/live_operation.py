@@ -15,15 +15,16 @@ from tests.support.simulated_operation import SIGNER
 from holdfast.control.audits.contacts import Contacts
 from holdfast.control.audits.open_holdings import HomeFleet
 from holdfast.control.audits.runner import AuditRunner
-from holdfast.control.audits.settlement import Timeouts
 from holdfast.control.evidence.reader import DatabaseLog
 from holdfast.control.evidence.sequencer import Sequencer
-from holdfast.control.incidents.responder import Responder, Responses
-from holdfast.control.incidents.store import Cases, State
+from holdfast.control.incidents.responder import Responder
+from holdfast.control.incidents.store import Cases
+from holdfast.control.incidents.types import State
 from holdfast.control.policies.active import PolicyLoader, begin
 from holdfast.control.scheduling.guardrails import Rails
 from holdfast.control.scheduling.schedule import Schedule
-from holdfast.control.scheduling.worker import Pace, Worker
+from holdfast.control.scheduling.worker import Worker
+from holdfast.control.settings.models import Pace, Responses, Timeouts
 from holdfast.evidence import leaf
 from holdfast.evidence.bundle import Bundle, write_bundle
 from holdfast.evidence.verification import Report, verify

@@ -8,14 +8,14 @@ from sqlalchemy import Engine
 from tests.support.simulated_fleet import Clock, World
 
 from holdfast.control.audits.contacts import Contacts
-from holdfast.control.audits.runner import AuditRunner, SettlementMode
-from holdfast.control.audits.settlement import Timeouts
+from holdfast.control.audits.runner import AuditRunner
 from holdfast.control.evidence.reader import DatabaseLog
 from holdfast.control.evidence.sequencer import Sequencer
 from holdfast.control.policies.active import PolicyLoader, begin
 from holdfast.control.scheduling.guardrails import Rails
 from holdfast.control.scheduling.schedule import Schedule
-from holdfast.control.scheduling.worker import Pace, Tick, Worker
+from holdfast.control.scheduling.worker import Tick, Worker
+from holdfast.control.settings.models import Pace, SettlementMode, Timeouts
 from holdfast.evidence.note import Signer
 from holdfast.ledger.interface import Ledger
 from holdfast.model.scenario import Scenario

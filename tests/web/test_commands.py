@@ -16,9 +16,9 @@ from tests.web.changes import row, told
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE
 from holdfast.control.inference.fits import save_fit
 from holdfast.control.policies.aliases import Author, challenge, read_aliases
-from holdfast.control.policies.promotion import Conditions
 from holdfast.control.policies.versions import Registry
 from holdfast.control.scheduling.guardrails import DAY
+from holdfast.control.settings.models import Conditions
 from holdfast.evidence import leaf
 from holdfast.model.scenario import PAPER
 from holdfast.storage.database import transaction

@@ -102,7 +102,7 @@ def test_settings_of_the_api_are_read_and_checked(tmp_path: Path) -> None:
     for text, told in (
         ('listen = "9471"', "a host and a port"),
         ("listen = 9471", "must be a text"),
-        ('hosts = "a"', "a list of names"),
+        ('hosts = "a"', "must be a list"),
         ('hosts = ["a b"]', "a list of names"),
         ("trust_loopback = 1", "true or false"),
         ('origin = "audits.example.org"', "must be an origin"),

@@ -28,7 +28,8 @@ from holdfast.control.scheduling.decisions import Decisions, Remembered, decide
 from holdfast.control.scheduling.guardrails import DAY, DRAWS, Rails
 from holdfast.control.scheduling.schedule import Claim, Schedule
 from holdfast.control.scheduling.telemetry import Outcome, Telemetry, unaudited
-from holdfast.control.scheduling.worker import Pace, Worker
+from holdfast.control.scheduling.worker import Worker
+from holdfast.control.settings.models import Pace
 from holdfast.errors import InputError
 from holdfast.evidence.leaf import Holding, Opening, Transaction
 from holdfast.model.scenario import FIELD

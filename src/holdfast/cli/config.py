@@ -24,12 +24,12 @@ def show(context: typer.Context, home: HomeFolder = DEFAULT_HOME, as_json: Json 
 
     Example: holdfast config show
     """
-    from holdfast.control.settings.show import effective  # noqa: PLC0415 - as in other commands
+    from holdfast.control.settings.show import effective_settings  # noqa: PLC0415 - as in other commands
     from holdfast.owner import check_home  # noqa: PLC0415
 
     folder = home.expanduser()
     check_home(folder)
-    found = [*_around(context, str(folder)), *effective(folder)]
+    found = [*_around(context, str(folder)), *effective_settings(folder)]
     if as_json:
         terminal.print_json({"settings": [asdict(each) for each in found]})
         return
@@ -40,7 +40,8 @@ def show(context: typer.Context, home: HomeFolder = DEFAULT_HOME, as_json: Json 
 
 def _around(context: typer.Context, folder: str) -> list["Setting"]:
     """Return what flags and the environment say; of a passphrase, whether it is there."""
-    from holdfast.control.settings.show import HIDDEN, Setting, Source  # noqa: PLC0415 - as above
+    from holdfast.control.settings.models import HIDDEN  # noqa: PLC0415 - as above
+    from holdfast.control.settings.show import Setting, Source  # noqa: PLC0415
     from holdfast.owner.ledgers import KEYSTORE_VARIABLE  # noqa: PLC0415
 
     given = context.get_parameter_source("home")

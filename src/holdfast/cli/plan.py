@@ -231,9 +231,9 @@ def _money(
 
 
 def _units(time: str, unit: int) -> float:
-    from holdfast.control.settings.models import read_duration  # noqa: PLC0415 - as above
+    from holdfast.durations import parse_duration  # noqa: PLC0415 - as above
 
-    return read_duration(time) / unit
+    return parse_duration(time) / unit
 
 
 def _answer(

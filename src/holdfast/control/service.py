@@ -28,15 +28,20 @@ from holdfast.control.incidents.alerts import Alerts, Webhook
 from holdfast.control.incidents.monitor import Clocks, Monitor
 from holdfast.control.incidents.responder import Responder
 from holdfast.control.incidents.store import Cases
-from holdfast.control.inference.retraining import Retraining, RetrainingSettings, last_taught
+from holdfast.control.inference.retraining import Retraining, last_taught
 from holdfast.control.policies.active import PolicyLoader, begin
 from holdfast.control.policies.aliases import Author
 from holdfast.control.prometheus import Metrics
 from holdfast.control.scheduling.schedule import LeaseLostError, Schedule
 from holdfast.control.scheduling.worker import Tick, Worker, system_luck
 from holdfast.control.settings.configuration import operator, record_configuration
-from holdfast.control.settings.models import ControlSettings, Upkeep, read_control
-from holdfast.control.settings.show import recorded
+from holdfast.control.settings.models import (
+    ControlSettings,
+    RetrainingSettings,
+    Upkeep,
+    read_control,
+)
+from holdfast.control.settings.show import recorded_settings
 from holdfast.errors import HoldfastError, InputError
 from holdfast.evidence import leaf
 from holdfast.owner import Home
@@ -222,7 +227,9 @@ def opened_service(
         watch = Monitor(Alerts(engine, clock), sink, clocks, host, late)
         roster = _roster(engine, settings, watch, clock())
         metrics = Metrics(Schedule(reader), clock)
-        values = recorded(home.folder, home.settings, settings, home.keyring.settings_key())
+        values = recorded_settings(
+            home.folder, home.settings, settings, home.keyring.settings_key()
+        )
         if record_configuration(engine, values, Author(operator(), clock())):
             log.info("recorded the settings in the evidence")
         signer = current_signer(home.keyring, engine)

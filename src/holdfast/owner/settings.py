@@ -1,26 +1,78 @@
-"""`holdfast.toml` of the home: which ledger decides, and where the home's tables are."""
+"""Settings of the home: the ledger it uses, and where its tables are."""
 
-import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
+from typing import Annotated, Any
 
-from holdfast import atomic
+from pydantic import PlainSerializer
+
 from holdfast.errors import InputError
+from holdfast.settings_file import (
+    Address,
+    SettingsFile,
+    Table,
+    parse_text,
+    parsed_by,
+    public_address,
+    split_address,
+)
 
-MAX_SETTINGS_BYTES = 1 << 16
 ADDRESS_BYTES = 20
+TABLES = ("home", "ledger", "control")  # `holdfast.control.settings.models` reads the last
+
+
+def _parse_contract(value: Any) -> bytes:
+    try:
+        contract = bytes.fromhex(value.removeprefix("0x"))
+    except (ValueError, AttributeError):
+        raise InputError("must be an address in hexadecimal") from None
+    if len(contract) != ADDRESS_BYTES:
+        raise InputError(f"must be an address of {ADDRESS_BYTES} bytes")
+    return contract
+
+
+def _parse_database(value: Any) -> str:
+    if not isinstance(value, str) or not value.startswith(("postgresql://", "postgres://")):
+        raise InputError("must be as in postgresql://host/name")
+    parts = split_address(value)
+    try:
+        readable = parts.port is None or parts.port > 0
+    except ValueError:
+        readable = False
+    # A password that is not encoded ends early, and errors would show the rest of it.
+    if not readable or "@" in parts.path + parts.query + parts.fragment:
+        raise InputError(
+            "can't be read: write special characters of user and password as a percent sign and "
+            "their code"
+        )
+    return value
+
+
+Contract = Annotated[bytes, parsed_by(_parse_contract), PlainSerializer(lambda c: f"0x{c.hex()}")]
+FilePath = Annotated[Path, parsed_by(lambda value: Path(parse_text(value)))]
+SharedDatabase = Annotated[str, parsed_by(_parse_database), PlainSerializer(public_address)]
 
 
 @dataclass(frozen=True)
-class EvmSettings:
+class HomeSettings(Table):
+    """`database` is None if the tables are in files of the home."""
+
+    database: SharedDatabase | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class EvmSettings(Table):
     """A contract on a chain, and the account that pays."""
 
-    url: str
-    contract: bytes
-    keystore: Path
-    passphrase_file: Path | None
+    url: Address = field(repr=False)
+    contract: Contract
+    keystore: FilePath
+    passphrase_file: FilePath | None = None
+
+
+@dataclass(frozen=True)
+class LocalLedger(Table):
+    """The ledger is a file of the home, and nothing about it can be set."""
 
 
 @dataclass(frozen=True)
@@ -33,66 +85,35 @@ class Settings:
 
 def read_settings(home: Path) -> Settings:
     """Return what the home's `holdfast.toml` says; without one, the defaults."""
-    path = home / "holdfast.toml"
-    if not path.exists():
-        return Settings()
-    try:
-        document = tomllib.loads(atomic.read(path, at_most=MAX_SETTINGS_BYTES).decode())
-    except ValueError as error:
-        raise InputError(f"{path} is not TOML: {error}") from error
-    document.pop("control", None)  # which `holdfast.control.settings.models` reads
-    table = document.pop("ledger", {})
-    database = home_database(path, document.pop("home", {}))
-    if document:
-        raise InputError(f"{path}: unknown table or key {min(document)!r}")
-    if not isinstance(table, dict) or not all(isinstance(v, str) for v in table.values()):
-        raise InputError(f"{path}: [ledger] is a table of texts")
-    kind = table.pop("kind", "local")
-    if kind not in {"local", "evm"}:
-        raise InputError(f"{path}: the ledger's kind is local or evm, not {kind!r}")
-    settings = Settings(_evm(path, table) if kind == "evm" else None, database)
-    if table:
-        raise InputError(f"{path}: unknown key {min(table)!r} in [ledger]")
+    file = SettingsFile.read(home)
+    file.refuse_unknown(TABLES)
+    settings = Settings(_ledger(file), read_shared_database(file))
     if settings.database is not None and settings.evm is None:
         raise InputError(
-            f"{path}: hosts that share a database must share the ledger, and a local one is a "
+            f"{file.path}: hosts that share a database must share the ledger, and a local one is a "
             "file: name a chain in [ledger], or no database in [home]"
         )
     return settings
 
 
-def home_database(path: Path, table: Any) -> str | None:
-    """Return the address that the table `[home]` has, checked without showing it."""
-    if not isinstance(table, dict) or table.keys() - {"database"}:
-        raise InputError(f"{path}: [home] is a table with the one key 'database'")
-    address = table.get("database")
-    if address is None:
+def read_shared_database(file: SettingsFile) -> str | None:
+    """Return the database that hosts share, if the table `[home]` names one."""
+    return file.table("home", HomeSettings).database
+
+
+def _ledger(file: SettingsFile) -> EvmSettings | None:
+    table = file.document.get("ledger", {})
+    if not isinstance(table, dict):
+        raise InputError(f"{file.path}: ledger is not a table")
+    rest = dict(table)
+    kind = rest.pop("kind", "local")
+    if kind == "local":
+        file.check("ledger", LocalLedger, rest)
         return None
-    if not isinstance(address, str) or not address.startswith(("postgresql://", "postgres://")):
-        raise InputError(f"{path}: database in [home] must be as in postgresql://host/name")
-    parts = urlsplit(address)
-    try:
-        readable = parts.port is None or parts.port > 0
-    except ValueError:
-        readable = False
-    # A password that is not encoded ends early, and what is left of it would be shown in errors.
-    if not readable or "@" in parts.path + parts.query + parts.fragment:
-        raise InputError(
-            f"{path}: database in [home] can't be read: write special characters of user and "
-            "password as a percent sign and their code"
-        )
-    return address
-
-
-def _evm(path: Path, table: dict[str, str]) -> EvmSettings:
-    try:
-        url, contract = table.pop("url"), bytes.fromhex(table.pop("contract").removeprefix("0x"))
-        keystore = path.parent / table.pop("keystore")
-    except KeyError as error:
-        raise InputError(f"{path}: [ledger] needs the key {error}") from error
-    except ValueError as error:
-        raise InputError(f"{path}: the contract is not an address in hexadecimal") from error
-    if len(contract) != ADDRESS_BYTES:
-        raise InputError(f"{path}: the contract is not an address of {ADDRESS_BYTES} bytes")
-    secret = table.pop("passphrase_file", None)
-    return EvmSettings(url, contract, keystore, path.parent / secret if secret else None)
+    if kind != "evm":
+        raise InputError(f"{file.path}: kind in [ledger] must be local or evm, not {kind!r}")
+    evm = file.check("ledger", EvmSettings, rest)
+    secret, folder = evm.passphrase_file, file.path.parent
+    return replace(
+        evm, keystore=folder / evm.keystore, passphrase_file=folder / secret if secret else None
+    )

@@ -8,7 +8,6 @@ request counts as there, whatever it answers, as it does with a challenge.
 import secrets
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from random import Random
 from threading import BoundedSemaphore
 from typing import Self
@@ -16,7 +15,8 @@ from typing import Self
 import structlog
 
 from holdfast.control.audits.contacts import Contacts
-from holdfast.control.scheduling.guardrails import HOUR, SECOND
+from holdfast.control.settings.models import ProbeSettings
+from holdfast.durations import SECOND
 from holdfast.errors import HoldfastError, NodeError, RefusedError, UnreachableError
 from holdfast.node.client import NodeClient
 
@@ -24,14 +24,6 @@ AT_ONCE = 16
 ENROL = 30 * SECOND  # how often new nodes are looked for
 MAX_WITNESSES = 3  # other nodes that are asked whether we are online ourselves
 log = structlog.get_logger()
-
-
-@dataclass(frozen=True)
-class ProbeSettings:
-    """How often every node is probed, on average, and how long it has to take a request."""
-
-    every: int = HOUR
-    timeout: int = 5 * SECOND
 
 
 Clients = Mapping[bytes, Callable[[], NodeClient]]  # how to make the client of each node

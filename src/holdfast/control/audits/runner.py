@@ -12,7 +12,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from enum import StrEnum
 from operator import itemgetter
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -20,16 +19,11 @@ from typing import Protocol
 
 from holdfast.control.audits.contacts import Contacts
 from holdfast.control.audits.pending import PendingAudit
-from holdfast.control.audits.settlement import (
-    Reply,
-    RunningAudit,
-    Timeouts,
-    expire_together,
-    settle_answers,
-)
+from holdfast.control.audits.settlement import Reply, RunningAudit, expire_together, settle_answers
 from holdfast.control.audits.types import AuditResult, Deferred, PreparedAudit, PreparedBatch
 from holdfast.control.scheduling.guardrails import SECOND
 from holdfast.control.scheduling.schedule import Claim
+from holdfast.control.settings.models import SettlementMode, Timeouts
 from holdfast.errors import LedgerError
 from holdfast.ledger import check
 from holdfast.ledger.interface import MOST_AT_ONCE, Batch, Entry, Ledger, batch_seed, fresh_seed
@@ -42,13 +36,6 @@ GRACE_SECONDS = 1.0  # beyond the deadline, until a thread that still asks is le
 NEVER_CONNECTED = "can't reach the node: no connection was made before the deadline"
 
 Replies = SimpleQueue[tuple[RunningAudit, Reply | BaseException]]
-
-
-class SettlementMode(StrEnum):
-    """How the ledger hears of audits that are due together."""
-
-    SINGLE = "single"
-    BATCH = "batch"
 
 
 class Fleet(Protocol):

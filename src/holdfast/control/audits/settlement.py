@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 
 from holdfast.control.audits.pending import PendingAudit
 from holdfast.control.audits.types import AuditResult, Deferred
-from holdfast.control.scheduling.guardrails import MINUTE, SECOND
 from holdfast.control.scheduling.telemetry import Outcome
+from holdfast.control.settings.models import Timeouts
+from holdfast.durations import SECOND
 from holdfast.errors import LedgerError, StorageError
 from holdfast.evidence import leaf
 from holdfast.evidence.codecs import plain
@@ -49,21 +50,6 @@ OPENED_LATE = "the challenge was opened late: the node had less than half of its
 WRONG_AND_LATE = (
     "the node signed a wrong proof, so late that it reached the ledger after the deadline"
 )
-
-
-@dataclass(frozen=True)
-class Timeouts:
-    """How long a node may take, and how often it is asked again."""
-
-    deadline: int = 3600 * SECOND
-    first_pause: int = 5 * SECOND
-    longest_pause: int = 600 * SECOND
-    at_once: int = 16  # requests to one node side by side
-
-    @property
-    def last_try(self) -> int:
-        """Return how long before the deadline a node is asked for the last time."""
-        return min(MINUTE, self.deadline // 10)
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ from holdfast.control.backup.snapshot import control_filled, room_filled
 from holdfast.control.evidence.reader import VERIFIER
 from holdfast.control.evidence.signer import begin_anew, current_signer
 from holdfast.control.settings.configuration import configuration_hash
-from holdfast.control.settings.models import MAX_SETTINGS_BYTES, read_control
-from holdfast.control.settings.show import recorded
+from holdfast.control.settings.models import read_control
+from holdfast.control.settings.show import recorded_settings
 from holdfast.errors import InputError, MalformedError, StorageError
 from holdfast.evidence.note import Verifier
 from holdfast.ledger import journal
@@ -32,6 +32,7 @@ from holdfast.owner.home import CATALOGUE, KEY, place_of
 from holdfast.owner.keyring import Keyring, read_keyring
 from holdfast.owner.ledgers import JOURNAL, journal_of
 from holdfast.owner.settings import Settings, read_settings
+from holdfast.settings_file import MAX_SETTINGS_BYTES
 from holdfast.storage.database import connect, known_revisions, migrate
 from holdfast.tables import PostgresSchema
 
@@ -168,7 +169,7 @@ def _prepared(draft: Path, keyring: Keyring, now: int, *, moved: bool) -> Verifi
             signer = current_signer(keyring, engine)
         else:
             settings, key = read_settings(draft), keyring.settings_key()
-            values = recorded(draft, settings, read_control(draft), key)
+            values = recorded_settings(draft, settings, read_control(draft), key)
             signer = begin_anew(engine, keyring, configuration_hash(values), draft, now)
     finally:
         engine.dispose()

@@ -3,57 +3,19 @@
 A case is over when an audit that follows up passes, or when its last step is taken.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 
 from holdfast.control.incidents.repair import Damage, locate_more, repair_more
-from holdfast.control.incidents.store import Cases, ResponseRecord, Step, Task
-from holdfast.control.scheduling.guardrails import DAY, MINUTE, SECOND
-from holdfast.control.scheduling.telemetry import Outcome
+from holdfast.control.incidents.store import Cases
+from holdfast.control.incidents.types import ResponseRecord, Step, Task
+from holdfast.control.settings.models import Responses
+from holdfast.durations import SECOND
 from holdfast.errors import HoldfastError, InputError
 from holdfast.evidence import leaf
 from holdfast.evidence.codecs import MOST_ITEMS
 from holdfast.owner import Home, spans_of
 
-EVERYTHING = (
-    *(Step.FOLLOW_UP, Step.LOCALISE, Step.REPAIR),
-    *(Step.FOLLOW_UP, Step.QUARANTINE, Step.ALERT),
-)
 BUSY = SECOND  # until a holding that is being audited is looked at again
-
-
-@dataclass(frozen=True)
-class Responses:
-    """Which steps follow which outcome, in their order, and how they are taken.
-
-    A holding is quarantined after as many failures in a row as there are follow-ups before that
-    step and one, or as soon as it is known that blocks are lost.
-    """
-
-    failed: tuple[Step, ...] = EVERYTHING
-    timed_out: tuple[Step, ...] = EVERYTHING
-    delay: int = 0  # until an audit that follows up
-    ratio: float = 0.20  # and the share of blocks that it samples
-    pause: int = 10 * MINUTE  # until a step that could not be taken is tried again
-    patience: int = DAY  # for which it is tried
-    slice: int = 2 * SECOND  # of work, before anything else gets its turn
-    lease: int = 10 * MINUTE  # for which a worker may be silent about a step
-
-    def __post_init__(self) -> None:
-        if not 0 < self.ratio <= 1:
-            raise InputError(f"the ratio must lie above 0 and not above 1, not at {self.ratio:g}")
-        for plan in self.plans.values():
-            before: set[Step] = set()
-            for step in plan:
-                if step is Step.REPAIR and Step.LOCALISE not in before:
-                    raise InputError("repair comes after localise, which tells it what to repair")
-                if step is Step.FOLLOW_UP and Step.QUARANTINE in before:
-                    raise InputError("no follow-up comes after quarantine, which ends all audits")
-                before.add(step)
-
-    @property
-    def plans(self) -> Mapping[Outcome, tuple[Step, ...]]:
-        return {Outcome.FAILED: self.failed, Outcome.TIMED_OUT: self.timed_out}
 
 
 class Responder:

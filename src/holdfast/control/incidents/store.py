@@ -6,12 +6,11 @@ worker that is killed has taken it or has not.
 
 import secrets
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 from sqlalchemy import Connection, Engine, Select, case, func, insert, literal, or_, select, update
 
+from holdfast.control.incidents.types import Kind, ResponseRecord, State, Step, Task
 from holdfast.control.operator_commands import record_instruction
 from holdfast.control.policies.aliases import Author
 from holdfast.control.scheduling.guardrails import Override
@@ -32,54 +31,6 @@ from holdfast.storage.schema import (
 )
 
 MOST_AT_ONCE = 100
-
-
-class Step(StrEnum):
-    FOLLOW_UP = "follow-up"
-    LOCALISE = "localise"
-    REPAIR = "repair"
-    QUARANTINE = "quarantine"
-    ALERT = "alert"
-
-
-class State(StrEnum):
-    PLANNED = "planned"
-    READY = "ready"
-    ASKED = "asked"  # the audit that follows up is on the schedule
-    DONE = "done"
-    DROPPED = "dropped"
-
-
-class Kind(StrEnum):
-    """What alerts are about here."""
-
-    DAMAGED = "holding-damaged"
-    FAILED = "audit-failed"
-    QUARANTINED = "holding-quarantined"
-
-
-@dataclass(frozen=True)
-class Task:
-    """A step that is ready, and ours until its lease ends."""
-
-    id: int
-    token: int
-    holding: int
-    name: str
-    audit: int
-    step: Step
-    detail: str
-    began: int
-    progress: bytes | None
-
-
-@dataclass(frozen=True)
-class ResponseRecord:
-    """What the evidence is told of a step."""
-
-    step: leaf.Step
-    detail: str
-    blocks: tuple[leaf.Span, ...] = ()
 
 
 class Cases:

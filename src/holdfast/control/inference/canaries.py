@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from sqlalchemy import ColumnElement, Connection, Engine, and_, insert, select, update
 
-from holdfast.control.incidents.store import ResponseRecord, record
+from holdfast.control.incidents.store import record
+from holdfast.control.incidents.types import ResponseRecord
 from holdfast.control.scheduling.telemetry import Outcome
 from holdfast.errors import InputError
 from holdfast.evidence import leaf

@@ -9,14 +9,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
 from sqlalchemy import Engine, func, select
 
 from holdfast import atomic
-from holdfast.control.scheduling.guardrails import DAY
+from holdfast.control.settings.models import RetrainingSettings
 from holdfast.errors import RefusedError
 from holdfast.storage.database import transaction
 from holdfast.storage.schema import audits, fits
@@ -28,13 +27,6 @@ COMMAND = (sys.executable, "-c", "from holdfast.cli import main; main()", "polic
 PATIENCE = 30.0  # seconds that a stopped command has to stop its trainings
 MOST_SAID = 1 << 20
 log = structlog.get_logger()
-
-
-@dataclass(frozen=True)
-class RetrainingSettings:
-    every: int | None = None  # never, unless it is set
-    at_most: int = DAY  # so long may one take
-    again: int = DAY  # so long after a failure another is tried
 
 
 class Retraining:

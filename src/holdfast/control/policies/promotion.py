@@ -23,7 +23,7 @@ from holdfast.control.policies.claims import (
 from holdfast.control.policies.comparison import Comparison, compare
 from holdfast.control.policies.stress import stressed
 from holdfast.control.policies.versions import Registry
-from holdfast.control.scheduling.guardrails import DAY
+from holdfast.control.settings.models import Conditions
 from holdfast.errors import InputError
 from holdfast.evidence.explain import span
 from holdfast.evidence.leaf import Check
@@ -40,26 +40,6 @@ SEED_BITS = 53  # whole numbers of more would lose digits in a browser
 Z = 1.96
 FLEET = "miss rate"
 Progress = Callable[[float], None]
-
-
-@dataclass(frozen=True)
-class Conditions:
-    """What a promotion needs."""
-
-    ceiling: float | None = None  # on the miss rate; else the one that the champion was made for
-    stress: float = 2.5  # times the odds of a miss that it allows, in worse worlds
-    episodes: int = 4000  # in each world
-    decisions: int = 200  # in shadow, at least
-    shadow: int = 14 * DAY  # and for so long
-    gas_margin: float = 0.05  # by which the gas a month may be higher, as a share
-    rails_margin: float = 0.02  # by which more decisions may be replaced or clipped
-    outside_margin: float = 0.01  # by which more observations may lie outside of the training
-
-    def __post_init__(self) -> None:
-        if self.ceiling is not None and not 0 < self.ceiling < 1:
-            raise InputError(f"the ceiling must lie between 0 and 1, not at {self.ceiling:g}")
-        if self.stress < 1:
-            raise InputError(f"stress must be at least 1, not {self.stress:g}")
 
 
 @dataclass(frozen=True)

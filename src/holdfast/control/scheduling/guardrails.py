@@ -8,17 +8,19 @@ everything works on arrays with an entry per holding, and all randomness is pass
 import math
 from dataclasses import dataclass
 from enum import IntFlag
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import PlainSerializer
 
+from holdfast.durations import DAY as DAY  # noqa: PLC0414 - others import it from here
+from holdfast.durations import HOUR as HOUR  # noqa: PLC0414 - others import it from here
+from holdfast.durations import MINUTE as MINUTE  # noqa: PLC0414 - others import it from here
+from holdfast.durations import SECOND as SECOND  # noqa: PLC0414 - others import it from here
 from holdfast.errors import InputError
 from holdfast.model.action import GRID, Action
 from holdfast.model.arrays import BoolArray, FloatArray, IntArray
-
-SECOND = 1000
-MINUTE = 60 * SECOND
-HOUR = 60 * MINUTE
-DAY = 24 * HOUR
+from holdfast.settings_file import Count, Duration, Number, Share, Table, parse_text, parsed_by
 
 
 class Override(IntFlag):
@@ -69,15 +71,19 @@ class Window:
         if not (0 <= self.start < DAY and 0 <= self.stop < DAY and self.start != self.stop):
             raise InputError("a quiet window begins and ends at different times of the day")
 
+    def __str__(self) -> str:
+        ends = (divmod(end // MINUTE, 60) for end in (self.start, self.stop))
+        return "-".join(f"{hours:02}:{minutes:02}" for hours, minutes in ends)
+
     @property
     def length(self) -> int:
         return (self.stop - self.start) % DAY
 
     @classmethod
-    def parse(cls, text: str) -> "Window":
+    def parse(cls, text: Any) -> "Window":
         """Read `22:00-06:00`."""
         try:
-            ends = [part.split(":") for part in text.split("-")]
+            ends = [part.split(":") for part in parse_text(text).split("-")]
             (h0, m0), (h1, m1) = [(int(hours), int(minutes)) for hours, minutes in ends]
         except ValueError:
             raise InputError(f"{text!r} is no quiet window: write it as 22:00-06:00") from None
@@ -86,34 +92,42 @@ class Window:
         return cls(h0 * HOUR + m0 * MINUTE, h1 * HOUR + m1 * MINUTE)
 
 
+def _parse_action(value: Any) -> Action:
+    if (
+        not isinstance(value, list)
+        or len(value) != 2
+        or any(type(part) not in {int, float} for part in value)
+    ):
+        raise InputError("must be an interval and a ratio, as in [1, 0.10]")
+    GRID.index_of(*value)
+    return Action(*value)
+
+
+QuietWindow = Annotated[Window, parsed_by(Window.parse), PlainSerializer(str)]
+GridAction = Annotated[Action, parsed_by(_parse_action), PlainSerializer(list)]
+
+
 @dataclass(frozen=True)
-class Rails:
-    unit: int = DAY  # milliseconds of a time unit
-    shortest: int = 1  # units between two audits, at least
-    longest: int = 14  # and at most, whatever delays them
-    sample_cap: int = 10_000
-    fail_safe: Action = Action(1, 0.10)  # noqa: RUF009 - a named tuple, which can't change
-    jitter: float = 0.1  # share of the interval by which it is lengthened or shortened at random
-    surprise: float = 0.1  # share of audits that come early, at any time since the last
-    quiet: tuple[Window, ...] = ()
-    gas_price_cap: int | None = None  # wei
-    gas_retry: int = 10 * MINUTE
-    stale_after: float = 28.0  # units
+class Rails(Table):
+    unit: Duration = DAY  # milliseconds of a time unit
+    shortest: Count = 1  # units between two audits, at least
+    longest: Count = 14  # and at most, whatever delays them
+    sample_cap: Count = 10_000
+    fail_safe: GridAction = Action(1, 0.10)  # noqa: RUF009 - a named tuple, which can't change
+    jitter: Share = 0.1  # of the interval, by which it is lengthened or shortened at random
+    surprise: Share = 0.1  # of audits that come early, at any time since the last
+    quiet: tuple[QuietWindow, ...] = ()
+    gas_price_cap: Count | None = None  # wei
+    gas_retry: Duration = 10 * MINUTE
+    stale_after: Number = 28.0  # units
 
     def __post_init__(self) -> None:
-        if not 0 < self.shortest <= self.longest:
-            raise InputError("the shortest interval must be above 0, and not above the longest")
-        if self.unit < 1 or self.sample_cap < 1 or self.gas_retry < 1:
-            raise InputError("a time unit, a sample and a delay are at least 1")
-        if not 0 <= self.jitter < 1:
-            raise InputError(f"the jitter must lie between 0 and 1, not at {self.jitter:g}")
-        if not 0 <= self.surprise < 1:
-            raise InputError(f"the surprise must lie between 0 and 1, not at {self.surprise:g}")
-        GRID.index_of(*self.fail_safe)
+        if self.shortest > self.longest:
+            raise ValueError("shortest must not be above longest")
         marks = sorted((window.start, window.length) for window in self.quiet)
         following = [*marks[1:], (marks[0][0] + DAY, 0)] if marks else []
         if any(s + length >= t for (s, length), (t, _) in zip(marks, following, strict=True)):
-            raise InputError("quiet windows must not touch each other: write them as one")
+            raise ValueError("quiet windows must not touch each other: write them as one")
 
     @property
     def audits_per_interval(self) -> float:

@@ -28,6 +28,7 @@ from holdfast.control.scheduling.decisions import Decisions, Remembered, decide
 from holdfast.control.scheduling.guardrails import DRAWS, SECOND, Override, Rails, held
 from holdfast.control.scheduling.schedule import Claim, Conclusion, Schedule, column
 from holdfast.control.scheduling.telemetry import Telemetry
+from holdfast.control.settings.models import Pace
 from holdfast.errors import StorageError
 from holdfast.evidence import leaf
 from holdfast.ledger import check
@@ -49,15 +50,6 @@ def system_luck(shape: tuple[int, int]) -> FloatArray:
     """
     words = np.frombuffer(os.urandom(8 * math.prod(shape)), np.uint64)
     return np.asarray((words >> np.uint64(11)) * 2.0**-53).reshape(shape)
-
-
-@dataclass(frozen=True)
-class Pace:
-    """How much a worker takes on at once, and for how long it may be silent about it."""
-
-    batch: int = 256
-    lease: int = 120 * SECOND
-    gather: int = 0  # how long what is due may wait for more to be settled with
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query
 from sqlalchemy import Row, select
 
 from holdfast.control.incidents.alerts import Alert
-from holdfast.control.incidents.store import State, Step
+from holdfast.control.incidents.types import State, Step
 from holdfast.control.operator_commands import acknowledge
 from holdfast.storage.schema import NEVER, alerts, holdings, responses
 from holdfast.web.auth import Operator

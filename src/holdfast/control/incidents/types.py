@@ -1,0 +1,54 @@
+"""Types of the responses to failed audits: steps, their states, tasks, and kinds of alerts."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from holdfast.evidence import leaf
+
+
+class Step(StrEnum):
+    FOLLOW_UP = "follow-up"
+    LOCALISE = "localise"
+    REPAIR = "repair"
+    QUARANTINE = "quarantine"
+    ALERT = "alert"
+
+
+class State(StrEnum):
+    PLANNED = "planned"
+    READY = "ready"
+    ASKED = "asked"  # the audit that follows up is on the schedule
+    DONE = "done"
+    DROPPED = "dropped"
+
+
+class Kind(StrEnum):
+    """What alerts are about here."""
+
+    DAMAGED = "holding-damaged"
+    FAILED = "audit-failed"
+    QUARANTINED = "holding-quarantined"
+
+
+@dataclass(frozen=True)
+class Task:
+    """A step that is ready, and ours until its lease ends."""
+
+    id: int
+    token: int
+    holding: int
+    name: str
+    audit: int
+    step: Step
+    detail: str
+    began: int
+    progress: bytes | None
+
+
+@dataclass(frozen=True)
+class ResponseRecord:
+    """What the evidence is told of a step."""
+
+    step: leaf.Step
+    detail: str
+    blocks: tuple[leaf.Span, ...] = ()
