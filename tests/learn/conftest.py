@@ -9,5 +9,5 @@ from holdfast.learn import dial_search, training
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training, "SECONDS", 0.0)
     monkeypatch.setattr(training, "VALIDATION_EPISODES", 20)
-    monkeypatch.setattr(dial_search, "FIRST", (8, 10))
-    monkeypatch.setattr(dial_search, "LATER", ((1, 2, 0.1, 0.0, 10),))
+    monkeypatch.setattr(dial_search, "FIRST_ROUND", (8, 10))
+    monkeypatch.setattr(dial_search, "REFINEMENTS", ((1, 2, 0.1, 0.0, 10),))

@@ -3,7 +3,7 @@
 import pytest
 from tests.learn.worlds import LATE, VISIBLE, quick
 
-from holdfast.learn.methods import METHODS, learner
+from holdfast.learn.methods import METHODS, make_learner
 from holdfast.policy.learned import Learned
 from holdfast.sim.evaluation import evaluate
 
@@ -17,11 +17,14 @@ def units_of(method: str) -> int:
 @pytest.mark.parametrize("method", METHODS)
 def test_it_tells_malicious_nodes_from_honest_ones(method: str) -> None:
     units = units_of(method)
-    agent = learner(quick(method), VISIBLE, 0, units)
+    agent = make_learner(quick(method), VISIBLE, 0, units)
     for _ in range(units):
         agent.advance()
     policy = Learned(
-        agent.architecture, agent.served(), agent.inputs, LATE if agent.inputs.dial else None
+        agent.architecture,
+        agent.policy_weights(),
+        agent.inputs,
+        LATE if agent.inputs.dial else None,
     )
     tally = evaluate(policy, VISIBLE, episodes=100, seed=5)
     malicious, honest = (

@@ -14,7 +14,7 @@ ceilings = st.floats(0.01, 0.99)
 def test_it_moves_towards_its_ceiling_and_stays_in_its_bounds(
     price: float, rho: float, misses: int, detections: int
 ) -> None:
-    before = adaptive(rho).at(price)
+    before = adaptive(rho).with_value(price)
     after = before.after(misses, detections)
     assert 0.0 <= after.value <= 200.0
     encounters = misses + detections
@@ -27,7 +27,7 @@ def test_it_moves_towards_its_ceiling_and_stays_in_its_bounds(
 
 @given(prices)
 def test_an_episode_without_an_encounter_says_nothing(price: float) -> None:
-    assert adaptive().at(price).after(0, 0) == adaptive().at(price)
+    assert adaptive().with_value(price).after(0, 0) == adaptive().with_value(price)
 
 
 @given(prices, counts, counts)

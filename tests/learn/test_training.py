@@ -40,12 +40,12 @@ def units_of(method: str) -> int:
 def stop_after(units: int, run: Run, folder: Path) -> None:
     """Train, and be interrupted in the unit after so many."""
 
-    def hear(_phase: str, done: float, _figures: dict[str, float]) -> None:
+    def on_progress(_phase: str, done: float, _figures: dict[str, float]) -> None:
         if done > units:
             raise StopError
 
     with pytest.raises(StopError):
-        train(run, folder, hear)
+        train(run, folder, on_progress)
 
 
 def outputs(folder: Path) -> dict[str, bytes]:
@@ -53,8 +53,8 @@ def outputs(folder: Path) -> dict[str, bytes]:
 
 
 def events(folder: Path) -> dict[tuple[str, int], float]:
-    """Return each scalar by its tag and step, from the records that TensorBoard reads."""
-    found: dict[tuple[str, int], float] = {}
+    """Return every scalar by its tag and step, from the records that TensorBoard reads."""
+    figures: dict[tuple[str, int], float] = {}
     for path in (folder / "events").iterdir():
         content = path.read_bytes()
         while content:
@@ -63,9 +63,9 @@ def events(folder: Path) -> dict[tuple[str, int], float]:
             content = content[16 + length :]
             for value in event.summary.value:
                 key = (value.tag, event.step)
-                assert key not in found, "each figure is there once"
-                found[key] = value.simple_value
-    return found
+                assert key not in figures, "every figure is there once"
+                figures[key] = value.simple_value
+    return figures
 
 
 def assert_events_are_the_curve(folder: Path) -> None:
@@ -77,10 +77,10 @@ def assert_events_are_the_curve(folder: Path) -> None:
         for name, value in row.items()
         if name != "unit"
     }
-    found = events(folder)
-    assert found.keys() == expected.keys()
+    figures = events(folder)
+    assert figures.keys() == expected.keys()
     for key, value in expected.items():
-        assert found[key] == pytest.approx(value, rel=1e-6)
+        assert figures[key] == pytest.approx(value, rel=1e-6)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -88,7 +88,9 @@ def test_an_interrupted_training_ends_as_if_it_had_not_been(method: str, tmp_pat
     units = units_of(method)
     run = run_of(method, units=units)
     if isinstance(run.settings, PlusSettings):
-        run = replace(run, settings=replace(run.settings, kept=3))  # less than it lives through
+        run = replace(
+            run, settings=replace(run.settings, buffer_size=3)
+        )  # less than it lives through
     train(run, tmp_path / "straight")
     stop_after(units // 2, run, tmp_path / "stopped")
     assert not (tmp_path / "stopped" / MANIFEST).exists()
@@ -117,9 +119,9 @@ def test_a_killed_process_is_taken_up_by_the_next(tmp_path: Path) -> None:
         "from tests.learn.worlds import run_of\n"
         "from holdfast.learn import training\n"
         "training.SECONDS = 0\n"
-        "def hear(phase, done, figures):\n"
+        "def on_progress(phase, done, figures):\n"
         "    if done == 33: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "training.train(run_of('drqn-cmdp'), Path(sys.argv[1]), hear)\n"
+        "training.train(run_of('drqn-cmdp'), Path(sys.argv[1]), on_progress)\n"
     )
     folder = tmp_path / "killed"
     there = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -138,10 +140,10 @@ def test_a_finished_folder_is_left_as_it_is(tmp_path: Path) -> None:
     train(run, tmp_path)
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
 
-    def hear(*_: object) -> None:
+    def on_progress(*_: object) -> None:
         raise StopError
 
-    train(run, tmp_path, hear)
+    train(run, tmp_path, on_progress)
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 

@@ -38,13 +38,17 @@ def quick(method: str) -> Settings:
                 features=(32, 32),
                 learning_rate=2e-3,
                 discount=0.98,
-                decay=0.98,
-                sync=5,
-                batch=32,
+                epsilon_decay=0.98,
+                target_update_interval=5,
+                batch_size=32,
             )
         case GradientSettings() as settings:
             return replace(
-                settings, features=(32,), learning_rate=3e-3, discount=0.98, entropy=0.05
+                settings,
+                features=(32,),
+                learning_rate=3e-3,
+                discount=0.98,
+                entropy_coefficient=0.05,
             )
         case RecurrentSettings() as settings:
             return replace(
@@ -53,9 +57,9 @@ def quick(method: str) -> Settings:
                 recurrent=16,
                 learning_rate=3e-3,
                 discount=0.98,
-                decay=0.98,
-                sync=5,
-                batch=16,
+                epsilon_decay=0.98,
+                target_update_interval=5,
+                batch_size=16,
             )
         case PlusSettings() as settings:
             return replace(
@@ -63,12 +67,12 @@ def quick(method: str) -> Settings:
                 features=(32,),
                 recurrent=16,
                 nodes=32,
-                length=8,
-                kept=20,
-                updates=16,
-                batch=32,
+                sequence_length=8,
+                buffer_size=20,
+                gradient_steps=16,
+                batch_size=32,
                 learning_rate=5e-3,
-                average=0.05,
+                tau=0.05,
                 dials=DialRange(
                     latency=(1.0, 2.0), miss_price=(1.0, 3.0), latency_price=(0.5, 1.0)
                 ),

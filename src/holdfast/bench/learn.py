@@ -17,7 +17,7 @@ from holdfast.bench.pytorch import PyTorchLearner
 from holdfast.learn.drqn_cmdp_plus import PlusSettings
 from holdfast.learn.epsilon_greedy import CHUNK
 from holdfast.learn.learner import Figures, Learner
-from holdfast.learn.methods import METHODS, Settings, learner
+from holdfast.learn.methods import METHODS, Settings, make_learner
 from holdfast.learn.policy_gradient import GradientSettings
 from holdfast.learn.recurrent import RecurrentLearner, RecurrentSettings
 from holdfast.model.scenario import PAPER
@@ -119,7 +119,7 @@ def _training(agent: RecurrentLearner, episodes: int) -> Work:
 
 
 def _agent(settings: Settings, episodes: int) -> Work:
-    agent = learner(settings, PAPER, 0, 600)
+    agent = make_learner(settings, PAPER, 0, 600)
     if isinstance(settings, PlusSettings):
         episodes = 1  # a round has the decisions of some dozen
         agent.advance()
@@ -143,7 +143,7 @@ def _made(settings: Settings, figures: Figures) -> float:
         case GradientSettings():
             return settings.epochs
         case PlusSettings():
-            return settings.updates
+            return settings.gradient_steps
         case _:
             return figures["decisions"]
 

@@ -49,49 +49,49 @@ def ours(name: str) -> str:
 
 def loss(network: Network, target: Network, batch: list[Tensor], discount: float) -> Tensor:
     """Return the masked double-Q error of a batch of sequences."""
-    inputs, actions, rewards, ended, mask = batch
-    online, _ = network(inputs)
+    inputs, actions, rewards, dones, mask = batch
+    online_q, _ = network(inputs)
     with torch.no_grad():
-        judged, _ = target(inputs)
-        best = online[1:].argmax(dim=-1, keepdim=True)
-        following = judged[1:].gather(-1, best)[..., 0]
-        goal = rewards + discount * torch.where(ended, 0.0, following)
-    values = online[:-1].gather(-1, actions[..., None])[..., 0]
-    error: Tensor = (mask * (values - goal) ** 2).sum() / mask.sum()
+        target_q, _ = target(inputs)
+        best = online_q[1:].argmax(dim=-1, keepdim=True)
+        next_q = target_q[1:].gather(-1, best)[..., 0]
+        td_target = rewards + discount * torch.where(dones, 0.0, next_q)
+    q = online_q[:-1].gather(-1, actions[..., None])[..., 0]
+    error: Tensor = (mask * (q - td_target) ** 2).sum() / mask.sum()
     return error
 
 
 class PyTorchLearner(RecurrentLearner):
-    """The same agent in the same loop, but deciding and updating in PyTorch."""
+    """The same agent in the same loop, but selecting actions and updating in PyTorch."""
 
     def __init__(self, scenario: Scenario, seed: int, settings: RecurrentSettings) -> None:
         super().__init__(scenario, seed, settings)
-        weights = networks.served(self._weights)
+        weights = networks.to_numpy(self._weights)
         self._network = Network(self.architecture, weights)
-        self._judge = Network(self.architecture, weights)
+        self._target_network = Network(self.architecture, weights)
         self._adam = torch.optim.Adam(self._network.parameters(), settings.learning_rate)
 
     def advance(self) -> Figures:
         figures = super().advance()
-        if self._episodes % self._sync == 0:
-            self._judge.load_state_dict(self._network.state_dict())
+        if self._episodes % self._settings.target_update_interval == 0:
+            self._target_network.load_state_dict(self._network.state_dict())
         return figures
 
     def update(self) -> float:
-        drawn = [torch.from_numpy(array) for array in self._drawn()]
+        batches = [torch.from_numpy(array) for array in self._sample_batches()]
         losses = []
         for index in range(CHUNK):
-            batch = [tensor[index] for tensor in drawn]
-            error = loss(self._network, self._judge, batch, self._settings.discount)
+            batch = [tensor[index] for tensor in batches]
+            error = loss(self._network, self._target_network, batch, self._settings.discount)
             self._adam.zero_grad()
             error.backward()  # type: ignore[no-untyped-call]
             self._adam.step()
             losses.append(error.item())
         return float(np.mean(losses))
 
-    def _best(self, seen: Float32Array) -> int:
+    def _best_action(self, inputs: Float32Array) -> int:
         with torch.no_grad():
             hidden = torch.from_numpy(self._hidden)[None]
-            outputs, hidden = self._network(torch.from_numpy(seen)[None, None], hidden)
+            q, hidden = self._network(torch.from_numpy(inputs)[None, None], hidden)
         self._hidden = hidden[0].numpy()
-        return int(outputs.argmax())
+        return int(q.argmax())

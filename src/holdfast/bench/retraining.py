@@ -17,8 +17,8 @@ from holdfast.bench.simulated_log import operate
 from holdfast.errors import InputError
 from holdfast.inference.fit import Fitted, fit
 from holdfast.inference.log import Log
-from holdfast.learn.dial_search import attempt
-from holdfast.learn.retraining import Budget, ordered, report, retrain
+from holdfast.learn.dial_search import evaluate_dials
+from holdfast.learn.retraining import Budget, make_request, report, retrain
 from holdfast.learn.training import VALIDATION_SEED
 from holdfast.model.action import GRID
 from holdfast.model.scenario import PAPER, Scenario
@@ -59,10 +59,10 @@ def measure(fleet: Fleet, budget: Budget, folder: Path, say: Say) -> Figures:
     say(f"{fleet.nodes} nodes are audited for {fleet.units} units, then fitted")
     log = _log(champion, fleet)
     fitted = fit(log, BASE)
-    order = ordered(fitted.scenario, log.blocks, champion, DECLARED, budget, facts={})
-    order = replace(order, targets=(*order.targets, TIGHT))
-    say(f"{budget.seeds} seeds are trained in the fitted world, for {order.ceilings}")
-    retrained = retrain(order, champion, folder / "fitted")
+    request = make_request(fitted.scenario, log.blocks, champion, DECLARED, budget, facts={})
+    request = replace(request, targets=(*request.targets, TIGHT))
+    say(f"{budget.seeds} seeds are trained in the fitted world, for {request.ceilings}")
+    result = retrain(request, champion, folder / "fitted")
     seeds = [folder / "fitted" / f"seed-{seed}" for seed in range(budget.seeds)]
     say("all are tried in the true world")
     tried = partial(_tried, episodes=budget.episodes)
@@ -71,7 +71,7 @@ def measure(fleet: Fleet, budget: Budget, folder: Path, say: Say) -> Figures:
         "log": _about(log),
         "fit": _recovered(fitted),
         "declared": asdict(DECLARED),
-        "chosen_seed": retrained.seed,
+        "chosen_seed": result.seed,
         "ceilings": {
             name: asdict(ceilings)
             | {
@@ -83,7 +83,7 @@ def measure(fleet: Fleet, budget: Budget, folder: Path, say: Say) -> Figures:
                 "belief in the fitted world": tried(_planned(fitted.scenario, ceilings)),
                 "belief in the true world": tried(_planned(TRUE, ceilings)),
             }
-            for name, ceilings in (("kept by the champion", order.ceilings), ("tight", TIGHT))
+            for name, ceilings in (("kept by the champion", request.ceilings), ("tight", TIGHT))
         },
     }
 
@@ -97,7 +97,7 @@ def _turned(world: Scenario, ceilings: Ceilings) -> AnyPolicy | None:
     found = checkpoint.load(shipped_folder(*CHAMPION.split("@")))
     dials = np.array([astuple(each.dial) for each in found.manifest.dials])
     network = found.manifest.architecture, found.parameters
-    tries = attempt(*network, world, dials, TURNS, np.random.default_rng(VALIDATION_SEED))
+    tries = evaluate_dials(*network, world, dials, TURNS, np.random.default_rng(VALIDATION_SEED))
     figures = zip(dials.tolist(), tries.gas, tries.miss_rate, tries.latency, strict=True)
     validated = tuple(
         Validated(Dial(*each), float(gas), float(misses), float(latency), TURNS)

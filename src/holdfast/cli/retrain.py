@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
     from holdfast.control.settings.models import ControlSettings
-    from holdfast.learn.retraining import Budget, Hear, Order, Retrained
+    from holdfast.learn.retraining import Budget, OnProgress, RetrainingRequest, RetrainingResult
     from holdfast.policy.lagrangian import Ceilings
     from holdfast.policy.serving import Serving
 
@@ -82,13 +82,13 @@ def retrain(
             wished = champion.rho if rho is None else rho
             declared = None if wished is None else Ceilings(wished, latency)
             budget = Budget(seeds, rounds, validation, episodes)
-            order = _order(engine, settings, place, champion, declared, budget)
-            result = _trained(order, champion, place)
-            version = _registered(engine, settings, result, order)
+            request = _request(engine, settings, place, champion, declared, budget)
+            result = _trained(request, champion, place)
+            version = _registered(engine, settings, result, request)
             _clear(place)
     finally:
         engine.dispose()
-    _tell(order, result, version, declared, as_json=as_json)
+    _tell(request, result, version, declared, as_json=as_json)
 
 
 def _champion(engine: "Engine", settings: "ControlSettings") -> "Serving":
@@ -99,26 +99,28 @@ def _champion(engine: "Engine", settings: "ControlSettings") -> "Serving":
     return PolicyLoader(engine).now().champion
 
 
-def _order(
+def _request(
     engine: "Engine",
     settings: "ControlSettings",
     place: Path,
     champion: "Serving",
     declared: "Ceilings | None",
     budget: "Budget",
-) -> "Order":
+) -> "RetrainingRequest":
     """Return what was begun, or else what the log asks for now."""
     from holdfast.control.inference.audit_log import read_log  # noqa: PLC0415
     from holdfast.control.inference.fits import save_fit  # noqa: PLC0415
     from holdfast.control.inference.retraining import ORDER  # noqa: PLC0415
     from holdfast.inference.fit import fit  # noqa: PLC0415
-    from holdfast.learn.retraining import Order, ordered  # noqa: PLC0415
+    from holdfast.learn.retraining import RetrainingRequest, make_request  # noqa: PLC0415
     from holdfast.policy import json_schema  # noqa: PLC0415
 
     path = place / ORDER
     if path.exists():
         terminal.messages.print("… going on with the retraining that was begun", style="dim")
-        return json_schema.read(Order, json_schema.parse(atomic.read(path, at_most=MOST_BYTES)))
+        return json_schema.read(
+            RetrainingRequest, json_schema.parse(atomic.read(path, at_most=MOST_BYTES))
+        )
     _clear(place)
     now = _now()
     log = read_log(engine, settings.rails.unit, now)
@@ -129,36 +131,39 @@ def _order(
         "parameters": parameters,
         "champion": champion.version,
     }
-    order = ordered(fitted.scenario, log.blocks, champion.policy, declared, budget, facts)
-    atomic.write(path, json_schema.dump(order))
-    return order
+    request = make_request(fitted.scenario, log.blocks, champion.policy, declared, budget, facts)
+    atomic.write(path, json_schema.dump(request))
+    return request
 
 
-def _trained(order: "Order", champion: "Serving", place: Path) -> "Retrained":
+def _trained(request: "RetrainingRequest", champion: "Serving", place: Path) -> "RetrainingResult":
     from holdfast.learn import retraining  # noqa: PLC0415
 
-    with _progress(order) as hear:
-        return retraining.retrain(order, champion.policy, place, hear)
+    with _progress(request) as on_progress:
+        return retraining.retrain(request, champion.policy, place, on_progress)
 
 
 @contextmanager
-def _progress(order: "Order") -> Iterator["Hear"]:
+def _progress(request: "RetrainingRequest") -> Iterator["OnProgress"]:
     """Show on a terminal how far the trainings are."""
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     quiet = not sys.stderr.isatty()
     with Progress(*columns, console=terminal.messages, disable=quiet) as bars:
-        total = 2 * order.budget.rounds  # validation takes about half as long as training
-        tasks = [bars.add_task(f"seed {k}", total=total) for k in range(order.budget.seeds)]
+        total = 2 * request.budget.rounds  # validation takes about half as long as training
+        tasks = [bars.add_task(f"seed {k}", total=total) for k in range(request.budget.seeds)]
 
-        def hear(seed: int, phase: str, done: float) -> None:
-            reached = done if phase == "training" else order.budget.rounds + done
+        def on_progress(seed: int, phase: str, done: float) -> None:
+            reached = done if phase == "training" else request.budget.rounds + done
             bars.update(tasks[seed], description=f"seed {seed}, {phase}", completed=reached)
 
-        yield hear
+        yield on_progress
 
 
 def _registered(
-    engine: "Engine", settings: "ControlSettings", result: "Retrained", order: "Order"
+    engine: "Engine",
+    settings: "ControlSettings",
+    result: "RetrainingResult",
+    request: "RetrainingRequest",
 ) -> str:
     """Enter the checkpoint, let it run in shadow, and return its version."""
     from holdfast.control.policies.aliases import Author, challenge, read_aliases  # noqa: PLC0415
@@ -166,18 +171,18 @@ def _registered(
     from holdfast.storage.database import transaction  # noqa: PLC0415
 
     served = Registry(engine).register(
-        str(result.folder), settings.scenario, _now(), f"retrained-{order.facts['fit']}"
+        str(result.folder), settings.scenario, _now(), f"retrained-{request.facts['fit']}"
     )
     with transaction(engine) as connection:
         aliases = read_aliases(connection)
     if aliases.challenger != served.version:
-        reason = f"retrained on {order.facts['audits']} audits"
+        reason = f"retrained on {request.facts['audits']} audits"
         challenge(engine, aliases, served.version, Author(getpass.getuser(), _now(), reason))
     return served.version
 
 
 def _clear(place: Path) -> None:
-    """Remove what a retraining has left, the order first: without it nothing is resumed."""
+    """Remove what a retraining has left, the request first: without it nothing is resumed."""
     from holdfast.control.inference.retraining import ORDER  # noqa: PLC0415
 
     (place / ORDER).unlink(missing_ok=True)
@@ -187,8 +192,8 @@ def _clear(place: Path) -> None:
 
 
 def _tell(
-    order: "Order",
-    result: "Retrained",
+    request: "RetrainingRequest",
+    result: "RetrainingResult",
     version: str,
     declared: "Ceilings | None",
     *,
@@ -202,15 +207,15 @@ def _tell(
     }
     if as_json:
         terminal.print_json(
-            {"version": version, "seed": result.seed, "ceilings": asdict(order.ceilings)}
+            {"version": version, "seed": result.seed, "ceilings": asdict(request.ceilings)}
             | {"declared": None if declared is None else asdict(declared)}
-            | {"fit": order.facts, "candidates": [asdict(each) for each in result.candidates]}
+            | {"fit": request.facts, "candidates": [asdict(each) for each in result.candidates]}
             | {"evaluation": figures}
         )
         return
-    if declared is not None and declared != order.ceilings:
+    if declared is not None and declared != request.ceilings:
         say(f"the fitted world does not allow {declared}: trained for what the champion keeps")
-    say(f"trained for {order.ceilings} on {order.facts['audits']:,} audits")
+    say(f"trained for {request.ceilings} on {request.facts['audits']:,} audits")
     for name, each in figures.items():
         say(f"  {name}: {_shown(each)}")
     say(f"{version[:12]} runs in shadow from now on: `holdfast policy shadow` compares")

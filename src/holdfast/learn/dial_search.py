@@ -1,7 +1,7 @@
-"""Which dials to offer: prices are tried on episodes until each pair of ceilings has its own.
+"""The search for dials: prices are tried on episodes until every pair of ceilings has a dial.
 
 The prices that keep given ceilings at the least gas are not known beforehand. The search keeps
-everything it has tried, and goes on from what came closest for each pair of ceilings.
+all results so far and continues from the best ones for every pair of ceilings.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,30 +21,30 @@ from holdfast.sim.evaluation import types
 from holdfast.sim.tally import TallyBuilder
 from holdfast.sim.world import world_of
 
-AT_ONCE = 4096  # episodes that run side by side
-FIRST = (64, 100)  # dials drawn for each pair of ceilings, and episodes of each dial
-# Then for each pair the best so far are varied: how many of them, how often each, by what factor
-# (the standard deviation of its logarithm) in the prices and in the ceilings that the network is
-# told, and episodes of each variant.
-LATER = ((3, 4, 0.25, 0.0, 200), (3, 4, 0.12, 0.04, 400), (3, 3, 0.05, 0.04, 800))
-# At last the best of each pair are narrowed down: how many, and episodes of each.
+MAX_PARALLEL_EPISODES = 4096
+FIRST_ROUND = (64, 100)  # dials sampled for each pair of ceilings, and episodes of each dial
+# Then the best so far of each pair are varied: how many of them, how often each, by what factor
+# (the standard deviation of its logarithm) in the prices and in the ceilings that the network
+# sees, and episodes of each variant.
+REFINEMENTS = ((3, 4, 0.25, 0.0, 200), (3, 4, 0.12, 0.04, 400), (3, 3, 0.05, 0.04, 800))
+# Finally the best of each pair are evaluated longer: how many, and episodes of each.
 SEMIFINAL = (10, 1500)
 FINALISTS = 4
-# A dial that breaks a ceiling by a tenth counts like one that costs so much more gas, as a share.
-SEVERITY = 1.0
+# A dial that exceeds a ceiling by a tenth ranks like one with this share of gas added.
+VIOLATION_PENALTY = 1.0
 
 
 @dataclass(frozen=True)
-class Found:
-    """What dials (tried, 4) achieved."""
+class DialResults:
+    """What dials achieved; `dials` is (dials, 4)."""
 
     dials: FloatArray
     gas: FloatArray
     miss_rate: FloatArray
     latency: FloatArray
 
-    def joined(self, other: "Found") -> "Found":
-        return Found(
+    def concat(self, other: "DialResults") -> "DialResults":
+        return DialResults(
             np.concatenate((self.dials, other.dials)),
             np.concatenate((self.gas, other.gas)),
             np.concatenate((self.miss_rate, other.miss_rate)),
@@ -52,72 +52,81 @@ class Found:
         )
 
     def best(self, ceilings: Ceilings, count: int) -> IntArray:
-        """Return the cheapest that keep the ceilings, those that nearly do at a penalty."""
-        broken = np.maximum(self.miss_rate / (ceilings.miss_rate * (1 - MISS_MARGIN)) - 1, 0)
+        """Return the cheapest dials; those that exceed a ceiling rank lower by a penalty."""
+        violation = np.maximum(self.miss_rate / (ceilings.miss_rate * (1 - MISS_MARGIN)) - 1, 0)
         if ceilings.latency is not None:
-            most = ceilings.latency * (1 - LATENCY_MARGIN)
-            broken += np.maximum(self.latency / most - 1, 0)
-        order = np.argsort(self.gas * (1 + 10 * SEVERITY * broken), kind="stable")
+            max_latency = ceilings.latency * (1 - LATENCY_MARGIN)
+            violation += np.maximum(self.latency / max_latency - 1, 0)
+        order = np.argsort(self.gas * (1 + 10 * VIOLATION_PENALTY * violation), kind="stable")
         return np.asarray(order[:count], np.int64)
 
 
-def validated(
+def search_dials(
     architecture: Architecture,
     parameters: Parameters,
     scenario: Scenario,
-    around: Callable[[Ceilings, int, np.random.Generator], FloatArray],
+    sample_around: Callable[[Ceilings, int, np.random.Generator], FloatArray],
     targets: Sequence[Ceilings],
     *,
     seed: int,
     episodes: int,
-    hear: Callable[[float], None] = lambda _share: None,
+    on_progress: Callable[[float], None] = lambda _share: None,
 ) -> tuple[Validated, ...]:
-    """Return dials for these ceilings, each validated on so many episodes."""
-    draws = np.random.default_rng(seed)
+    """Return dials for these ceilings, each validated on this many episodes."""
+    rng = np.random.default_rng(seed)
 
-    def tried(dials: FloatArray, each: int) -> Found:
-        return attempt(architecture, parameters, scenario, dials, each, draws)
+    def evaluate(dials: FloatArray, episodes_per_dial: int) -> DialResults:
+        return evaluate_dials(architecture, parameters, scenario, dials, episodes_per_dial, rng)
 
-    first = [around(target, FIRST[0], draws) for target in targets]
-    known = tried(_within(np.concatenate(first)), FIRST[1])
-    for done, (parents, children, prices, ceilings, each) in enumerate(LATER, start=1):
-        hear(done / (len(LATER) + 2))
-        chosen = np.concatenate([known.best(target, parents) for target in targets])
-        variants = np.repeat(known.dials[np.unique(chosen)], children, axis=0)
+    first = [sample_around(target, FIRST_ROUND[0], rng) for target in targets]
+    results = evaluate(_clip(np.concatenate(first)), FIRST_ROUND[1])
+    for round_number, (parents, children, prices, ceilings, episodes_per_dial) in enumerate(
+        REFINEMENTS, start=1
+    ):
+        on_progress(round_number / (len(REFINEMENTS) + 2))
+        chosen = np.concatenate([results.best(target, parents) for target in targets])
+        variants = np.repeat(results.dials[np.unique(chosen)], children, axis=0)
         spread = np.array((prices, prices, ceilings, ceilings))
-        variants = variants * np.exp(spread * draws.standard_normal(variants.shape))
-        known = known.joined(tried(_within(variants), each))
-    for count, each in (SEMIFINAL, (FINALISTS, episodes)):
-        hear(1 - 1 / (len(LATER) + 2))
-        best = np.unique(np.concatenate([known.best(target, count) for target in targets]))
-        known = tried(known.dials[best], min(each, episodes))
-    hear(1.0)
-    figures = zip(known.dials, known.gas, known.miss_rate, known.latency, strict=True)
+        variants = variants * np.exp(spread * rng.standard_normal(variants.shape))
+        results = results.concat(evaluate(_clip(variants), episodes_per_dial))
+    for count, episodes_per_dial in (SEMIFINAL, (FINALISTS, episodes)):
+        on_progress(1 - 1 / (len(REFINEMENTS) + 2))
+        best = np.unique(np.concatenate([results.best(target, count) for target in targets]))
+        results = evaluate(results.dials[best], min(episodes_per_dial, episodes))
+    on_progress(1.0)
+    figures = zip(results.dials, results.gas, results.miss_rate, results.latency, strict=True)
     return tuple(
-        Validated(Dial(*settings.tolist()), float(gas), float(miss_rate), float(latency), episodes)
-        for settings, gas, miss_rate, latency in figures
+        Validated(
+            Dial(*dial_values.tolist()), float(gas), float(miss_rate), float(latency), episodes
+        )
+        for dial_values, gas, miss_rate, latency in figures
     )
 
 
-def attempt(
+def evaluate_dials(
     architecture: Architecture,
     parameters: Parameters,
     scenario: Scenario,
     dials: FloatArray,
     episodes: int,
-    draws: np.random.Generator,
-) -> Found:
-    """Run each dial on so many episodes, with as many malicious nodes for each."""
-    together = max(1, AT_ONCE // episodes)
+    rng: np.random.Generator,
+) -> DialResults:
+    """Run every dial on this many episodes, with the same number of malicious nodes for each."""
+    dials_per_batch = max(1, MAX_PARALLEL_EPISODES // episodes)
     parts = [
-        _side_by_side(
-            architecture, parameters, scenario, dials[first : first + together], episodes, draws
+        _evaluate_batch(
+            architecture,
+            parameters,
+            scenario,
+            dials[start : start + dials_per_batch],
+            episodes,
+            rng,
         )
-        for first in range(0, len(dials), together)
+        for start in range(0, len(dials), dials_per_batch)
     ]
     sums = np.concatenate(parts)
     gas, misses, detections, latency = sums.T
-    return Found(
+    return DialResults(
         dials=dials,
         gas=gas / episodes,
         miss_rate=misses / np.maximum(misses + detections, 1),
@@ -125,38 +134,38 @@ def attempt(
     )
 
 
-def _side_by_side(
+def _evaluate_batch(
     architecture: Architecture,
     parameters: Parameters,
     scenario: Scenario,
     dials: FloatArray,
     episodes: int,
-    draws: np.random.Generator,
+    rng: np.random.Generator,
 ) -> FloatArray:
-    """Return by dial the gas, misses, detections and latency, summed over its episodes."""
+    """Return gas, misses, detections and latency of every dial, summed over its episodes."""
     world = world_of(scenario)
-    kind = types(scenario.malicious_share, episodes, 0)
-    malicious = np.tile(kind, len(dials))
-    nodes = fleet.start(world, len(malicious), draws, malicious)
+    malicious_of_one = types(scenario.malicious_share, episodes, 0)
+    malicious = np.tile(malicious_of_one, len(dials))
+    nodes = fleet.start(world, len(malicious), rng, malicious)
     hidden: Float32Array = np.zeros((len(malicious), architecture.recurrent), np.float32)
     signals = np.repeat(dial.signals(dials), episodes, axis=0)
     episode = np.arange(len(malicious))
-    book = TallyBuilder(malicious)
+    tallies = TallyBuilder(malicious)
     while len(episode):
-        seen = np.column_stack((observe(nodes.history, scenario.constants), signals))
-        outputs, hidden = forward(architecture, parameters, seen, hidden)
-        nodes, outcome = fleet.step(world, nodes, outputs.argmax(axis=1), draws)
-        book.enter(episode, nodes, outcome)
+        inputs = np.column_stack((observe(nodes.history, scenario.constants), signals))
+        q, hidden = forward(architecture, parameters, inputs, hidden)
+        nodes, outcome = fleet.step(world, nodes, q.argmax(axis=1), rng)
+        tallies.enter(episode, nodes, outcome)
         alive = ~outcome.finished
         if not alive.all():
             nodes, hidden, signals, episode = take((nodes, hidden, signals, episode), alive)
-    tally = book.closed()
+    tally = tallies.closed()
     columns = np.column_stack((tally.gas, tally.misses, tally.detections, tally.latency))
     sums: FloatArray = columns.reshape(len(dials), episodes, -1).sum(axis=1)
     return sums
 
 
-def _within(dials: FloatArray) -> FloatArray:
-    """Return the dials, none beyond what the signals span."""
+def _clip(dials: FloatArray) -> FloatArray:
+    """Return the dials, clipped to the range of the signals."""
     low, high = np.array(dial.RANGES).T
     return np.clip(dials, low, high)

@@ -1,12 +1,13 @@
-"""What the value-based agents share: epsilon-greedy episodes and updates in chunks.
+"""What the value-based agents share: epsilon-greedy episodes, a target network, and updates.
 
-There is one update for each decision, as in the paper; they are made `CHUNK` at a time under one
-jit, which halves what they cost the feed-forward agents (0.56 ms an update instead of 1.02), so
-that a decision is taken with weights at most so many updates old.
+There is one update for each decision, as in the paper. Updates run `CHUNK` at a time under one
+jit, which halves what they cost the feed-forward agents (0.56 ms an update instead of 1.02). A
+decision is therefore made with weights that are at most `CHUNK` updates old.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -14,11 +15,13 @@ import numpy as np
 import optax
 from jax import Array
 
-from holdfast.learn import networks
+from holdfast.learn.episode_learner import EpisodeLearner
 from holdfast.learn.learner import Figures, TrainerState
 from holdfast.learn.multiplier import Multiplier
-from holdfast.learn.networks import Weights
-from holdfast.learn.rollout_env import Episode, Stage
+from holdfast.learn.networks import Weights, gradient_step
+from holdfast.learn.replay_buffer import EpisodeReplay, TransitionReplay
+from holdfast.learn.rollout_env import Episode
+from holdfast.learn.settings import setting
 from holdfast.model.action import GRID
 from holdfast.model.arrays import Float32Array
 from holdfast.model.scenario import Scenario
@@ -30,50 +33,52 @@ CHUNK = 16
 Loss = Callable[[Weights, Weights, Any], Array]
 
 
-class EpsilonGreedy(ABC):
-    """Plays episodes epsilon-greedily; a subclass remembers them and defines the loss."""
+@dataclass(frozen=True)
+class ValueBasedSettings:
+    multiplier: Multiplier = Multiplier()
+    inputs: Inputs = Inputs()
+    features: tuple[int, ...] = (128, 128)
+    learning_rate: float = 1e-3
+    buffer_size: int = setting("replay", 50_000)  # decisions
+    batch_size: int = setting("batch", 64)
+    discount: float = 0.99  # per decision
+    target_update_interval: int = setting("sync", 10)  # episodes
+    epsilon_decay: float = setting("decay", 0.995)  # per episode
+    final_epsilon: float = setting("floor", 0.02)
+
+
+class EpsilonGreedy(EpisodeLearner, ABC):
+    """Runs episodes epsilon-greedily; a subclass fills the replay buffer and defines the loss."""
 
     def __init__(
         self,
         scenario: Scenario,
         seed: int,
         architecture: Architecture,
-        inputs: Inputs,
-        multiplier: Multiplier,
-        *,
-        learning_rate: float,
-        sync: int,
-        decay: float,
-        floor: float,
+        settings: ValueBasedSettings,
+        replay_buffer: TransitionReplay | EpisodeReplay,
     ) -> None:
-        streams = np.random.SeedSequence(seed).spawn(2)
-        self.architecture = architecture
-        self.inputs = inputs
-        self.multiplier = multiplier
-        self._sync, self._decay, self._floor = sync, decay, floor
-        self._draws = np.random.default_rng(streams[0])
-        self._stage = Stage(scenario, inputs, int(streams[1].generate_state(1)[0]))
-        optimiser = optax.adam(learning_rate)
-        self._weights = networks.initial_weights(architecture, self._draws)
-        self._target = self._weights
-        self._moments = optimiser.init(self._weights)
-        self._updates = _updates(self._loss(), optimiser)
-        self._served = networks.served(self._weights)
+        super().__init__(scenario, seed, architecture, settings.inputs, settings.multiplier)
+        self._settings = settings
+        self._replay_buffer = replay_buffer
+        optimiser = optax.adam(settings.learning_rate)
+        self._target_weights = self._weights
+        self._optimiser_state = optimiser.init(self._weights)
+        self._run_updates = _make_updates(self._loss(), optimiser)
         self._episodes = 0
         self._pending = 0  # decisions that still wait for their update
         self._losses: list[float] = []
         self._hidden = np.zeros((1, architecture.recurrent), np.float32)
 
     def advance(self) -> Figures:
-        """Play one episode, learn from it, and adapt the multiplier."""
+        """Run one episode, learn from it, and adapt the multiplier."""
         self._hidden[:] = 0.0
-        price = self.multiplier.value
-        episode = self._stage.play(price, self._decide, self._heard)
-        self._finished(episode)
+        episode = self._env.run_episode(self.multiplier.value, self._select_action, self._on_step)
+        self._on_episode_end(episode)
         self._episodes += 1
         self.multiplier = self.multiplier.after(episode.misses, episode.detections)
-        if self._episodes % self._sync == 0:
-            self._target = self._weights
+        if self._episodes % self._settings.target_update_interval == 0:
+            self._target_weights = self._weights
         losses, self._losses = self._losses, []
         return episode.figures() | {
             "epsilon": self._epsilon,
@@ -81,69 +86,48 @@ class EpsilonGreedy(ABC):
             "loss": float(np.mean(losses)) if losses else 0.0,
         }
 
-    def served(self) -> dict[str, Float32Array]:
-        return self._served
-
-    def envelope(self) -> tuple[Float32Array, Float32Array]:
-        return self._stage.low, self._stage.high
-
-    def saved(self) -> TrainerState:
+    def state(self) -> TrainerState:
+        state = super().state()
         return TrainerState(
-            trees={
-                "weights": self._weights,
-                "target": self._target,
-                "moments": self._moments,
-                "replay": self._remembered(),
-                "envelope": [self._stage.low, self._stage.high],
-            },
-            facts={
-                "episodes": self._episodes,
-                "pending": self._pending,
-                "multiplier": self.multiplier.value,
-                "draws": self._draws.bit_generator.state,
-                "stage": self._stage.draws_state(),
-            },
+            state.trees | {"target": self._target_weights, "replay": self._replay_buffer.arrays()},
+            state.facts | {"episodes": self._episodes, "pending": self._pending},
         )
 
-    def restore(self, goods: TrainerState) -> None:
-        self._weights = goods.trees["weights"]
-        self._target = goods.trees["target"]
-        self._moments = goods.trees["moments"]
-        self._recall(goods.trees["replay"])
-        self._stage.low[:], self._stage.high[:] = goods.trees["envelope"]
-        self._episodes = goods.facts["episodes"]
-        self._pending = goods.facts["pending"]
-        self.multiplier = self.multiplier.at(goods.facts["multiplier"])
-        self._draws.bit_generator.state = goods.facts["draws"]
-        self._stage.restore_draws(goods.facts["stage"])
-        self._served = networks.served(self._weights)
+    def restore(self, state: TrainerState) -> None:
+        super().restore(state)
+        self._target_weights = state.trees["target"]
+        self._replay_buffer.restore(state.trees["replay"])
+        self._episodes = state.facts["episodes"]
+        self._pending = state.facts["pending"]
 
     @property
     def _epsilon(self) -> float:
-        return max(self._floor, self._decay**self._episodes)
+        return max(self._settings.final_epsilon, self._settings.epsilon_decay**self._episodes)
 
     def update(self) -> float:
-        """Make the updates of one chunk, and return their mean loss."""
-        start = (self._weights, self._moments)
-        (self._weights, self._moments), losses = self._updates(start, self._target, self._drawn())
-        self._served = networks.served(self._weights)
+        """Run the updates of one chunk, and return their mean loss."""
+        start = (self._weights, self._optimiser_state)
+        (weights, self._optimiser_state), losses = self._run_updates(
+            start, self._target_weights, self._sample_batches()
+        )
+        self._set_weights(weights)
         return float(losses.mean())
 
-    def _decide(self, seen: Float32Array) -> int:
-        # The state must see every observation, whether or not its advice is taken.
-        best = self._best(seen)
-        if self._draws.random() < self._epsilon:
-            return int(self._draws.integers(GRID.size))
+    def _select_action(self, inputs: Float32Array) -> int:
+        # The hidden state must see every observation, even if the action is random.
+        best = self._best_action(inputs)
+        if self._rng.random() < self._epsilon:
+            return int(self._rng.integers(GRID.size))
         return best
 
-    def _best(self, seen: Float32Array) -> int:
-        outputs, self._hidden = forward(
-            self.architecture, self._served, seen[np.newaxis], self._hidden
+    def _best_action(self, inputs: Float32Array) -> int:
+        q, self._hidden = forward(
+            self.architecture, self._policy_weights, inputs[np.newaxis], self._hidden
         )
-        return int(outputs[0].argmax())
+        return int(q[0].argmax())
 
-    def _learn(self) -> None:
-        """Make the updates that are due, a whole chunk of them or none."""
+    def _update_when_due(self) -> None:
+        """Count one more update as due, and run them as soon as they fill a chunk."""
         self._pending += 1
         if self._pending >= CHUNK:
             self._pending -= CHUNK
@@ -154,34 +138,31 @@ class EpsilonGreedy(ABC):
         """Return the loss of weights against target weights on one batch."""
 
     @abstractmethod
-    def _heard(
-        self, seen: Float32Array, action: int, reward: float, after: Float32Array, ended: bool, /
+    def _on_step(
+        self,
+        inputs: Float32Array,
+        action: int,
+        reward: float,
+        next_inputs: Float32Array,
+        done: bool,
+        /,
     ) -> None:
-        """Hear of one decision."""
+        """Learn from one transition."""
 
     @abstractmethod
-    def _finished(self, episode: Episode) -> None:
-        """Hear of a whole episode."""
+    def _on_episode_end(self, episode: Episode) -> None:
+        """Learn from a whole episode."""
 
     @abstractmethod
-    def _drawn(self) -> Any:
-        """Return a batch for each update of a chunk, stacked."""
-
-    @abstractmethod
-    def _remembered(self) -> Any: ...
-
-    @abstractmethod
-    def _recall(self, memory: Any) -> None: ...
+    def _sample_batches(self) -> Any:
+        """Return a batch for every update of a chunk, stacked."""
 
 
-def _updates(loss: Loss, optimiser: optax.GradientTransformation) -> Any:
+def _make_updates(loss: Loss, optimiser: optax.GradientTransformation) -> Any:
     @jax.jit
-    def run(start: Any, target: Weights, batches: Any) -> Any:
+    def run(start: Any, target_weights: Weights, batches: Any) -> Any:
         def update(state: Any, batch: Any) -> Any:
-            weights, moments = state
-            value, gradient = jax.value_and_grad(loss)(weights, target, batch)
-            change, moments = optimiser.update(gradient, moments)
-            return (optax.apply_updates(weights, change), moments), value
+            return gradient_step(optimiser, lambda w: loss(w, target_weights, batch), *state)
 
         return jax.lax.scan(update, start, batches)
 

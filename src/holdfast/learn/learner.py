@@ -1,4 +1,4 @@
-"""What the training loop asks of every agent."""
+"""The interface between the training loop and every agent."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -8,12 +8,12 @@ from holdfast.model.arrays import Float32Array
 from holdfast.policy.learned import Inputs
 from holdfast.policy.network import Architecture
 
-Figures = dict[str, float]  # what one unit of training came to, for curves and events
+Figures = dict[str, float]  # the metrics of one unit of training, for curves and TensorBoard
 
 
 @dataclass(frozen=True)
 class TrainerState:
-    """All that an agent is between two units of training: trees of arrays, and JSON."""
+    """Everything an agent needs to resume: pytrees of arrays, and values that JSON can hold."""
 
     trees: dict[str, Any]
     facts: dict[str, Any]
@@ -25,23 +25,23 @@ class Learner(Protocol):
 
     @property
     def multiplier(self) -> Multiplier | None:
-        """The price of misses; None where prices are inputs."""
+        """The price of misses; None if prices are inputs of the network."""
         ...
 
     def advance(self) -> Figures:
-        """Train for one unit, an episode or a round of many nodes."""
+        """Train for one unit: an episode, or a round of many nodes."""
         ...
 
-    def served(self) -> dict[str, Float32Array]:
-        """Return the weights that decide."""
+    def policy_weights(self) -> dict[str, Float32Array]:
+        """Return the weights that select actions."""
         ...
 
     def envelope(self) -> tuple[Float32Array, Float32Array]:
-        """Return the lowest and the highest value of each signal observed so far."""
+        """Return the lowest and the highest value of every signal observed so far."""
         ...
 
-    def saved(self) -> TrainerState: ...
+    def state(self) -> TrainerState: ...
 
-    def restore(self, goods: TrainerState) -> None:
-        """Become what was saved: from here on the agent trains as if never interrupted."""
+    def restore(self, state: TrainerState) -> None:
+        """Continue from this state exactly as if training had never been interrupted."""
         ...

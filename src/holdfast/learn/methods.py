@@ -1,4 +1,4 @@
-"""The learned methods by name, with the settings that make each what it is."""
+"""The learned methods by name, and the settings of each."""
 
 from dataclasses import replace
 
@@ -20,22 +20,22 @@ METHODS: dict[str, Settings] = {
     "dueling-dqn": ValueSettings(dueling=True),
     "d3qn": ValueSettings(double=True, dueling=True),
     "ppo": GradientSettings(),
-    "a2c": GradientSettings(epochs=1, clip=None),
+    "a2c": GradientSettings(epochs=1, clip_range=None),
     "ppo-lagrangian": GradientSettings(multiplier=adaptive()),
     "drqn-cmdp": RecurrentSettings(),
     "drqn-cmdp-plus": PlusSettings(),
 }
 
 
-# Where other prices keep other ceilings than in `paper`.
+# Settings for scenarios in which other prices keep other ceilings than in `paper`.
 PLUS = {
     "drift": PlusSettings(
         dials=DialRange(rho=(0.03, 0.2), miss_price=(0.5, 20.0)),
         default=Ceilings(0.1, 9.1),
     ),
     # An honest node nearly always has a bad block or two among a hundred thousand, and most
-    # audits miss them: the miss rate that can be kept is high, and what matters is the latency.
-    # Trained over fleets that differ, for no two operators have the same.
+    # audits miss them. So the feasible miss rate is high, and latency matters more. Training
+    # samples different fleets, because every operator has a different one.
     "field": PlusSettings(
         dials=DialRange(
             rho=(0.55, 0.95),
@@ -67,8 +67,8 @@ def settings_of(method: str, scenario: Scenario = PAPER) -> Settings:
         raise InputError(
             f"there is no learned method {method!r}: the known ones are {', '.join(METHODS)}"
         )
-    found = METHODS[method]
-    return PLUS.get(scenario.name, found) if isinstance(found, PlusSettings) else found
+    settings = METHODS[method]
+    return PLUS.get(scenario.name, settings) if isinstance(settings, PlusSettings) else settings
 
 
 def with_ceiling(method: str, rho: float) -> Settings:
@@ -86,8 +86,8 @@ def with_ceiling(method: str, rho: float) -> Settings:
     return replace(settings, multiplier=adaptive(rho))
 
 
-def learner(settings: Settings, scenario: Scenario, seed: int, units: int) -> Learner:
-    """Return an agent at the start of its training, which will take so many units."""
+def make_learner(settings: Settings, scenario: Scenario, seed: int, units: int) -> Learner:
+    """Return an agent at the start of a training of this many units."""
     match settings:
         case ValueSettings():
             return ValueLearner(scenario, seed, settings)

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, replace
 
+from holdfast.learn.settings import setting
+
 
 @dataclass(frozen=True)
 class Multiplier:
@@ -10,17 +12,17 @@ class Multiplier:
     value: float = 10.0
     ceiling: float = 0.05  # rho, the miss rate above which the price rises
     step: float = 0.0  # eta
-    most: float = 200.0
+    max_value: float = setting("most", 200.0)
 
     def after(self, misses: int, detections: int) -> "Multiplier":
-        """Return it after an episode; one without an encounter says nothing about misses."""
+        """Return the multiplier after an episode; it stays if the episode had no encounter."""
         encounters = misses + detections
         if not encounters:
             return self
         excess = misses / encounters - self.ceiling
-        return self.at(min(max(self.value + self.step * excess, 0.0), self.most))
+        return self.with_value(min(max(self.value + self.step * excess, 0.0), self.max_value))
 
-    def at(self, value: float) -> "Multiplier":
+    def with_value(self, value: float) -> "Multiplier":
         return replace(self, value=value)
 
 

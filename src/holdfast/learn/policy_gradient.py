@@ -1,6 +1,6 @@
 """The policy-gradient agents: PPO, A2C and PPO with an adaptive price of misses.
 
-They learn after each episode from that episode alone.
+They learn after every episode, from that episode alone.
 """
 
 from dataclasses import dataclass
@@ -13,203 +13,181 @@ import optax
 from jax import Array
 
 from holdfast.learn import networks
-from holdfast.learn.learner import Figures, TrainerState
+from holdfast.learn.episode_learner import EpisodeLearner
+from holdfast.learn.learner import Figures
 from holdfast.learn.multiplier import Multiplier
 from holdfast.learn.networks import Weights
-from holdfast.learn.rollout_env import Episode, Stage
+from holdfast.learn.rollout_env import Episode
+from holdfast.learn.settings import setting
 from holdfast.model.action import GRID
 from holdfast.model.arrays import Float32Array
 from holdfast.model.scenario import Scenario
 from holdfast.policy.learned import Inputs
 from holdfast.policy.network import Architecture, forward
 
-CRITIC = ("critic.weight", "critic.bias")  # beside the weights that decide
+CRITIC = ("critic.weight", "critic.bias")  # not part of the policy
 
 
 @dataclass(frozen=True)
 class GradientSettings:
-    """The paper's trunk, rate, epochs and GAE; the rest are the usual figures."""
+    """The paper's layers, learning rate, epochs and GAE; the rest are the usual values."""
 
     epochs: int = 4
-    clip: float | None = 0.2  # of the probability ratio; None for the plain policy gradient
+    # Of the probability ratio; None for the plain policy gradient.
+    clip_range: float | None = setting("clip", 0.2)
     multiplier: Multiplier = Multiplier()
     inputs: Inputs = Inputs()
     features: tuple[int, ...] = (128, 128)
     learning_rate: float = 3e-4
     discount: float = 0.99  # per decision
-    trace: float = 0.95  # lambda of GAE
-    entropy: float = 0.01
-    critic: float = 0.5
-    norm: float = 0.5  # the largest gradient
+    gae_lambda: float = setting("trace", 0.95)
+    entropy_coefficient: float = setting("entropy", 0.01)
+    value_coefficient: float = setting("critic", 0.5)
+    max_grad_norm: float = setting("norm", 0.5)
 
 
 @dataclass(frozen=True)
 class _Batch:
-    """An episode; arrays of NumPy that JAX takes."""
+    """An episode, in arrays of NumPy that JAX accepts."""
 
     inputs: Any
     actions: Any
     advantages: Any
     returns: Any
-    chances: Any  # log-probability of each action when it was taken
+    log_probs: Any  # of every action when it was selected
     mask: Any
 
 
 jax.tree_util.register_dataclass(
-    _Batch, ["inputs", "actions", "advantages", "returns", "chances", "mask"], []
+    _Batch, ["inputs", "actions", "advantages", "returns", "log_probs", "mask"], []
 )
 
 
-class GradientLearner:
+class GradientLearner(EpisodeLearner):
     def __init__(self, scenario: Scenario, seed: int, settings: GradientSettings) -> None:
-        streams = np.random.SeedSequence(seed).spawn(2)
+        architecture = Architecture(settings.inputs.size, settings.features)
+        super().__init__(scenario, seed, architecture, settings.inputs, settings.multiplier)
         self._settings = settings
-        self._draws = np.random.default_rng(streams[0])
-        self._stage = Stage(scenario, settings.inputs, int(streams[1].generate_state(1)[0]))
-        self.inputs = settings.inputs
-        self.multiplier = settings.multiplier
-        self.architecture = Architecture(settings.inputs.size, settings.features)
         width = settings.features[-1]
         bound = width**-0.5
-        self._weights = networks.initial_weights(self.architecture, self._draws) | {
-            name: jnp.asarray(self._draws.uniform(-bound, bound, shape), jnp.float32)
-            for name, shape in zip(CRITIC, ((width, 1), (1,)), strict=True)
-        }
-        optimiser = optax.chain(
-            optax.clip_by_global_norm(settings.norm), optax.adam(settings.learning_rate)
+        self._set_weights(
+            self._weights
+            | {
+                name: jnp.asarray(self._rng.uniform(-bound, bound, shape), jnp.float32)
+                for name, shape in zip(CRITIC, ((width, 1), (1,)), strict=True)
+            }
         )
-        self._moments = optimiser.init(self._weights)
-        self._update = _updates(self.architecture, settings, optimiser)
-        self._values = jax.jit(lambda weights, seen: _judged(self.architecture, weights, seen)[1])
-        self._served = self._deciding()
+        optimiser = optax.chain(
+            optax.clip_by_global_norm(settings.max_grad_norm), optax.adam(settings.learning_rate)
+        )
+        self._optimiser_state = optimiser.init(self._weights)
+        self._update = _make_update(self.architecture, settings, optimiser)
+        self._values = jax.jit(
+            lambda weights, inputs: _actor_critic(self.architecture, weights, inputs)[1]
+        )
 
     def advance(self) -> Figures:
-        """Play one episode, learn from it, and adapt the multiplier."""
-        episode = self._stage.play(self.multiplier.value, self._decide)
+        """Run one episode, learn from it, and adapt the multiplier."""
+        episode = self._env.run_episode(self.multiplier.value, self._select_action)
         batch = self._batch(episode)
-        self._weights, self._moments, loss = self._update(self._weights, self._moments, batch)
-        self._served = self._deciding()
+        weights, self._optimiser_state, loss = self._update(
+            self._weights, self._optimiser_state, batch
+        )
+        self._set_weights(weights)
         self.multiplier = self.multiplier.after(episode.misses, episode.detections)
         return episode.figures() | {
             "multiplier": self.multiplier.value,
             "loss": float(loss),
         }
 
-    def served(self) -> dict[str, Float32Array]:
-        return self._served
+    def _set_weights(self, weights: Weights) -> None:
+        super()._set_weights(weights)
+        for name in CRITIC:
+            self._policy_weights.pop(name)
 
-    def envelope(self) -> tuple[Float32Array, Float32Array]:
-        return self._stage.low, self._stage.high
-
-    def saved(self) -> TrainerState:
-        return TrainerState(
-            trees={
-                "weights": self._weights,
-                "moments": self._moments,
-                "envelope": [self._stage.low, self._stage.high],
-            },
-            facts={
-                "multiplier": self.multiplier.value,
-                "draws": self._draws.bit_generator.state,
-                "stage": self._stage.draws_state(),
-            },
-        )
-
-    def restore(self, goods: TrainerState) -> None:
-        self._weights = goods.trees["weights"]
-        self._moments = goods.trees["moments"]
-        self._stage.low[:], self._stage.high[:] = goods.trees["envelope"]
-        self.multiplier = self.multiplier.at(goods.facts["multiplier"])
-        self._draws.bit_generator.state = goods.facts["draws"]
-        self._stage.restore_draws(goods.facts["stage"])
-        self._served = self._deciding()
-
-    def _deciding(self) -> dict[str, Float32Array]:
-        weights = networks.served(self._weights)
-        return {name: array for name, array in weights.items() if name not in CRITIC}
-
-    def _decide(self, seen: Float32Array) -> int:
-        """Draw an action by the chances that the outputs stand for (Gumbel's way)."""
-        nothing = np.zeros((1, 0), np.float32)
-        outputs, _ = forward(self.architecture, self._served, seen[np.newaxis], nothing)
-        return int((outputs[0] + self._draws.gumbel(size=GRID.size)).argmax())
+    def _select_action(self, inputs: Float32Array) -> int:
+        """Sample an action by its probability (with the Gumbel-max trick)."""
+        no_hidden = np.zeros((1, 0), np.float32)
+        logits, _ = forward(self.architecture, self._policy_weights, inputs[np.newaxis], no_hidden)
+        return int((logits[0] + self._rng.gumbel(size=GRID.size)).argmax())
 
     def _batch(self, episode: Episode) -> _Batch:
-        """Return the episode, filled up to a power of two, so that few lengths are compiled."""
+        """Return the episode, padded to a power of two so that few lengths are compiled."""
         length = len(episode.actions)
-        room = 1 << (length - 1).bit_length()
-        inputs = np.zeros((room + 1, episode.inputs.shape[1]), np.float32)
+        padded = 1 << (length - 1).bit_length()
+        inputs = np.zeros((padded + 1, episode.inputs.shape[1]), np.float32)
         inputs[: length + 1] = episode.inputs
         values = np.asarray(self._values(self._weights, inputs))[: length + 1]
         advantages = self._advantages(episode.rewards, values)
-        outputs, _ = forward(
+        logits, _ = forward(
             self.architecture,
-            self._served,
+            self._policy_weights,
             episode.inputs[:-1],
             np.zeros((length, 0), np.float32),
         )
-        outputs -= outputs.max(axis=1, keepdims=True)
-        chances = outputs[np.arange(length), episode.actions]
-        chances -= np.log(np.exp(outputs).sum(axis=1))
+        logits -= logits.max(axis=1, keepdims=True)
+        log_probs = logits[np.arange(length), episode.actions]
+        log_probs -= np.log(np.exp(logits).sum(axis=1))
 
-        def filled(array: Any) -> Any:
-            return np.pad(array, (0, room - length))
+        def pad(array: Any) -> Any:
+            return np.pad(array, (0, padded - length))
 
         return _Batch(
             inputs=inputs[:-1],
-            actions=filled(episode.actions),
-            advantages=filled((advantages - advantages.mean()) / (advantages.std() + 1e-8)),
-            returns=filled(advantages + values[:-1]),
-            chances=filled(chances),
-            mask=filled(np.ones(length, np.float32)),
+            actions=pad(episode.actions),
+            advantages=pad((advantages - advantages.mean()) / (advantages.std() + 1e-8)),
+            returns=pad(advantages + values[:-1]),
+            log_probs=pad(log_probs),
+            mask=pad(np.ones(length, np.float32)),
         )
 
     def _advantages(self, rewards: Float32Array, values: Float32Array) -> Float32Array:
         """Return generalised advantage estimates; nothing follows the end of an episode."""
         settings = self._settings
-        following = np.append(values[1:-1], np.float32(0.0))
-        errors = rewards + settings.discount * following - values[:-1]
-        advantages = np.empty_like(errors)
-        running = np.float32(0.0)
-        for index in range(len(errors) - 1, -1, -1):
-            running = errors[index] + settings.discount * settings.trace * running
-            advantages[index] = running
+        next_values = np.append(values[1:-1], np.float32(0.0))
+        td_errors = rewards + settings.discount * next_values - values[:-1]
+        advantages = np.empty_like(td_errors)
+        advantage = np.float32(0.0)
+        for index in range(len(td_errors) - 1, -1, -1):
+            advantage = td_errors[index] + settings.discount * settings.gae_lambda * advantage
+            advantages[index] = advantage
         return advantages
 
 
-def _judged(architecture: Architecture, weights: Weights, inputs: Array) -> tuple[Array, Array]:
-    """Return the outputs that decide, and the critic's values."""
-    seen = networks.features(architecture, weights, inputs)
-    values = seen @ weights["critic.weight"] + weights["critic.bias"]
-    return networks.head(architecture, weights, seen), values[..., 0]
+def _actor_critic(
+    architecture: Architecture, weights: Weights, inputs: Array
+) -> tuple[Array, Array]:
+    """Return the logits of the actions, and the values of the critic."""
+    features = networks.features(architecture, weights, inputs)
+    values = features @ weights["critic.weight"] + weights["critic.bias"]
+    return networks.head(architecture, weights, features), values[..., 0]
 
 
-def _updates(architecture: Architecture, settings: GradientSettings, optimiser: Any) -> Any:
+def _make_update(architecture: Architecture, settings: GradientSettings, optimiser: Any) -> Any:
     def loss(weights: Weights, batch: _Batch) -> Array:
-        outputs, values = _judged(architecture, weights, batch.inputs)
-        chances = jax.nn.log_softmax(outputs)
-        chosen = jnp.take_along_axis(chances, batch.actions[:, None], axis=-1)[:, 0]
-        if settings.clip is None:
-            gain = chosen * batch.advantages
+        logits, values = _actor_critic(architecture, weights, batch.inputs)
+        all_log_probs = jax.nn.log_softmax(logits)
+        log_probs = jnp.take_along_axis(all_log_probs, batch.actions[:, None], axis=-1)[:, 0]
+        if settings.clip_range is None:
+            gain = log_probs * batch.advantages
         else:
-            ratio = jnp.exp(chosen - batch.chances)
-            clipped = jnp.clip(ratio, 1 - settings.clip, 1 + settings.clip)
+            ratio = jnp.exp(log_probs - batch.log_probs)
+            clipped = jnp.clip(ratio, 1 - settings.clip_range, 1 + settings.clip_range)
             gain = jnp.minimum(ratio * batch.advantages, clipped * batch.advantages)
-        entropy = -jnp.sum(jnp.exp(chances) * chances, axis=-1)
-        error = (values - batch.returns) ** 2
-        each = settings.critic * error - gain - settings.entropy * entropy
-        return jnp.sum(batch.mask * each) / jnp.sum(batch.mask)
+        entropy = -jnp.sum(jnp.exp(all_log_probs) * all_log_probs, axis=-1)
+        value_loss = (values - batch.returns) ** 2
+        losses = (
+            settings.value_coefficient * value_loss - gain - settings.entropy_coefficient * entropy
+        )
+        return jnp.sum(batch.mask * losses) / jnp.sum(batch.mask)
 
     @jax.jit
-    def run(weights: Weights, moments: Any, batch: _Batch) -> Any:
+    def run(weights: Weights, optimiser_state: Any, batch: _Batch) -> Any:
         def epoch(state: Any, _: None) -> Any:
-            weights, moments = state
-            value, gradient = jax.value_and_grad(loss)(weights, batch)
-            change, moments = optimiser.update(gradient, moments)
-            return (optax.apply_updates(weights, change), moments), value
+            return networks.gradient_step(optimiser, lambda w: loss(w, batch), *state)
 
-        start = (weights, moments)
-        (weights, moments), values = jax.lax.scan(epoch, start, length=settings.epochs)
-        return weights, moments, values.mean()
+        start = (weights, optimiser_state)
+        (weights, optimiser_state), losses = jax.lax.scan(epoch, start, length=settings.epochs)
+        return weights, optimiser_state, losses.mean()
 
     return run

@@ -1,100 +1,76 @@
 """The paper's DRQN-CMDP: a recurrent dueling double-Q agent with an adaptive price of misses."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
+from jax import Array
 
-from holdfast.learn.epsilon_greedy import CHUNK, EpsilonGreedy, Loss
+from holdfast.learn.epsilon_greedy import CHUNK, EpsilonGreedy, Loss, ValueBasedSettings
 from holdfast.learn.multiplier import Multiplier, adaptive
-from holdfast.learn.networks import Weights, unrolled
+from holdfast.learn.networks import Weights, unroll
 from holdfast.learn.replay_buffer import EpisodeReplay
 from holdfast.learn.rollout_env import Episode
+from holdfast.learn.settings import setting
+from holdfast.learn.td_target import next_q, td_target
 from holdfast.model.arrays import Float32Array
 from holdfast.model.scenario import Scenario
-from holdfast.policy.learned import Inputs
 from holdfast.policy.network import Architecture
 
 
 @dataclass(frozen=True)
-class RecurrentSettings:
-    """The paper's figures; the floor of epsilon is our choice."""
+class RecurrentSettings(ValueBasedSettings):
+    """The paper's figures; the final epsilon is our choice. Whole episodes fill the buffer."""
 
     multiplier: Multiplier = adaptive()
-    inputs: Inputs = Inputs()
-    features: tuple[int, ...] = (128, 128)
     recurrent: int = 64
-    learning_rate: float = 1e-3
-    replay: int = 50_000  # decisions, in whole episodes
-    batch: int = 32  # sequences
-    length: int = 8  # decisions of a sequence; each starts from a zero state
-    discount: float = 0.99  # per decision
-    sync: int = 10  # episodes between copies to the target network
-    decay: float = 0.995  # of epsilon, per episode
-    floor: float = 0.02
+    batch_size: int = setting("batch", 32)  # sequences
+    sequence_length: int = setting("length", 8)  # decisions; every sequence starts from zero state
 
 
 class RecurrentLearner(EpsilonGreedy):
+    _replay_buffer: EpisodeReplay
+
     def __init__(self, scenario: Scenario, seed: int, settings: RecurrentSettings) -> None:
-        self._settings = settings
-        self._replay = EpisodeReplay(settings.replay, settings.inputs.size)
+        self._sequence_length = settings.sequence_length
         architecture = Architecture(
             inputs=settings.inputs.size,
             features=settings.features,
             recurrent=settings.recurrent,
             head="dueling",
         )
-        super().__init__(
-            scenario,
-            seed,
-            architecture,
-            settings.inputs,
-            settings.multiplier,
-            learning_rate=settings.learning_rate,
-            sync=settings.sync,
-            decay=settings.decay,
-            floor=settings.floor,
-        )
+        replay_buffer = EpisodeReplay(settings.buffer_size, settings.inputs.size)
+        super().__init__(scenario, seed, architecture, settings, replay_buffer)
 
     def _loss(self) -> Loss:
-        architecture, settings = self.architecture, self._settings
+        architecture, discount = self.architecture, self._settings.discount
 
-        def loss(weights: Weights, target: Weights, batch: tuple[Array, ...]) -> Array:
-            inputs, actions, rewards, ended, mask = batch
-            nothing = jnp.zeros((inputs.shape[1], settings.recurrent))
-            online = unrolled(architecture, weights, inputs, nothing)
-            judged = unrolled(architecture, target, inputs, nothing)[1:]
-            best = lax.stop_gradient(online[1:]).argmax(axis=-1, keepdims=True)
-            following = jnp.take_along_axis(judged, best, axis=-1)[..., 0]
-            goal = rewards + settings.discount * jnp.where(ended, 0.0, following)
-            values = jnp.take_along_axis(online[:-1], actions[..., None], axis=-1)[..., 0]
-            return jnp.sum(mask * (values - goal) ** 2) / jnp.sum(mask)
+        def loss(weights: Weights, target_weights: Weights, batch: tuple[Array, ...]) -> Array:
+            inputs, actions, rewards, dones, mask = batch
+            hidden = jnp.zeros((inputs.shape[1], architecture.recurrent))
+            online_q = unroll(architecture, weights, inputs, hidden)
+            target_q = unroll(architecture, target_weights, inputs, hidden)
+            target = td_target(rewards, dones, next_q(target_q[1:], online_q[1:]), discount)
+            q = jnp.take_along_axis(online_q[:-1], actions[..., None], axis=-1)[..., 0]
+            return jnp.sum(mask * (q - target) ** 2) / jnp.sum(mask)
 
         return loss
 
-    def _heard(
+    def _on_step(
         self,
-        _seen: Float32Array,
+        _inputs: Float32Array,
         _action: int,
         _reward: float,
-        _after: Float32Array,
-        _ended: bool,
+        _next_inputs: Float32Array,
+        _done: bool,
     ) -> None:
-        if len(self._replay) >= self._settings.batch * self._settings.length:
-            self._learn()
+        if len(self._replay_buffer) >= self._settings.batch_size * self._sequence_length:
+            self._update_when_due()
 
-    def _finished(self, episode: Episode) -> None:
-        self._replay.add(episode.inputs, episode.actions, episode.rewards)
+    def _on_episode_end(self, episode: Episode) -> None:
+        self._replay_buffer.add(episode.inputs, episode.actions, episode.rewards)
 
-    def _drawn(self) -> tuple[np.ndarray, ...]:
-        shape = (CHUNK, self._settings.batch)
-        drawn = self._replay.draw(shape, self._settings.length, self._draws)
-        return drawn.inputs, drawn.actions, drawn.rewards, drawn.ended, drawn.mask
-
-    def _remembered(self) -> Mapping[str, np.ndarray]:
-        return self._replay.saved()
-
-    def _recall(self, memory: Mapping[str, np.ndarray]) -> None:
-        self._replay.restore(memory)
+    def _sample_batches(self) -> tuple[np.ndarray, ...]:
+        shape = (CHUNK, self._settings.batch_size)
+        batch = self._replay_buffer.sample(shape, self._sequence_length, self._rng)
+        return batch.inputs, batch.actions, batch.rewards, batch.dones, batch.mask

@@ -1,4 +1,4 @@
-"""What the agents remember: single transitions, or whole episodes to take sequences from."""
+"""Replay buffers: one of single transitions, one of whole episodes to sample sequences from."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,25 +12,25 @@ Arrays = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Transitions:
-    """A batch of what happened; leading axes are (update, batch)."""
+    """Batches of transitions; leading axes are (update, batch)."""
 
     inputs: Float32Array
     actions: IntArray
     rewards: Float32Array
-    after: Float32Array
-    ended: BoolArray  # after it the episode was over
+    next_inputs: Float32Array
+    dones: BoolArray  # the episode ended with this transition
 
 
 class TransitionReplay:
-    """The last `capacity` transitions, drawn uniformly."""
+    """The last `capacity` transitions, sampled uniformly."""
 
     def __init__(self, capacity: int, width: int) -> None:
-        self._memory: Arrays = {
+        self._arrays: Arrays = {
             "inputs": np.zeros((capacity, width), np.float32),
             "actions": np.zeros(capacity, np.int64),
             "rewards": np.zeros(capacity, np.float32),
-            "after": np.zeros((capacity, width), np.float32),
-            "ended": np.zeros(capacity, np.bool_),
+            "next_inputs": np.zeros((capacity, width), np.float32),
+            "dones": np.zeros(capacity, np.bool_),
         }
         self._capacity = capacity
         self._added = 0
@@ -39,54 +39,60 @@ class TransitionReplay:
         return min(self._added, self._capacity)
 
     def add(
-        self, inputs: Float32Array, action: int, reward: float, after: Float32Array, *, ended: bool
+        self,
+        inputs: Float32Array,
+        action: int,
+        reward: float,
+        next_inputs: Float32Array,
+        *,
+        done: bool,
     ) -> None:
-        place = self._added % self._capacity
+        index = self._added % self._capacity
         for array, value in zip(
-            self._memory.values(), (inputs, action, reward, after, ended), strict=True
+            self._arrays.values(), (inputs, action, reward, next_inputs, done), strict=True
         ):
-            array[place] = value
+            array[index] = value
         self._added += 1
 
-    def draw(self, shape: tuple[int, int], draws: np.random.Generator) -> Transitions:
-        """Return batches, (updates, batch), drawn with replacement."""
-        chosen = draws.integers(len(self), size=shape)
-        return Transitions(**{name: array[chosen] for name, array in self._memory.items()})
+    def sample(self, shape: tuple[int, int], rng: np.random.Generator) -> Transitions:
+        """Return batches, (updates, batch), sampled with replacement."""
+        chosen = rng.integers(len(self), size=shape)
+        return Transitions(**{name: array[chosen] for name, array in self._arrays.items()})
 
-    def saved(self) -> Arrays:
-        return {name: array[: len(self)] for name, array in self._memory.items()} | {
+    def arrays(self) -> Arrays:
+        return {name: array[: len(self)] for name, array in self._arrays.items()} | {
             "added": np.array(self._added)
         }
 
-    def restore(self, saved: Mapping[str, np.ndarray]) -> None:
-        self._added = int(saved["added"])
-        for name, array in self._memory.items():
-            array[: len(self)] = saved[name]
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        self._added = int(arrays["added"])
+        for name, array in self._arrays.items():
+            array[: len(self)] = arrays[name]
 
 
 @dataclass(frozen=True)
 class Sequences:
     """Batches of sequences in time order: axes are (update, time, batch).
 
-    `inputs` has one moment more than the rest; `mask` is false behind the end of an episode.
+    `inputs` has one step more than the rest; `mask` is false after the end of an episode.
     """
 
     inputs: Float32Array
     actions: IntArray
     rewards: Float32Array
-    ended: BoolArray
+    dones: BoolArray
     mask: BoolArray
 
 
 class EpisodeReplay:
-    """Whole episodes, the oldest dropped when they hold more than `capacity` decisions.
+    """Whole episodes; the oldest are dropped when they hold more than `capacity` decisions.
 
-    Of an episode that is longer than that the end is kept. They lie one behind the other in a
-    ring, each with a last place for its final observation.
+    Of a longer episode only the end is stored. Episodes lie one after the other in a ring, each
+    with one more slot for its final observation.
     """
 
     def __init__(self, capacity: int, width: int) -> None:
-        self._size = 2 * capacity  # an episode of one decision takes two places
+        self._size = 2 * capacity  # an episode of one decision takes two slots
         self._capacity = capacity
         self._inputs = np.zeros((self._size, width), np.float32)
         self._actions = np.zeros(self._size, np.int64)
@@ -98,38 +104,38 @@ class EpisodeReplay:
         return sum(self._lengths)
 
     def add(self, inputs: Float32Array, actions: IntArray, rewards: Float32Array) -> None:
-        """Remember an episode; `inputs` has one row more than the rest."""
+        """Add an episode; `inputs` has one row more than the rest."""
         length = min(len(actions), self._capacity)
         start = (self._starts[-1] + self._lengths[-1] + 1) % self._size if self._starts else 0
         self._starts.append(start)
         self._lengths.append(length)
         while len(self) > self._capacity:
             del self._starts[0], self._lengths[0]
-        places = (start + np.arange(length + 1)) % self._size
-        self._inputs[places] = inputs[-length - 1 :]
-        self._actions[places[:-1]] = actions[-length:]
-        self._rewards[places[:-1]] = rewards[-length:]
+        slots = (start + np.arange(length + 1)) % self._size
+        self._inputs[slots] = inputs[-length - 1 :]
+        self._actions[slots[:-1]] = actions[-length:]
+        self._rewards[slots[:-1]] = rewards[-length:]
 
-    def draw(self, shape: tuple[int, int], length: int, draws: np.random.Generator) -> Sequences:
-        """Return (updates, batch) sequences of `length`; shorter episodes are filled with zeros."""
+    def sample(self, shape: tuple[int, int], length: int, rng: np.random.Generator) -> Sequences:
+        """Return (updates, batch) sequences of `length`; shorter episodes are padded with zeros."""
         starts, lengths = np.array(self._starts), np.array(self._lengths)
-        episode = draws.integers(len(starts), size=shape)
-        whole = lengths[episode]
-        offset = draws.integers(np.maximum(whole - length, 0) + 1)
-        moments = np.arange(length + 1)[:, np.newaxis]
-        when = offset[:, np.newaxis] + moments  # (update, time, batch)
-        end = whole[:, np.newaxis]
-        places = (starts[episode][:, np.newaxis] + np.minimum(when, end)) % self._size
-        mask = when[:, :-1] < end
+        episode = rng.integers(len(starts), size=shape)
+        episode_lengths = lengths[episode]
+        offset = rng.integers(np.maximum(episode_lengths - length, 0) + 1)
+        steps = np.arange(length + 1)[:, np.newaxis]
+        times = offset[:, np.newaxis] + steps  # (update, time, batch)
+        end = episode_lengths[:, np.newaxis]
+        slots = (starts[episode][:, np.newaxis] + np.minimum(times, end)) % self._size
+        mask = times[:, :-1] < end
         return Sequences(
-            inputs=np.where((when <= end)[..., np.newaxis], self._inputs[places], 0.0),
-            actions=np.where(mask, self._actions[places[:, :-1]], 0),
-            rewards=np.where(mask, self._rewards[places[:, :-1]], 0.0),
-            ended=when[:, 1:] == end,
+            inputs=np.where((times <= end)[..., np.newaxis], self._inputs[slots], 0.0),
+            actions=np.where(mask, self._actions[slots[:, :-1]], 0),
+            rewards=np.where(mask, self._rewards[slots[:, :-1]], 0.0),
+            dones=times[:, 1:] == end,
             mask=mask,
         )
 
-    def saved(self) -> Arrays:
+    def arrays(self) -> Arrays:
         return {
             "inputs": self._inputs,
             "actions": self._actions,
@@ -138,9 +144,9 @@ class EpisodeReplay:
             "lengths": np.array(self._lengths, np.int64),
         }
 
-    def restore(self, saved: Mapping[str, np.ndarray]) -> None:
-        self._inputs[:] = saved["inputs"]
-        self._actions[:] = saved["actions"]
-        self._rewards[:] = saved["rewards"]
-        self._starts = saved["starts"].tolist()
-        self._lengths = saved["lengths"].tolist()
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        self._inputs[:] = arrays["inputs"]
+        self._actions[:] = arrays["actions"]
+        self._rewards[:] = arrays["rewards"]
+        self._starts = arrays["starts"].tolist()
+        self._lengths = arrays["lengths"].tolist()

@@ -1,7 +1,7 @@
-"""A challenger for a fleet: trained in the world that was fitted to its log, with several seeds.
+"""Retraining: a challenger for a fleet, trained in the scenario that was fitted to its log.
 
-Which seed is registered is decided on episodes of validation; what is reported of it comes from
-episodes that nothing else uses. An order that was interrupted goes on in its folder.
+Several seeds are trained and validation episodes choose one; the report on it comes from episodes
+that nothing else uses. An interrupted retraining resumes in its folder.
 """
 
 import math
@@ -15,7 +15,7 @@ import numpy as np
 from holdfast.errors import InputError
 from holdfast.learn import training
 from holdfast.learn.drqn_cmdp_plus import DialRange, PlusSettings
-from holdfast.learn.feasibility import prospect
+from holdfast.learn.feasibility import feasible_range
 from holdfast.learn.training import Run, train
 from holdfast.model.arrays import IntArray
 from holdfast.model.scenario import Scenario
@@ -28,15 +28,15 @@ from holdfast.sim.measures import Measures, measure
 
 METHOD = "drqn-cmdp-plus"
 CHALLENGER = "challenger"
-# Of the report on the challenger and the champion: neither training nor validation draws these.
+# The seed of the report on challenger and champion; neither training nor validation uses it.
 EVALUATION_SEED = 2_000_003
-# Of the champion's figures that become ceilings where its own are out of reach.
-REHEARSAL_SEED = 3_000_017
-REHEARSED = 4000
-ALIKE = 1.25  # nodes that differ by less in their blocks are trained for as one size
+# The champion's figures in these episodes become the ceilings if the declared ones are infeasible.
+CHAMPION_SEED = 3_000_017
+CHAMPION_EPISODES = 4000
+MAX_SIZE_RATIO = 1.25  # nodes whose block counts differ by less are trained as one size
 
-# Hears which seed does what ("training", "validation"), and how many rounds of it are done.
-Hear = Callable[[int, str, float], None]
+# Called with the seed, its phase ("training", "validation") and the rounds done.
+OnProgress = Callable[[int, str, float], None]
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ class FittedSettings(PlusSettings):
 
 
 @dataclass(frozen=True)
-class Order:
-    """What is to be trained: the same order gives the same challenger."""
+class RetrainingRequest:
+    """What to train; equal requests give equal challengers."""
 
     scenario: Scenario  # as fitted
     ranges: dict[str, tuple[float, float]]  # of its fields that differ from node to node
@@ -88,7 +88,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Retrained:
+class RetrainingResult:
     folder: Path  # of the checkpoint
     seed: int
     candidates: tuple[Candidate, ...]
@@ -96,72 +96,79 @@ class Retrained:
     champion: Measures
 
 
-def ordered(
+def make_request(
     scenario: Scenario,
     blocks: IntArray,
     champion: AnyPolicy,
     declared: Ceilings | None,
     budget: Budget,
     facts: dict[str, Any],
-) -> Order:
-    """Return what to train in a fitted world, for nodes with so many blocks each.
+) -> RetrainingRequest:
+    """Return what to train in a fitted scenario, for nodes with these numbers of blocks.
 
-    Where it does not allow the declared ceilings, the challenger is to keep what the champion
-    keeps there.
+    If the scenario does not allow the declared ceilings, the challenger has to keep what the
+    champion keeps there.
     """
     scenario = replace(scenario, blocks=int(np.median(blocks)))
     smallest, largest = int(blocks.min()), int(blocks.max())
-    ahead = prospect(scenario)
+    feasible = feasible_range(scenario)
     ceilings = declared
-    if ceilings is None or not ahead.allows(ceilings):
-        kept = _tried(champion, scenario, REHEARSED, REHEARSAL_SEED)
-        ceilings = Ceilings(kept.miss_rate.value, kept.latency.value)
-    return Order(
+    if ceilings is None or not feasible.allows(ceilings):
+        achieved = _evaluate(champion, scenario, CHAMPION_EPISODES, CHAMPION_SEED)
+        ceilings = Ceilings(achieved.miss_rate.value, achieved.latency.value)
+    return RetrainingRequest(
         scenario=scenario,
-        ranges={"blocks": (smallest, largest)} if largest > ALIKE * smallest else {},
+        ranges={"blocks": (smallest, largest)} if largest > MAX_SIZE_RATIO * smallest else {},
         ceilings=ceilings,
-        targets=ahead.targets(ceilings),
-        dials=ahead.dials(ceilings),
+        targets=feasible.targets(ceilings),
+        dials=feasible.dials(ceilings),
         budget=budget,
         facts=facts,
     )
 
 
 def retrain(
-    order: Order,
+    request: RetrainingRequest,
     champion: AnyPolicy,
     folder: Path,
-    hear: Hear = lambda _seed, _phase, _done: None,
-) -> Retrained:
-    """Train what is left of the order, choose a seed, evaluate it and leave its checkpoint."""
-    trained = []
-    for seed in range(order.budget.seeds):
-        place = folder / f"seed-{seed}"
+    on_progress: OnProgress = lambda _seed, _phase, _done: None,
+) -> RetrainingResult:
+    """Train the seeds that are left, choose one, evaluate it and save its checkpoint."""
+    checkpoints = []
+    for seed in range(request.budget.seeds):
+        seed_folder = folder / f"seed-{seed}"
         # One after the other, in this process: serving needs the other cores.
-        train(order.run(seed), place, _telling(hear, seed))
-        trained.append(checkpoint.load(place))
+        train(request.run(seed), seed_folder, _progress_of_seed(on_progress, seed))
+        checkpoints.append(checkpoint.load(seed_folder))
     candidates = tuple(
-        Candidate(seed, _validated(each, order.ceilings)) for seed, each in enumerate(trained)
+        Candidate(seed, _validated_dial(trained, request.ceilings))
+        for seed, trained in enumerate(checkpoints)
     )
-    seed = _best(candidates, order.ceilings)
-    found, episodes = trained[seed], order.budget.episodes
-    measured = {
-        name: _tried(policy, order.scenario, episodes, EVALUATION_SEED)
-        for name, policy in (("challenger", found.policy(order.ceilings)), ("champion", champion))
+    seed = _best(candidates, request.ceilings)
+    chosen, episodes = checkpoints[seed], request.budget.episodes
+    measures = {
+        name: _evaluate(policy, request.scenario, episodes, EVALUATION_SEED)
+        for name, policy in (
+            ("challenger", chosen.policy(request.ceilings)),
+            ("champion", champion),
+        )
     }
     manifest = replace(
-        found.manifest,
-        training=found.manifest.training
-        | {"retraining": order.facts, "candidates": [asdict(each) for each in candidates]},
+        chosen.manifest,
+        training=chosen.manifest.training
+        | {
+            "retraining": request.facts,
+            "candidates": [asdict(candidate) for candidate in candidates],
+        },
         evaluation={"episodes": episodes, "seed": EVALUATION_SEED}
-        | {name: report(each) for name, each in measured.items()},
+        | {name: report(figures) for name, figures in measures.items()},
     )
-    checkpoint.save(folder / CHALLENGER, manifest, found.parameters)
-    return Retrained(folder / CHALLENGER, seed, candidates, **measured)
+    checkpoint.save(folder / CHALLENGER, manifest, chosen.parameters)
+    return RetrainingResult(folder / CHALLENGER, seed, candidates, **measures)
 
 
 def report(measures: Measures) -> dict[str, dict[str, float | None]]:
-    """Return the main figures as JSON can hold them."""
+    """Return the main figures as JSON holds them."""
     return {
         name: {key: value if math.isfinite(value) else None for key, value in figure.items()}
         for name, figure in asdict(measures).items()
@@ -169,26 +176,28 @@ def report(measures: Measures) -> dict[str, dict[str, float | None]]:
     }
 
 
-def _telling(hear: Hear, seed: int) -> training.Hear:
-    return lambda phase, done, _figures: hear(seed, phase, done)
+def _progress_of_seed(on_progress: OnProgress, seed: int) -> training.Hear:
+    return lambda phase, done, _figures: on_progress(seed, phase, done)
 
 
-def _validated(trained: checkpoint.Checkpoint, ceilings: Ceilings) -> Validated | None:
+def _validated_dial(trained: checkpoint.Checkpoint, ceilings: Ceilings) -> Validated | None:
     dials = trained.manifest.dials
     try:
         chosen = choose(dials, ceilings)
     except InputError:
         return None
-    return next(each for each in dials if each.dial == chosen)
+    return next(validated for validated in dials if validated.dial == chosen)
 
 
 def _best(candidates: tuple[Candidate, ...], ceilings: Ceilings) -> int:
-    """Return the seed that kept the ceilings at the least gas, on the episodes of validation."""
-    kept = [(each.validated.gas, each.seed) for each in candidates if each.validated]
-    if not kept:
+    """Return the seed that kept the ceilings at the least gas in validation."""
+    valid = [
+        (candidate.validated.gas, candidate.seed) for candidate in candidates if candidate.validated
+    ]
+    if not valid:
         raise InputError(f"no seed stayed below {ceilings} in validation: train for longer")
-    return min(kept)[1]
+    return min(valid)[1]
 
 
-def _tried(policy: AnyPolicy, scenario: Scenario, episodes: int, seed: int) -> Measures:
+def _evaluate(policy: AnyPolicy, scenario: Scenario, episodes: int, seed: int) -> Measures:
     return measure(evaluate(policy, scenario, episodes=episodes, seed=seed))

@@ -1,4 +1,4 @@
-"""One node of the audit world, played episode by episode, as the paper's agents meet it."""
+"""The environment of the paper's agents: one node, run episode by episode."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,15 +12,14 @@ from holdfast.model.scenario import Scenario
 from holdfast.policy.learned import Inputs
 from holdfast.sim.environment import AuditEnv
 
-Decide = Callable[[Float32Array], int]
-# Hears of each decision: what was seen, the action, the reward, what is seen next, and whether
-# the episode is over.
-Heard = Callable[[Float32Array, int, float, Float32Array, bool], None]
+SelectAction = Callable[[Float32Array], int]
+# Called after every decision with inputs, action, reward, next inputs and done.
+OnStep = Callable[[Float32Array, int, float, Float32Array, bool], None]
 
 
 @dataclass(frozen=True)
 class Episode:
-    inputs: Float32Array  # one row more than decisions: the last was never decided on
+    inputs: Float32Array  # one row more than decisions: no action follows the last
     actions: IntArray
     rewards: Float32Array
     gas: float
@@ -41,35 +40,37 @@ class Episode:
         }
 
 
-class Stage:
-    """The world of a single node, with the range of each signal that was ever observed."""
+class RolloutEnv:
+    """A single node, with the range of every signal observed so far."""
 
     def __init__(self, scenario: Scenario, inputs: Inputs, seed: int) -> None:
-        self._world = AuditEnv(scenario)
-        self._world.reset(seed=seed)
-        self._shown = np.array([name not in inputs.masked for name in OBSERVATION], np.float32)
-        self._older = (inputs.frames - 1) * len(OBSERVATION)
+        self._env = AuditEnv(scenario)
+        self._env.reset(seed=seed)
+        self._mask = np.array([name not in inputs.masked for name in OBSERVATION], np.float32)
+        self._older_inputs = (inputs.frames - 1) * len(OBSERVATION)
         self.low = np.ones(len(OBSERVATION), np.float32)
         self.high = np.zeros(len(OBSERVATION), np.float32)
 
-    def play(self, multiplier: float, decide: Decide, heard: Heard | None = None) -> Episode:
-        world = self._world
-        world.multiplier = multiplier
-        observation, _ = world.reset()
-        observed = [observation]
-        seen = self._seen(observation, np.zeros(self._older, np.float32))
-        inputs, actions, rewards = [seen], [], []
+    def run_episode(
+        self, multiplier: float, select_action: SelectAction, on_step: OnStep | None = None
+    ) -> Episode:
+        env = self._env
+        env.multiplier = multiplier
+        observation, _ = env.reset()
+        observations = [observation]
+        inputs = self._stack_frames(observation, np.zeros(self._older_inputs, np.float32))
+        all_inputs, actions, rewards = [inputs], [], []
         gas, misses, detections, latency = 0.0, 0, 0, 0.0
-        ended = False
-        while not ended:
-            action = decide(seen)
-            observation, reward, _, ended, info = world.step(action)
-            after = self._seen(observation, seen)
-            if heard:
-                heard(seen, action, reward, after, ended)
-            seen = after
-            observed.append(observation)
-            inputs.append(seen)
+        done = False
+        while not done:
+            action = select_action(inputs)
+            observation, reward, _, done, info = env.step(action)
+            next_inputs = self._stack_frames(observation, inputs)
+            if on_step:
+                on_step(inputs, action, reward, next_inputs, done)
+            inputs = next_inputs
+            observations.append(observation)
+            all_inputs.append(inputs)
             actions.append(action)
             rewards.append(reward)
             gas += info["gas"]
@@ -77,10 +78,10 @@ class Stage:
             if info["detection"]:
                 detections += 1
                 latency += info["hidden"]["latency"]
-        np.minimum(self.low, np.min(observed, axis=0), out=self.low)
-        np.maximum(self.high, np.max(observed, axis=0), out=self.high)
+        np.minimum(self.low, np.min(observations, axis=0), out=self.low)
+        np.maximum(self.high, np.max(observations, axis=0), out=self.high)
         return Episode(
-            inputs=np.array(inputs),
+            inputs=np.array(all_inputs),
             actions=np.array(actions, np.int64),
             rewards=np.array(rewards, np.float32),
             gas=gas,
@@ -89,12 +90,12 @@ class Stage:
             latency=latency,
         )
 
-    def draws_state(self) -> Any:
-        return self._world.np_random.bit_generator.state
+    def rng_state(self) -> Any:
+        return self._env.np_random.bit_generator.state
 
-    def restore_draws(self, state: Any) -> None:
-        self._world.np_random.bit_generator.state = state
+    def restore_rng(self, state: Any) -> None:
+        self._env.np_random.bit_generator.state = state
 
-    def _seen(self, observation: Float32Array, before: Float32Array) -> Float32Array:
-        """Return the newest frame, then as many older ones as the network sees."""
-        return np.concatenate((observation * self._shown, before[: self._older]))
+    def _stack_frames(self, observation: Float32Array, previous: Float32Array) -> Float32Array:
+        """Return the newest frame, followed by as many older ones as the network sees."""
+        return np.concatenate((observation * self._mask, previous[: self._older_inputs]))

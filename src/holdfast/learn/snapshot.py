@@ -13,22 +13,22 @@ from holdfast.errors import MalformedError
 from holdfast.learn.learner import TrainerState
 
 FACTS = "facts"
-MOST_BYTES = 1 << 30
+MAX_BYTES = 1 << 30
 
 
-def write(path: Path, goods: TrainerState) -> None:
+def write(path: Path, state: TrainerState) -> None:
     arrays = {}
-    for name, tree in goods.trees.items():
+    for name, tree in state.trees.items():
         for index, leaf in enumerate(jax.tree.leaves(tree)):
-            # `ascontiguousarray` would give single numbers an axis, and so other sums.
+            # `ascontiguousarray` would give scalars an axis, which changes sums.
             arrays[f"{name}.{index}"] = np.asarray(leaf, order="C")
-    atomic.write(path, safetensors.numpy.save(arrays, {FACTS: json.dumps(goods.facts)}))
+    atomic.write(path, safetensors.numpy.save(arrays, {FACTS: json.dumps(state.facts)}))
 
 
 def read(path: Path, like: TrainerState) -> TrainerState:
-    """Return what was written; `like` has the structure of its trees."""
+    """Return the state in a file; `like` has the structure of its trees."""
     try:
-        content = atomic.read(path, at_most=MOST_BYTES)
+        content = atomic.read(path, at_most=MAX_BYTES)
         arrays = safetensors.numpy.load(content)
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
         facts = json.loads(header["__metadata__"][FACTS])

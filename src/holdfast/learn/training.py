@@ -24,7 +24,8 @@ from holdfast.errors import InputError, StorageError
 from holdfast.learn import dial_search, snapshot
 from holdfast.learn.drqn_cmdp_plus import PlusSettings
 from holdfast.learn.learner import Figures, Learner, TrainerState
-from holdfast.learn.methods import Settings, learner
+from holdfast.learn.methods import Settings, make_learner
+from holdfast.learn.settings import to_json
 from holdfast.model.observation import OBSERVATION
 from holdfast.model.scenario import Scenario
 from holdfast.policy import checkpoint
@@ -63,13 +64,13 @@ class Run:
             raise InputError(f"a seed is a whole number from 0 on, not {self.seed}")
 
     def description(self) -> dict[str, Any]:
-        described: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        described: dict[str, Any] = to_json(self)
         return described
 
 
 def begun(run: Run) -> Learner:
     """Return the agent that a run trains, at its start."""
-    return learner(run.settings, run.scenario, run.seed, run.units)
+    return make_learner(run.settings, run.scenario, run.seed, run.units)
 
 
 def train(
@@ -98,7 +99,7 @@ def train(
     atomic.write(folder / CURVE, _table(curve))
     dials = _dials(run, agent, hear)
     manifest = _manifest(run, agent, dials)
-    checkpoint.save(folder, manifest, agent.served())
+    checkpoint.save(folder, manifest, agent.policy_weights())
     (folder / STATE).unlink()
 
 
@@ -130,16 +131,16 @@ def _claim(run: Run, folder: Path) -> None:
 
 
 def _keep(agent: Learner, curve: list[Figures], folder: Path) -> None:
-    goods = agent.saved()
-    snapshot.write(folder / STATE, TrainerState(goods.trees, goods.facts | {"curve": curve}))
+    state = agent.state()
+    snapshot.write(folder / STATE, TrainerState(state.trees, state.facts | {"curve": curve}))
 
 
 def _resume(agent: Learner, folder: Path) -> list[Figures]:
     if not (folder / STATE).exists():
         return []
-    goods = snapshot.read(folder / STATE, agent.saved())
-    agent.restore(goods)
-    curve: list[Figures] = goods.facts["curve"]
+    state = snapshot.read(folder / STATE, agent.state())
+    agent.restore(state)
+    curve: list[Figures] = state.facts["curve"]
     return curve
 
 
@@ -156,15 +157,15 @@ def _dials(run: Run, agent: Learner, hear: Hear) -> tuple[Validated, ...]:
     settings = run.settings
     if not isinstance(settings, PlusSettings):
         return ()
-    return dial_search.validated(
+    return dial_search.search_dials(
         agent.architecture,
-        agent.served(),
+        agent.policy_weights(),
         run.scenario,
-        settings.dials.around,
+        settings.dials.sample_around,
         settings.targets,
         seed=VALIDATION_SEED,
         episodes=settings.validation,
-        hear=lambda share: hear("validation", share * run.units, {}),
+        on_progress=lambda share: hear("validation", share * run.units, {}),
     )
 
 
@@ -202,7 +203,7 @@ def _manifest(run: Run, agent: Learner, dials: tuple[Validated, ...]) -> Manifes
 def _report(run: Run, manifest: Manifest, agent: Learner) -> dict[str, Any]:
     """Return what the policy achieves, with its dial at the default if that can be kept."""
     try:
-        policy = checkpoint.Checkpoint(manifest, agent.served()).policy()
+        policy = checkpoint.Checkpoint(manifest, agent.policy_weights()).policy()
     except InputError as error:
         return {"refused": str(error)}
     tally = evaluate(policy, run.scenario, episodes=VALIDATION_EPISODES, seed=VALIDATION_SEED)

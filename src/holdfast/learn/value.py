@@ -1,95 +1,72 @@
 """The feed-forward value agents: DQN, double DQN, dueling DQN, and both at once (D3QN)."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
+from jax import Array
 
-from holdfast.learn.epsilon_greedy import CHUNK, EpsilonGreedy, Loss
-from holdfast.learn.multiplier import Multiplier
-from holdfast.learn.networks import Weights, outputs
+from holdfast.learn.epsilon_greedy import CHUNK, EpsilonGreedy, Loss, ValueBasedSettings
+from holdfast.learn.networks import Weights, forward
 from holdfast.learn.replay_buffer import TransitionReplay
 from holdfast.learn.rollout_env import Episode
+from holdfast.learn.td_target import next_q, td_target
 from holdfast.model.arrays import Float32Array
 from holdfast.model.scenario import Scenario
-from holdfast.policy.learned import Inputs
 from holdfast.policy.network import Architecture
 
 
 @dataclass(frozen=True)
-class ValueSettings:
-    """The paper's figures; the floor of epsilon is our choice."""
+class ValueSettings(ValueBasedSettings):
+    """The paper's figures; the final epsilon is our choice. Transitions fill the replay buffer."""
 
     double: bool = False
     dueling: bool = False
-    multiplier: Multiplier = Multiplier()
-    inputs: Inputs = Inputs()
-    features: tuple[int, ...] = (128, 128)
-    learning_rate: float = 1e-3
-    replay: int = 50_000  # transitions
-    batch: int = 64
-    discount: float = 0.99  # per decision
-    sync: int = 10  # episodes between copies to the target network
-    decay: float = 0.995  # of epsilon, per episode
-    floor: float = 0.02
 
 
 class ValueLearner(EpsilonGreedy):
+    _replay_buffer: TransitionReplay
+
     def __init__(self, scenario: Scenario, seed: int, settings: ValueSettings) -> None:
-        self._settings = settings
-        self._replay = TransitionReplay(settings.replay, settings.inputs.size)
+        self._double = settings.double
         architecture = Architecture(
             inputs=settings.inputs.size,
             features=settings.features,
             head="dueling" if settings.dueling else "plain",
         )
-        super().__init__(
-            scenario,
-            seed,
-            architecture,
-            settings.inputs,
-            settings.multiplier,
-            learning_rate=settings.learning_rate,
-            sync=settings.sync,
-            decay=settings.decay,
-            floor=settings.floor,
-        )
+        replay_buffer = TransitionReplay(settings.buffer_size, settings.inputs.size)
+        super().__init__(scenario, seed, architecture, settings, replay_buffer)
 
     def _loss(self) -> Loss:
-        architecture, settings = self.architecture, self._settings
+        architecture, discount, double = self.architecture, self._settings.discount, self._double
 
-        def loss(weights: Weights, target: Weights, batch: tuple[Array, ...]) -> Array:
-            inputs, actions, rewards, after, ended = batch
-            values = jnp.take_along_axis(
-                outputs(architecture, weights, inputs), actions[:, None], axis=-1
+        def loss(weights: Weights, target_weights: Weights, batch: tuple[Array, ...]) -> Array:
+            inputs, actions, rewards, next_inputs, dones = batch
+            q = jnp.take_along_axis(
+                forward(architecture, weights, inputs), actions[:, None], axis=-1
             )[:, 0]
-            judged = outputs(architecture, target, after)
-            chooser = outputs(architecture, weights, after) if settings.double else judged
-            best = chooser.argmax(axis=-1, keepdims=True)
-            following = jnp.take_along_axis(judged, best, axis=-1)[:, 0]
-            goal = rewards + settings.discount * jnp.where(ended, 0.0, following)
-            return jnp.mean((values - lax.stop_gradient(goal)) ** 2)
+            target_q = forward(architecture, target_weights, next_inputs)
+            selecting_q = forward(architecture, weights, next_inputs) if double else target_q
+            target = td_target(rewards, dones, next_q(target_q, selecting_q), discount)
+            return jnp.mean((q - target) ** 2)
 
         return loss
 
-    def _heard(
-        self, seen: Float32Array, action: int, reward: float, after: Float32Array, ended: bool
+    def _on_step(
+        self,
+        inputs: Float32Array,
+        action: int,
+        reward: float,
+        next_inputs: Float32Array,
+        done: bool,
     ) -> None:
-        self._replay.add(seen, action, reward, after, ended=ended)
-        if len(self._replay) >= self._settings.batch:
-            self._learn()
+        self._replay_buffer.add(inputs, action, reward, next_inputs, done=done)
+        if len(self._replay_buffer) >= self._settings.batch_size:
+            self._update_when_due()
 
-    def _finished(self, _episode: Episode) -> None:
-        """Learn nothing more: each decision was heard of already."""
+    def _on_episode_end(self, episode: Episode) -> None:
+        """Do nothing: every transition is in the replay buffer already."""
 
-    def _drawn(self) -> tuple[np.ndarray, ...]:
-        drawn = self._replay.draw((CHUNK, self._settings.batch), self._draws)
-        return drawn.inputs, drawn.actions, drawn.rewards, drawn.after, drawn.ended
-
-    def _remembered(self) -> Mapping[str, np.ndarray]:
-        return self._replay.saved()
-
-    def _recall(self, memory: Mapping[str, np.ndarray]) -> None:
-        self._replay.restore(memory)
+    def _sample_batches(self) -> tuple[np.ndarray, ...]:
+        batch = self._replay_buffer.sample((CHUNK, self._settings.batch_size), self._rng)
+        return batch.inputs, batch.actions, batch.rewards, batch.next_inputs, batch.dones

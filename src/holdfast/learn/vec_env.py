@@ -1,4 +1,4 @@
-"""Many nodes that an agent learns from at once, in one scenario or in several drawn from ranges."""
+"""The vectorised environment: many nodes at once, in one scenario or several drawn from ranges."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -23,12 +23,12 @@ for _batch in (fleet.Nodes, History):
 
 @dataclass(frozen=True)
 class Step:
-    components: Float32Array  # (nodes, COMPONENTS), what each audit adds to an episode's totals
+    components: Float32Array  # (nodes, COMPONENTS): what the audit adds to an episode's totals
     interval: IntArray
-    finished: BoolArray  # the node begins a new episode
+    finished: BoolArray  # the node starts a new episode
 
 
-class Crowd:
+class VecEnv:
     """Fleets side by side, each in a scenario of its own."""
 
     def __init__(
@@ -36,48 +36,50 @@ class Crowd:
         scenario: Scenario,
         ranges: Mapping[str, tuple[float, float]],
         nodes: int,
-        draws: np.random.Generator,
+        rng: np.random.Generator,
         *,
         expected: bool = False,
     ) -> None:
-        """Divide the nodes into fleets of eight if there are ranges, else keep them together.
+        """Divide the nodes into fleets of eight if there are ranges, else use a single fleet.
 
-        Detections are counted as they come, or as they were `expected` at each audit.
+        Detections count as they happen, or by their probability if `expected`.
         """
         self._scenario = scenario
         self._ranges = ranges
-        self._draws = draws
+        self._rng = rng
         self._expected = expected
-        self._each = 8 if ranges else nodes
-        count, over = divmod(nodes, self._each)
-        if over:
+        self._fleet_size = 8 if ranges else nodes
+        count, remainder = divmod(nodes, self._fleet_size)
+        if remainder:
             raise ValueError(f"nodes come in fleets of eight where there are ranges, not {nodes}")
-        self._scenarios = [drawn(scenario, ranges, draws) for _ in range(count)]
-        self._fleets = [fleet.start(world_of(each), self._each, draws) for each in self._scenarios]
-        self._next = 0  # the fleet to get a new scenario
+        self._scenarios = [sample_scenario(scenario, ranges, rng) for _ in range(count)]
+        self._fleets = [
+            fleet.start(world_of(scenario), self._fleet_size, rng) for scenario in self._scenarios
+        ]
+        self._next_fleet = 0  # to get a new scenario
         self.low = np.ones(len(OBSERVATION), np.float32)
         self.high = np.zeros(len(OBSERVATION), np.float32)
 
     def observe(self) -> Float32Array:
-        seen = np.concatenate(
+        observations = np.concatenate(
             [
                 observe(nodes.history, scenario.constants)
                 for nodes, scenario in zip(self._fleets, self._scenarios, strict=True)
             ]
         )
-        np.minimum(self.low, seen.min(axis=0), out=self.low)
-        np.maximum(self.high, seen.max(axis=0), out=self.high)
-        return seen
+        np.minimum(self.low, observations.min(axis=0), out=self.low)
+        np.maximum(self.high, observations.max(axis=0), out=self.high)
+        return observations
 
     def step(self, actions: IntArray) -> Step:
         parts = []
         for index, scenario in enumerate(self._scenarios):
-            some = actions[index * self._each : (index + 1) * self._each]
+            fleet_actions = actions[index * self._fleet_size : (index + 1) * self._fleet_size]
             world = world_of(scenario)
-            nodes, outcome = fleet.step(world, self._fleets[index], some, self._draws)
-            self._fleets[index] = fleet.restart(world, nodes, outcome.finished, self._draws)
-            found = outcome.encounter - outcome.miss_probability
-            waited = GRID.interval_of[some] * outcome.encounter
+            nodes, outcome = fleet.step(world, self._fleets[index], fleet_actions, self._rng)
+            self._fleets[index] = fleet.restart(world, nodes, outcome.finished, self._rng)
+            expected_detections = outcome.encounter - outcome.miss_probability
+            waiting = GRID.interval_of[fleet_actions] * outcome.encounter
             parts.append(
                 (
                     np.column_stack(
@@ -85,8 +87,8 @@ class Crowd:
                             outcome.gas,
                             outcome.miss_probability,
                             outcome.encounter,
-                            waited,
-                            found if self._expected else outcome.detection,
+                            waiting,
+                            expected_detections if self._expected else outcome.detection,
                         )
                     ),
                     outcome.finished,
@@ -95,15 +97,19 @@ class Crowd:
         components, finished = (np.concatenate(part) for part in zip(*parts, strict=True))
         return Step(components.astype(np.float32), GRID.interval_of[actions], finished)
 
-    def renew(self) -> BoolArray:
-        """Give one fleet a new scenario, in turns; return the nodes that start anew by that."""
-        renewed = np.zeros(self._each * len(self._fleets), np.bool_)
+    def renew_fleet(self) -> BoolArray:
+        """Give the next fleet a new scenario; return which nodes start a new episode."""
+        renewed = np.zeros(self._fleet_size * len(self._fleets), np.bool_)
         if self._ranges:
-            scenario = drawn(self._scenario, self._ranges, self._draws)
-            self._scenarios[self._next] = scenario
-            self._fleets[self._next] = fleet.start(world_of(scenario), self._each, self._draws)
-            renewed[self._next * self._each : (self._next + 1) * self._each] = True
-            self._next = (self._next + 1) % len(self._fleets)
+            scenario = sample_scenario(self._scenario, self._ranges, self._rng)
+            self._scenarios[self._next_fleet] = scenario
+            self._fleets[self._next_fleet] = fleet.start(
+                world_of(scenario), self._fleet_size, self._rng
+            )
+            renewed[
+                self._next_fleet * self._fleet_size : (self._next_fleet + 1) * self._fleet_size
+            ] = True
+            self._next_fleet = (self._next_fleet + 1) % len(self._fleets)
         return renewed
 
     def trees(self) -> Any:
@@ -111,23 +117,23 @@ class Crowd:
 
     def facts(self) -> dict[str, Any]:
         scenarios = [
-            {name: getattr(each, name) for name in self._ranges} for each in self._scenarios
+            {name: getattr(scenario, name) for name in self._ranges} for scenario in self._scenarios
         ]
-        return {"scenarios": scenarios, "next": self._next}
+        return {"scenarios": scenarios, "next": self._next_fleet}
 
     def restore(self, trees: Any, facts: dict[str, Any]) -> None:
         self._fleets = trees["fleets"]
         self.low[:], self.high[:] = trees["envelope"]
         self._scenarios = [replace(self._scenario, **changes) for changes in facts["scenarios"]]
-        self._next = facts["next"]
+        self._next_fleet = facts["next"]
 
 
-def drawn(
-    scenario: Scenario, ranges: Mapping[str, tuple[float, float]], draws: np.random.Generator
+def sample_scenario(
+    scenario: Scenario, ranges: Mapping[str, tuple[float, float]], rng: np.random.Generator
 ) -> Scenario:
     """Return the scenario with each named field drawn log-uniformly from its range."""
     changes: dict[str, Any] = {
-        name: float(np.exp(draws.uniform(np.log(low), np.log(high))))
+        name: float(np.exp(rng.uniform(np.log(low), np.log(high))))
         for name, (low, high) in ranges.items()
     }
     for field in fields(Scenario):

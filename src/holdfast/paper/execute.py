@@ -73,7 +73,7 @@ def run_of(training: Training) -> "Run":
     if training.targets:
         changes["targets"] = training.targets
     if training.alone and isinstance(settings, PlusSettings):
-        changes["dials"] = settings.dials.only(training.targets[0])
+        changes["dials"] = settings.dials.restricted_to(training.targets[0])
     if training.validation is not None:
         changes["validation"] = training.validation
     return Run(
