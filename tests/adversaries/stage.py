@@ -56,7 +56,7 @@ class Turncoat(Node):
     def signed(self, holding: Kept, request: ProofRequest, proof: Proof) -> ProofAnswer:
         """Sign whatever proof as the answer to a request, as any node can."""
         challenge = Challenge.decode(request.challenge.encode())
-        asked = signed_part(holding.place.key_id, challenge, request.answer_to)
+        asked = signed_part(holding.layout.key_id, challenge, request.answer_to)
         proof = replace(proof, challenge_id=challenge.id)
         signature = signing.sign(self.key.private, *asked, proof)
         return ProofAnswer(proof=proof.encode().decode(), signature=signature.hex())

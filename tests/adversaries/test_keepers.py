@@ -66,7 +66,7 @@ def test_one_flipped_bit_is_found_where_every_block_is_sampled(stage: Stage) -> 
     kept = node.kept(holding)
     file = kept.record.files[0]
     (block,) = kept.blocks(file.file_id, [7])
-    kept.replace_block(file.file_id, 7, bytes([block[0] ^ 1]) + block[1:])
+    kept.replace_blocks(file.file_id, [7], bytes([block[0] ^ 1]) + block[1:])
     assert stage.audit(holding, BLOCKS).outcome is Outcome.FAILED
 
 

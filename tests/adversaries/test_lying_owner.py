@@ -55,11 +55,11 @@ def test_an_old_challenge_is_not_opened_again_to_use_what_the_node_once_signed(
     (sound,) = kept.blocks(file.file_id, [0])
 
     old = any_stage.question(holding, 40, b"2" * 32)
-    kept.replace_block(file.file_id, 0, bytes(len(sound)))
+    kept.replace_blocks(file.file_id, [0], bytes(len(sound)))
     admitted = any_stage.asked(holding, old)
     (event,) = world.owner.submit(where, old.name, admitted).events
     assert isinstance(event, Failed)
-    kept.replace_block(file.file_id, 0, sound)  # the node mends itself
+    kept.replace_blocks(file.file_id, [0], sound)  # the node mends itself
 
     for later in (0, 1):  # under the same name, and for longer under another
         again = (old.challenge, old.target, old.deadline + later)
@@ -80,7 +80,7 @@ def test_a_batch_does_not_use_what_the_node_once_signed_twice(any_stage: Stage) 
     node, holding = audited(any_stage)
     world, batched = any_stage.world, any_stage.batched(holding, 40, b"b" * 32)
     kept = node.kept(holding)
-    kept.replace_block(kept.record.files[0].file_id, 0, bytes(31 * world.owner.sectors))
+    kept.replace_blocks(kept.record.files[0].file_id, [0], bytes(31 * world.owner.sectors))
     place = batched.place
     assert place is not None
     (word,) = place.batch.words
@@ -132,7 +132,7 @@ def test_a_wrong_target_is_shown_by_the_data_and_tags_that_the_owner_announced(
     assert shown != trap.target
 
     # A node that was really damaged shows nothing of the kind.
-    kept.replace_block(file.file_id, 0, bytes(31 * public.sectors))
+    kept.replace_blocks(file.file_id, [0], bytes(31 * public.sectors))
     whole = any_stage.question(holding, 40, b"5" * 32)
     assert implied_target(public, kept.prove(whole.challenge)) != whole.target
     damaged, _ = _parts(node, holding)

@@ -46,7 +46,7 @@ def put_file(stage: Stage, holding: Holding, seed: int, name: str = "file") -> N
 def damage(node: Turncoat, holding: Holding) -> None:
     kept = node.kept(holding)
     file = kept.record.files[0]
-    kept.replace_block(file.file_id, 7, bytes(len(kept.blocks(file.file_id, [7])[0])))
+    kept.replace_blocks(file.file_id, [7], bytes(len(kept.blocks(file.file_id, [7])[0])))
 
 
 def damage_tag(node: Turncoat, holding: Holding) -> None:

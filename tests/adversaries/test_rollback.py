@@ -83,8 +83,8 @@ class Thief:
 
     def segments(self, part: str) -> list[Path]:
         """Return the files that the newest upload lies in."""
-        place = self.holding.place
-        root = Path(place.objects.address) / place.prefix
+        layout = self.holding.layout
+        root = Path(layout.objects.address) / layout.prefix
         uploads = [folder for folder in root.iterdir() if folder.is_dir()]
         newest = max(uploads, key=lambda folder: folder.stat().st_mtime_ns)
         return sorted(newest.glob(f"{part}.*"))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import InputError, MalformedError, PassphraseError
+from holdfast.errors import InputError, PassphraseError
 from holdfast.ledger.interface import Domain
 from holdfast.ledger.signing import sign, signer
 from holdfast.node.identity import (
@@ -12,11 +12,9 @@ from holdfast.node.identity import (
     RequestKey,
     decode_owner,
     encode_owner,
-    named_owner,
     read_node_key,
-    read_request_key,
+    read_owner,
     write_node_key,
-    write_request_key,
 )
 from holdfast.pdp import Proof
 from holdfast.pdp.sealing import ScryptCost
@@ -37,16 +35,6 @@ def test_a_nodes_key_opens_with_its_passphrase_only(tmp_path: Path) -> None:
         write_node_key(path, key, SECRET, QUICK)
 
 
-def test_an_owners_key_opens_with_its_passphrase_only(tmp_path: Path) -> None:
-    key, path = RequestKey.generate(), tmp_path / "request.key"
-    write_request_key(path, key, SECRET, QUICK)
-    assert read_request_key(path, SECRET) == key
-    with pytest.raises(PassphraseError):
-        read_request_key(path, b"wrong")
-    with pytest.raises(MalformedError, match="not a Holdfast node-key"):
-        read_node_key(path, SECRET)
-
-
 def test_keys_do_not_show_themselves() -> None:
     for key in (NodeKey.generate(), RequestKey.generate()):
         assert key.secret.hex() not in repr(key)
@@ -62,5 +50,5 @@ def test_a_node_signs_as_its_address() -> None:
 def test_an_owner_is_named_by_its_file_or_in_hexadecimal(tmp_path: Path) -> None:
     owner, path = RequestKey.generate().owner, tmp_path / "alice.owner"
     path.write_bytes(encode_owner(owner))
-    assert named_owner(str(path)) == named_owner(owner.hex()) == owner
+    assert read_owner(str(path)) == read_owner(owner.hex()) == owner
     assert decode_owner(encode_owner(owner)) == owner

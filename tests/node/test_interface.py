@@ -12,11 +12,11 @@ from tests.support.memory_holding import Holding
 from tests.support.node_env import Site, put
 from tests.support.openapi import BOUNDED, CHECKS, Document
 
-from holdfast.node.app import interface
+from holdfast.node.app import openapi_document
 from holdfast.node.objects import open_objects
 from holdfast.node.signature import Head, Signer
 
-DOCUMENT = Document(interface())
+DOCUMENT = Document(openapi_document())
 OPEN = {"/v1/health", "/v1/node", "/v1/metrics"}
 
 

@@ -8,10 +8,11 @@ from tests.support.memory_holding import Holding
 from tests.support.node_env import Site, put, put_file
 from tests.support.recorded_wire import Wire, wire_to
 
-from holdfast.node.client import ATTEMPTS, NodeClient, upload_request
+from holdfast.node.client import NodeClient, upload_request
 from holdfast.node.holding import Holding as Kept
 from holdfast.node.layout import Part
 from holdfast.node.proof_messages import ProofRequest
+from holdfast.node.transport import MAX_ATTEMPTS
 from holdfast.node.wire import Code, Limits, NodeRefusedError
 from holdfast.pdp import Challenge, Proof, draw_challenge
 from holdfast.pdp.readers import Memory
@@ -112,7 +113,7 @@ def test_a_node_that_proves_all_it_can_asks_to_come_back(
 
     def sleep(seconds: float) -> None:
         slept.append(seconds)
-        if len(slept) == ATTEMPTS:
+        if len(slept) == MAX_ATTEMPTS:
             gate.open.set()
 
     with site.running() as running, running.client(site.owner, site.clock) as client:
@@ -127,7 +128,7 @@ def test_a_node_that_proves_all_it_can_asks_to_come_back(
         with hasty:
             with pytest.raises(NodeRefusedError) as refused:
                 hasty.prove(kept.key.public.id, challenge)
-            assert (code_of(refused), len(slept)) == (Code.BUSY, ATTEMPTS - 1)
+            assert (code_of(refused), len(slept)) == (Code.BUSY, MAX_ATTEMPTS - 1)
             answered = hasty.holdings()
             assert len(answered) == 1, "only proofs have to wait"
             gate.open.set()

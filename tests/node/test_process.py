@@ -147,7 +147,7 @@ def test_an_upload_survives_every_kill(home: Home, own: Own) -> None:
     with home.running() as process, process.client() as client:
         sent: list[int] = []
         client.upload(
-            own.key_id, own.request, own.data, own.tags, own.after.hash, progress=sent.append
+            own.key_id, own.request, own.data, own.tags, own.after.hash, on_progress=sent.append
         )
         assert sent == [own.tags.size()], "no segment is sent twice"
         process.kill()
@@ -158,7 +158,7 @@ def test_an_upload_survives_every_kill(home: Home, own: Own) -> None:
         challenge = draw_challenge(own.after, own.after.blocks)
         answer = client.prove(own.key_id, challenge)
         assert verify_with_key(own.key, own.after, challenge, answer.proof)
-        assert b"".join(client.pieces(own.key_id, FILE_ID, Part.DATA)) == own.content
+        assert client.read(own.key_id, FILE_ID, Part.DATA, 0, len(own.content)) == own.content
 
 
 @pytest.mark.slow
@@ -176,7 +176,7 @@ def test_a_kill_while_blocks_are_replaced_leaves_whole_segments(home: Home, own:
                 client.replace_blocks(own.key_id, target, [index], bytes(size))
         killer.join()
     with home.running() as process, process.client() as client:
-        content = b"".join(client.pieces(own.key_id, FILE_ID, Part.DATA))
+        content = client.read(own.key_id, FILE_ID, Part.DATA, 0, len(own.content))
         replaced = index * size
         rest = content[replaced + size :]
         assert content[:replaced] == bytes(replaced), "what was answered has happened"
@@ -194,7 +194,7 @@ def test_an_upload_takes_bounded_memory(home: Home) -> None:
         client.create(large.key.public)
         before = peak_bytes(process)
         client.upload(large.key_id, large.request, large.data, large.tags, large.after.hash)
-        list(client.pieces(large.key_id, FILE_ID, Part.DATA))
+        client.read(large.key_id, FILE_ID, Part.DATA, 0, 7 * SEGMENT_BYTES)  # in one answer
         assert peak_bytes(process) - before < 6 * SEGMENT_BYTES
 
 

@@ -18,7 +18,7 @@ from holdfast.node.objects import open_objects
 from holdfast.node.segments import segment_range
 from holdfast.node.wire import Code, Missing, NodeRefusedError, UploadRequest
 from holdfast.pdp import FileEntry, draw_challenge
-from holdfast.pdp.readers import Memory, Reader
+from holdfast.pdp.readers import Memory, Reader, sha256_of
 
 
 class Bench:
@@ -183,11 +183,10 @@ def test_nothing_of_an_upload_changes_while_it_is_being_checked(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = Holding.of(SEGMENT + 5)
-    found: list[Code] = []
+    refusals: list[Code] = []
     with site.node() as node:
         bench = Bench(site, node, own)
         upload, expected = bench.send_all(0), bench.hash_with(0)
-        hashed = uploads._sha256
 
         def meddled(reader: Reader) -> str:
             for meddle in (
@@ -197,12 +196,12 @@ def test_nothing_of_an_upload_changes_while_it_is_being_checked(
             ):
                 with pytest.raises(NodeRefusedError) as refused:
                     meddle()
-                found.append(refused.value.code)
-            return hashed(reader)
+                refusals.append(refused.value.code)
+            return sha256_of(reader)
 
-        monkeypatch.setattr(uploads, "_sha256", meddled)
+        monkeypatch.setattr(uploads, "sha256_of", meddled)
         assert uploads.commit(bench.kept, upload, expected) == expected
-    assert found == [Code.CONFLICT] * 6
+    assert refusals == [Code.CONFLICT] * 6
 
 
 def test_nothing_is_committed_while_a_segment_is_being_written(
@@ -235,11 +234,13 @@ def test_damage_fails_the_proof_until_the_blocks_are_replaced(anywhere: Site) ->
         damaged = [0, SEGMENT // size, len(tags) - 1]  # the second lies in two segments
         for index in damaged:
             whole = bench.kept.blocks(file.file_id, [index])[0]
-            bench.kept.replace_block(file.file_id, index, bytes(len(whole)), bytes(32))
+            bench.kept.replace_blocks(file.file_id, [index], bytes(len(whole)))
+            bench.kept.replace_tags(file.file_id, [index], bytes(32))
         assert not bench.passes()
         for index in damaged:
             content = bytes(own.contents[0][index * size : (index + 1) * size])
-            bench.kept.replace_block(file.file_id, index, content, tags[index])
+            bench.kept.replace_blocks(file.file_id, [index], content)
+            bench.kept.replace_tags(file.file_id, [index], tags[index])
         assert bench.passes()
         assert bench.content(0) == own.contents[0]
         assert bench.content(0, Part.TAGS) == own.tags[0]
@@ -252,7 +253,7 @@ def test_segments_that_were_lost_are_put_back_block_by_block(anywhere: Site) -> 
         bench.put(0)
         file, tags = bench.kept.file(own.ids[0]), own.get_tags()
         for part in Part:
-            anywhere.objects.remove(bench.kept.place.segment(file.upload, part, 0))
+            anywhere.objects.remove(bench.kept.layout.segment(file.upload, part, 0))
     with anywhere.node() as node:
         bench = Bench(anywhere, node, own)
         with pytest.raises(NodeRefusedError) as refused:
@@ -261,7 +262,8 @@ def test_segments_that_were_lost_are_put_back_block_by_block(anywhere: Site) -> 
         size = own.block_bytes
         for index in range(len(tags)):
             content = bytes(own.contents[0][index * size : (index + 1) * size])
-            bench.kept.replace_block(own.ids[0], index, content, tags[index])
+            bench.kept.replace_blocks(own.ids[0], [index], content)
+            bench.kept.replace_tags(own.ids[0], [index], tags[index])
         assert bench.passes()
         assert bench.content(0, Part.TAGS) == own.tags[0]
 
@@ -272,11 +274,11 @@ def test_a_deleted_or_replaced_file_leaves_nothing_behind(anywhere: Site) -> Non
         bench = Bench(anywhere, node, own)
         bench.put(0)
         bench.put(1)
-        before = {entry.name for entry in anywhere.objects.list(bench.kept.place.prefix)}
+        before = {entry.name for entry in anywhere.objects.list(bench.kept.layout.prefix)}
         gone = bench.kept.file(own.ids[0]).upload.hex()
         rest = own.inventory.without_file(own.ids[0])
         bench.kept.delete_file(own.ids[0], own.inventory.hash, rest.hash)
-        after = {entry.name for entry in anywhere.objects.list(bench.kept.place.prefix)}
+        after = {entry.name for entry in anywhere.objects.list(bench.kept.layout.prefix)}
         assert before - after == {gone}
         bench.kept.delete_file(own.ids[1], rest.hash, Holding.of().inventory.hash)
         bench.account.remove(own.key.public.id)
@@ -290,7 +292,7 @@ def test_an_aborted_upload_leaves_nothing_behind(anywhere: Site) -> None:
         upload = bench.send_all(0)
         uploads.abort(bench.kept, upload)
         uploads.abort(bench.kept, upload)
-        names = [entry.name for entry in anywhere.objects.list(bench.kept.place.prefix)]
+        names = [entry.name for entry in anywhere.objects.list(bench.kept.layout.prefix)]
         assert names == ["holding.json"]
         assert bench.kept.reserved_bytes == 0
 
@@ -307,7 +309,7 @@ def test_an_upload_that_nobody_continues_is_swept(anywhere: Site) -> None:
         anywhere.clock.now += 1
         bench.begin(1)
         assert upload not in bench.kept.uploads
-        assert not anywhere.objects.list(bench.kept.place.upload(upload))
+        assert not anywhere.objects.list(bench.kept.layout.upload(upload))
     with anywhere.node() as node:
         bench = Bench(anywhere, node, own)
         assert not bench.kept.uploads, "and at the start what was left long ago"
@@ -318,10 +320,10 @@ def test_what_an_interrupted_deletion_left_is_removed_at_the_start(anywhere: Sit
     with anywhere.node() as node:
         bench = Bench(anywhere, node, own)
         bench.put(0)
-        upload = bench.kept.place.upload(bench.kept.file(own.ids[0]).upload)
+        upload = bench.kept.layout.upload(bench.kept.file(own.ids[0]).upload)
         # As if the process had died between the document and the segments.
         emptied = bench.kept.record.without_file(own.ids[0])
-        anywhere.objects.write(bench.kept.place.document, emptied.encode())
+        anywhere.objects.write(bench.kept.layout.document, emptied.encode())
     with anywhere.node() as node:
         assert not Bench(anywhere, node, own).kept.record.files
         assert not anywhere.objects.list(upload)
@@ -343,7 +345,7 @@ def test_a_segment_in_a_folder_is_replaced_whole_or_not_at_all(
         with monkeypatch.context() as patch:
             patch.setattr(Path, "write_bytes", torn)
             with pytest.raises(StorageError, match="No space left"):
-                bench.kept.replace_block(own.ids[0], 0, bytes(own.block_bytes))
+                bench.kept.replace_blocks(own.ids[0], [0], bytes(own.block_bytes))
             rest = own.inventory.without_file(own.ids[0])
             with pytest.raises(StorageError, match="No space left"):
                 bench.kept.delete_file(own.ids[0], own.inventory.hash, rest.hash)

@@ -11,7 +11,7 @@ from tests.support.owner_env import PASSPHRASE, QUICK, World
 
 from holdfast.control.settings.models import read_control
 from holdfast.errors import InputError, PassphraseError
-from holdfast.node.identity import named_owner
+from holdfast.node.identity import read_owner
 from holdfast.owner import Home, add_holding
 from holdfast.owner.keyring import Keyring
 from holdfast.owner.settings import EvmSettings, Settings, read_settings
@@ -33,7 +33,7 @@ def test_a_home_is_its_owners_alone(tmp_path: Path) -> None:
     assert stat.S_IMODE(made.folder.stat().st_mode) == 0o700
     assert stat.S_IMODE((made.folder / "owner.key").stat().st_mode) == 0o600
     assert made.keyring.root not in (made.folder / "owner.key").read_bytes()
-    assert named_owner(str(made.folder / "owner.pub")) == made.keyring.owner
+    assert read_owner(str(made.folder / "owner.pub")) == made.keyring.owner
 
 
 def test_a_home_is_never_replaced(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def serve(
     Example: holdfast node serve --store /srv/holdfast --key node.key --owner alice.owner
     """
     # FastAPI and what else serves would slow the start of every command.
-    from holdfast.node.identity import named_owner, read_node_key  # noqa: PLC0415
+    from holdfast.node.identity import read_node_key, read_owner  # noqa: PLC0415
     from holdfast.node.node import Node  # noqa: PLC0415
     from holdfast.node.objects import open_objects  # noqa: PLC0415
     from holdfast.node.serving import Certificate, RunningNode  # noqa: PLC0415
@@ -102,7 +102,7 @@ def serve(
         raise InputError("TLS needs both --certificate and --private-key")
     register = _register(ledger, chain, contract)
     tls = Certificate(certificate, private_key) if certificate and private_key else None
-    owners = {known.hex(): known for known in map(named_owner, owner)}
+    owners = {known.hex(): known for known in map(read_owner, owner)}
     limits = Limits(
         quota_bytes=None if quota_gib is None else int(quota_gib * 2**30),
         samples=sample_cap,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from holdfast.doctor.finding import Check, fault, ok, one_line, warning
 from holdfast.errors import HoldfastError, PassphraseError
-from holdfast.node.identity import named_owner
+from holdfast.node.identity import read_owner
 from holdfast.owner.home import KEY, PUBLIC
 from holdfast.owner.keyring import Keyring, read_keyring
 
@@ -37,7 +37,7 @@ def _public(folder: Path, keyring: Keyring) -> Iterator[Check]:
     path, cure = folder / PUBLIC, "bring it back from a backup, or from another host of this owner"
     if not path.exists():
         yield warning(PART, f"there is no {path}, by which nodes and databases know you", cure)
-    elif named_owner(str(path)) != keyring.owner:
+    elif read_owner(str(path)) != keyring.owner:
         yield fault(PART, f"{path} is of another owner than {folder / KEY}", cure)
 
 

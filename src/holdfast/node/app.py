@@ -1,5 +1,6 @@
-"""The node as an ASGI application: its routes, and how every error leaves it."""
+"""The node as an ASGI application: its routes, and how errors are answered."""
 
+from collections.abc import Awaitable, Callable
 from functools import cache
 from typing import Any
 
@@ -13,9 +14,9 @@ from starlette.requests import ClientDisconnect
 
 import holdfast
 from holdfast.errors import InputError, StorageError
-from holdfast.node.auth import Context, desk_of, sentence_of
+from holdfast.node.auth import Context, context_of, first_error
 from holdfast.node.clock import sign_clock
-from holdfast.node.metrics import Measured
+from holdfast.node.metrics import MetricsMiddleware
 from holdfast.node.node import Node
 from holdfast.node.objects import LostError
 from holdfast.node.proof_messages import ProofRequest
@@ -43,22 +44,22 @@ def build_app(node: Node) -> FastAPI:
         redoc_url=None,
         openapi_url="/v1/openapi.json",
     )
-    app.state.desk = desk = Context(node)
+    app.state.context = context = Context(node)
     app.include_router(router)
-    app.add_middleware(Measured, metrics=desk.metrics)
-    app.add_exception_handler(NodeRefusedError, _refused)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _unrouted)
-    app.add_exception_handler(InputError, _malformed)
-    app.add_exception_handler(LostError, _lost)
-    app.add_exception_handler(StorageError, _unavailable)
-    app.add_exception_handler(ClientDisconnect, _left)
-    app.openapi = interface  # type: ignore[method-assign] # FastAPI's way to extend it
+    app.add_middleware(MetricsMiddleware, metrics=context.metrics)
+    app.add_exception_handler(NodeRefusedError, _on_refusal)
+    app.add_exception_handler(RequestValidationError, _on_invalid_request)
+    app.add_exception_handler(HTTPException, _on_http_error)
+    app.add_exception_handler(InputError, _respond_with(Code.MALFORMED))
+    app.add_exception_handler(LostError, _respond_with(Code.DAMAGED))
+    app.add_exception_handler(StorageError, _respond_with(Code.STORAGE))
+    app.add_exception_handler(ClientDisconnect, _on_disconnect)
+    app.openapi = openapi_document  # type: ignore[method-assign] # FastAPI's way to extend it
     return app
 
 
 @cache
-def interface() -> dict[str, Any]:
+def openapi_document() -> dict[str, Any]:
     """Return the OpenAPI document, with the messages that we parse ourselves."""
     schema = get_openapi(title=TITLE, version=holdfast.__version__, routes=router.routes)
     kinds = (UploadRequest, CommitRequest, ProofRequest)
@@ -69,42 +70,37 @@ def interface() -> dict[str, Any]:
     return schema
 
 
-async def _refused(request: Request, error: Exception) -> Response:
+async def _on_refusal(request: Request, error: Exception) -> Response:
     assert isinstance(error, NodeRefusedError)  # noqa: S101 - what the handler is for
     return _answer(request, error.code, str(error))
 
 
-async def _invalid(request: Request, error: Exception) -> Response:
+async def _on_invalid_request(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)  # noqa: S101 - as above
-    return _answer(request, Code.MALFORMED, sentence_of(error.errors()))
+    return _answer(request, Code.MALFORMED, first_error(error.errors()))
 
 
-async def _unrouted(request: Request, error: Exception) -> Response:
+async def _on_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - as above
     code = {404: Code.NOT_FOUND, 405: Code.METHOD}.get(error.status_code, Code.MALFORMED)
     return _answer(request, code, str(error.detail))
 
 
-async def _malformed(request: Request, error: Exception) -> Response:
-    return _answer(request, Code.MALFORMED, str(error))
+def _respond_with(code: Code) -> Callable[[Request, Exception], Awaitable[Response]]:
+    async def respond(request: Request, error: Exception) -> Response:
+        return _answer(request, code, str(error))
+
+    return respond
 
 
-async def _lost(request: Request, error: Exception) -> Response:
-    return _answer(request, Code.DAMAGED, str(error))
-
-
-async def _unavailable(request: Request, error: Exception) -> Response:
-    return _answer(request, Code.STORAGE, str(error))
-
-
-async def _left(request: Request, _error: Exception) -> Response:
+async def _on_disconnect(request: Request, _error: Exception) -> Response:
     return _answer(request, Code.SLOW, "the request ended before its body")
 
 
 def _answer(request: Request, code: Code, message: str) -> Response:
     time = signature = None
-    if code is Code.CLOCK:  # so the owner's signature holds, and only the time is wrong
-        node = desk_of(request).node
+    if code is Code.CLOCK:  # the owner's signature is valid, only its time is wrong
+        node = context_of(request).node
         time = node.store.clock()
         signature = sign_clock(node.key.private, request.headers["signature"], time)
     refusal = Refusal(error=Reason(code=code, message=message, time=time, signature=signature))

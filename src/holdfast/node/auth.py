@@ -1,4 +1,4 @@
-"""Who comes in: the caller of a signed request, known by its headers before its body is read."""
+"""Authentication: who sent a signed request, known by its headers before its body is read."""
 
 import asyncio
 from collections.abc import Iterator
@@ -25,13 +25,13 @@ M = TypeVar("M", bound=BaseModel)
 
 
 class Slots:
-    """How many may do something at once; one more is told to come back."""
+    """How many requests may do something at once. One more is refused as busy."""
 
     def __init__(self, count: int) -> None:
         self._free = count
 
     @contextmanager
-    def taken(self) -> Iterator[None]:
+    def acquire(self) -> Iterator[None]:
         if not self._free:
             raise NodeRefusedError(Code.BUSY, "the node is busy: try again in a second")
         self._free -= 1
@@ -42,7 +42,7 @@ class Slots:
 
 
 class Context:
-    """A node at work, with as many places as its limits allow."""
+    """A running node, its metrics and its slots for concurrent work."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -53,9 +53,9 @@ class Context:
 
 @dataclass(frozen=True)
 class Caller:
-    """An owner with a request, whose body must have the digest that was signed."""
+    """An owner's request, whose body must have the digest that was signed."""
 
-    desk: Context
+    context: Context
     account: Account
     request: Request
     digest: str | None
@@ -64,20 +64,20 @@ class Caller:
     def holding(self, key_id: str) -> Holding:
         return self.account.holding(bytes.fromhex(key_id))
 
-    async def body(self, most: int) -> bytes:
+    async def body(self, max_bytes: int) -> bytes:
         if self.digest is None:
             return b""
         declared = self.request.headers.get("content-length", "0")
-        if int(declared) > most:
-            raise _too_large(most)
-        seconds = self.desk.node.store.limits.body_seconds
+        if int(declared) > max_bytes:
+            raise _too_large(max_bytes)
+        seconds = self.context.node.store.limits.body_seconds
         content = bytearray()
         try:
             async with asyncio.timeout(seconds):
                 async for chunk in self.request.stream():
                     content += chunk
-                    if len(content) > most:
-                        raise _too_large(most)
+                    if len(content) > max_bytes:
+                        raise _too_large(max_bytes)
         except TimeoutError as error:
             raise NodeRefusedError(
                 Code.SLOW, f"the body did not come within {seconds} s"
@@ -85,7 +85,7 @@ class Caller:
         received = bytes(content)
         if len(received) > MAX_MESSAGE_BYTES:
             await run_in_threadpool(check_digest, self.digest, received)
-        else:  # which takes less time than the way to another thread
+        else:  # faster here than in another thread
             check_digest(self.digest, received)
         return received
 
@@ -94,39 +94,40 @@ class Caller:
         try:
             return kind.model_validate(jsontext.loads(content.decode()))
         except ValidationError as error:
-            raise NodeRefusedError(Code.MALFORMED, sentence_of(error.errors())) from error
+            raise NodeRefusedError(Code.MALFORMED, first_error(error.errors())) from error
         except (ValueError, RecursionError) as error:
             raise NodeRefusedError(Code.MALFORMED, f"the body is not JSON: {error}") from error
 
 
-def desk_of(request: Request) -> Context:
-    desk: Context = request.app.state.desk
-    return desk
+def context_of(request: Request) -> Context:
+    context: Context = request.app.state.context
+    return context
 
 
-async def signed(request: Request) -> Caller:
-    desk, headers = desk_of(request), request.headers
+async def authenticate(request: Request) -> Caller:
+    """Return who signed the request; refuse it if nobody whom the node serves did."""
+    context, headers = context_of(request), request.headers
     has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
-    known = desk.node.gate.check(_head(request), has_body=has_body)
-    account = desk.node.store.account(known.owner)
-    return Caller(desk, account, request, known.digest if has_body else None, known.created)
+    checked = context.node.gate.check(_head(request), has_body=has_body)
+    account = context.node.store.account(checked.owner)
+    return Caller(context, account, request, checked.digest if has_body else None, checked.created)
 
 
-async def signed_or_near(request: Request) -> None:
-    """Let in who signs, and whoever asks from this machine."""
+async def authenticate_unless_local(request: Request) -> None:
+    """Let in any request from this machine, and signed ones from elsewhere."""
     try:
-        near = ip_address(request.client.host).is_loopback if request.client else False
+        local = ip_address(request.client.host).is_loopback if request.client else False
     except ValueError:
-        near = False
-    if not near:
-        await signed(request)
+        local = False
+    if not local:
+        await authenticate(request)
 
 
-Signed = Annotated[Caller, Depends(signed)]
+Signed = Annotated[Caller, Depends(authenticate)]
 
 
-def sentence_of(errors: Any) -> str:
-    """Return the first thing that a validation found wrong."""
+def first_error(errors: Any) -> str:
+    """Return the first error of a validation."""
     first = errors[0]
     where = ".".join(str(step) for step in first["loc"]) or "the body"
     return f"{where}: {first['msg']}"
@@ -140,5 +141,5 @@ def _head(request: Request) -> Head:
     return Head(request.method, url, request.headers)
 
 
-def _too_large(most: int) -> NodeRefusedError:
-    return NodeRefusedError(Code.TOO_LARGE, f"the body may have at most {most} bytes")
+def _too_large(max_bytes: int) -> NodeRefusedError:
+    return NodeRefusedError(Code.TOO_LARGE, f"the body may have at most {max_bytes} bytes")

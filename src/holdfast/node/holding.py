@@ -1,7 +1,7 @@
-"""One holding as a node keeps it: its accepted state, and what is read, proved and replaced in it.
+"""One holding as a node stores it: its accepted state, and what is read, proved and replaced in it.
 
-The record changes only by the replacement of its document; whoever reads works on the record as it
-was when the reading began.
+The record changes only when its document is replaced. A reader works on the record as it was when
+the reading began.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from holdfast.errors import InputError, StorageError
 from holdfast.node.layout import Layout, Part
 from holdfast.node.objects import LostError, Objects
 from holdfast.node.record import FileRecord, HoldingRecord
-from holdfast.node.segments import SegmentedReader, whole
+from holdfast.node.segments import SegmentedReader, single_object
 from holdfast.node.wire import Code, HoldingFacts, NodeRefusedError, RepairTarget, UploadRequest
 from holdfast.pdp import Challenge, Proof, Prover, StoredFile, TagFile
 from holdfast.pdp.limbs import Bytes
@@ -42,9 +42,9 @@ class Holding:
     """
 
     def __init__(
-        self, place: Layout, record: HoldingRecord, data: Objects | None, lock: RLock
+        self, layout: Layout, record: HoldingRecord, data: Objects | None, lock: RLock
     ) -> None:
-        self.place, self.record, self.data, self.lock = place, record, data, lock
+        self.layout, self.record, self.data, self.lock = layout, record, data, lock
         self.uploads: dict[bytes, Upload] = {}
         self._stored: dict[bytes, StoredFile] = {}
 
@@ -67,16 +67,16 @@ class Holding:
 
     def accept(self, record: HoldingRecord) -> None:
         """Make this the state of the holding: the one moment at which it changes."""
-        self.place.objects.write(self.place.document, record.encode())
+        self.layout.objects.write(self.layout.document, record.encode())
         dropped = self.record.uploads - record.uploads
         self.record = record
         for upload in record.uploads & self.uploads.keys():
             del self.uploads[upload]
             # Without its announcement it can't be taken for unfinished once it is dropped.
-            self.place.objects.remove(self.place.request(upload))
+            self.layout.objects.remove(self.layout.request(upload))
         for upload in dropped:
             self._stored.pop(upload, None)
-            self.place.objects.remove(self.place.upload(upload))
+            self.layout.objects.remove(self.layout.upload(upload))
 
     def delete_file(self, file_id: bytes, before: bytes, after: bytes) -> None:
         """Take a file out of the inventory `before`, which makes it `after`.
@@ -103,12 +103,12 @@ class Holding:
     def reader(self, file: FileRecord, part: Part) -> SegmentedReader:
         if part is Part.TAGS:
             length = file.header(self.record.public).file_bytes
-            return self.place.reader(file.upload, part, length)
+            return self.layout.reader(file.upload, part, length)
         if file.in_place is None:
-            return self.place.reader(file.upload, part, file.length)
+            return self.layout.reader(file.upload, part, file.length)
         if self.data is None:
             raise StorageError("the node was started without the storage that has this file")
-        return whole(self.data, file.in_place, file.length)
+        return single_object(self.data, file.in_place, file.length)
 
     def prove(self, challenge: Challenge) -> Proof:
         record = self.record
@@ -119,7 +119,7 @@ class Holding:
                 "the challenge is for another inventory than the node's: owner and node disagree "
                 "on what is stored",
             )
-        with self._as_found(record):
+        with self._reading(record):
             return Prover(inventory, _Stored(self, record)).prove(challenge)
 
     def blocks(self, file_id: bytes, indices: Sequence[int]) -> list[bytes]:
@@ -128,14 +128,14 @@ class Holding:
         size = record.public.layout.block_bytes
         self._check_indices(file, indices)
         ranges = [(index * size, min(size, file.length - index * size)) for index in indices]
-        with self._as_found(record):
+        with self._reading(record):
             return self.reader(file, Part.DATA).read_many(ranges)
 
     def tags(self, file_id: bytes, indices: Sequence[int]) -> list[bytes]:
         record, file = self.record, self.file(file_id)
         self._check_indices(file, indices)
         ascending, where = np.unique(np.array(indices, np.int64), return_inverse=True)
-        with self._as_found(record):
+        with self._reading(record):
             rows = self.stored(file).tags.tags(ascending)[where]
         return [row.tobytes() for row in rows]
 
@@ -162,16 +162,8 @@ class Holding:
             self.check_current(target.inventory_hash)
             yield
 
-    def replace_block(
-        self, file_id: bytes, index: int, content: bytes, tag: bytes | None = None
-    ) -> None:
-        """Put a block back into its place, and its tag."""
-        self.replace_blocks(file_id, [index], content)
-        if tag is not None:
-            self.replace_tags(file_id, [index], tag)
-
     def replace_blocks(self, file_id: bytes, indices: Sequence[int], content: bytes) -> None:
-        """Put blocks back into their places; each segment is rewritten whole, and once."""
+        """Put blocks back into their places, rewriting every segment once."""
         with self.lock:
             file = self._replaceable(file_id, indices)
             size = self.record.public.layout.block_bytes
@@ -182,11 +174,11 @@ class Holding:
                 )
             ends = np.cumsum(lengths).tolist()
             parts = [content[end - n : end] for end, n in zip(ends, lengths, strict=True)]
-            places = [index * size for index in indices]
-            self._patch(file, Part.DATA, list(zip(places, parts, strict=True)))
+            offsets = [index * size for index in indices]
+            self._patch(file, Part.DATA, list(zip(offsets, parts, strict=True)))
 
     def replace_tags(self, file_id: bytes, indices: Sequence[int], content: bytes) -> None:
-        """Put tags back into their places; each segment is rewritten whole, and once."""
+        """Put tags back into their places, rewriting every segment once."""
         with self.lock:
             file = self._replaceable(file_id, indices)
             if len(content) != TAG_BYTES * len(indices):
@@ -220,8 +212,8 @@ class Holding:
         return known
 
     @contextmanager
-    def _as_found(self, record: HoldingRecord) -> Iterator[None]:
-        """Say of what can't be read whether it is damaged, or was replaced meanwhile."""
+    def _reading(self, record: HoldingRecord) -> Iterator[None]:
+        """Refuse what can't be read: as damaged, or as changed meanwhile."""
         try:
             yield
         except (InputError, LostError) as error:
@@ -266,7 +258,7 @@ class Holding:
                 segment[inner : inner + len(content)] = content
             if part is Part.TAGS and number == 0:
                 segment[:HEADER_BYTES] = file.header(self.record.public).encode()
-            self.place.objects.write(self.place.segment(file.upload, part, number), segment)
+            self.layout.objects.write(self.layout.segment(file.upload, part, number), segment)
         self._stored.pop(file.upload, None)
 
     def _content(self, file: FileRecord, part: Part, offset: int, length: int) -> bytes:
@@ -279,16 +271,16 @@ class Holding:
         """Yield the segments of a range: number, offset within, bytes before, bytes."""
         done = 0
         while done < length:
-            number, inner = divmod(offset + done, self.place.segment_bytes)
-            count = min(self.place.segment_bytes - inner, length - done)
+            number, inner = divmod(offset + done, self.layout.segment_bytes)
+            count = min(self.layout.segment_bytes - inner, length - done)
             yield number, inner, done, count
             done += count
 
     def _segment(self, file: FileRecord, part: Part, number: int) -> bytearray:
         """Return a segment in its full length, with zeros for what was lost."""
-        size = self.place.segment_bytes
+        size = self.layout.segment_bytes
         length = min(size, self.reader(file, part).length - number * size)
-        content = self.place.objects.read(self.place.segment(file.upload, part, number))
+        content = self.layout.objects.read(self.layout.segment(file.upload, part, number))
         return bytearray((content or b"")[:length].ljust(length, b"\0"))
 
 
@@ -297,7 +289,7 @@ def _rows(tags: bytearray) -> Bytes:
 
 
 class _Stored(Mapping[bytes, StoredFile]):
-    """The files of a record, each opened when a challenge asks for it."""
+    """The files of a record, opened when a challenge asks for them."""
 
     def __init__(self, holding: Holding, record: HoldingRecord) -> None:
         self._holding, self._record = holding, record

@@ -1,14 +1,14 @@
-"""The two identities on the wire: the node's, which signs answers, and the owner's, for requests.
+"""The keys of nodes, which sign answers, and of owners, which sign requests.
 
-The node signs by secp256k1, for its address is what a ledger knows; the owner by Ed25519, for that
-is what RFC 9421 signs requests with. Both lie at rest as the owner's master secret does.
+A node signs with secp256k1, because a ledger knows it by its address. An owner signs with Ed25519,
+as RFC 9421 does. A node's key file is encrypted as the owner's master secret is.
 """
 
 import secrets
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Self
 
 from coincurve import PrivateKey
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -24,12 +24,7 @@ from holdfast.pdp.sealing import DEFAULT_COST, SECRET_BYTES, ScryptCost
 
 ADDRESS_BYTES = 20
 OWNER_BYTES = 32
-_NODE, _REQUEST, _OWNER = "node-key", "request-key", "owner"
-
-
-class _Key(Protocol):
-    @property
-    def secret(self) -> bytes: ...
+_NODE, _OWNER = "node-key", "owner"
 
 
 @dataclass(frozen=True, repr=False)
@@ -80,32 +75,16 @@ def write_node_key(
     path: Path, key: NodeKey, passphrase: bytes, cost: ScryptCost = DEFAULT_COST
 ) -> None:
     """Write a new key file that only the node may read; an existing one is never replaced."""
-    _write(path, _NODE, key, {"address": key.address.hex()}, passphrase, cost)
+    content = sealing.seal(_NODE, key.secret, {"address": key.address.hex()}, passphrase, cost)
+    atomic.write(path, content, mode=0o600, overwrite=False)
 
 
 def read_node_key(path: Path, passphrase: bytes) -> NodeKey:
-    fields = _fields(path, _NODE)
+    fields = encoding.load(_NODE, atomic.read(path, at_most=MAX_KEY_FILE_BYTES), str(path))
     address = fields.hex("address", ADDRESS_BYTES)
     names: dict[str, encoding.Value] = {"address": address.hex()}
     key = NodeKey(sealing.unseal(_NODE, fields, names, passphrase, str(path)))
     if not 0 < int.from_bytes(key.secret, "big") < Q or key.address != address:
-        raise InputError(f"{path} names another key than it holds")
-    return key
-
-
-def write_request_key(
-    path: Path, key: RequestKey, passphrase: bytes, cost: ScryptCost = DEFAULT_COST
-) -> None:
-    """Write a new key file that only its owner may read; an existing one is never replaced."""
-    _write(path, _REQUEST, key, {"owner": key.owner.hex()}, passphrase, cost)
-
-
-def read_request_key(path: Path, passphrase: bytes) -> RequestKey:
-    fields = _fields(path, _REQUEST)
-    owner = fields.hex("owner", OWNER_BYTES)
-    names: dict[str, encoding.Value] = {"owner": owner.hex()}
-    key = RequestKey(sealing.unseal(_REQUEST, fields, names, passphrase, str(path)))
-    if key.owner != owner:
         raise InputError(f"{path} names another key than it holds")
     return key
 
@@ -130,7 +109,7 @@ def check_owner(owner: bytes, name: str) -> bytes:
     return owner
 
 
-def named_owner(name: str) -> bytes:
+def read_owner(name: str) -> bytes:
     """Return the owner given in hexadecimal, or whose document lies at that path."""
     try:
         owner = bytes.fromhex(name)
@@ -139,19 +118,3 @@ def named_owner(name: str) -> bytes:
     if len(owner) != OWNER_BYTES:
         raise InputError(f"an owner's key has {OWNER_BYTES} bytes in hexadecimal, not {len(owner)}")
     return check_owner(owner, name)
-
-
-def _write(
-    path: Path,
-    kind: str,
-    key: _Key,
-    names: dict[str, encoding.Value],
-    passphrase: bytes,
-    cost: ScryptCost,
-) -> None:
-    content = sealing.seal(kind, key.secret, names, passphrase, cost)
-    atomic.write(path, content, mode=0o600, overwrite=False)
-
-
-def _fields(path: Path, kind: str) -> encoding.Fields:
-    return encoding.load(kind, atomic.read(path, at_most=MAX_KEY_FILE_BYTES), str(path))

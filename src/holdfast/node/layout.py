@@ -1,4 +1,4 @@
-"""Where a holding's objects lie: `owner/key/holding.json`, and a prefix for each upload."""
+"""Where a holding's objects lie: `owner/key/holding.json`, and a prefix per upload."""
 
 from dataclasses import dataclass
 from enum import StrEnum

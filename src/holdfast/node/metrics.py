@@ -1,4 +1,4 @@
-"""What a node tells Prometheus of itself."""
+"""The metrics that a node exports to Prometheus."""
 
 import time
 from typing import Any
@@ -12,7 +12,7 @@ PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Metrics:
-    """Counted since the node started, but for what is stored, which is asked for when shown."""
+    """Counters since the node started, and gauges of what is stored."""
 
     def __init__(self, store: Store) -> None:
         self._registry = CollectorRegistry()
@@ -29,7 +29,7 @@ class Metrics:
             registry=self._registry,
         )
         for name, meaning, value in (
-            ("holdings", "Holdings kept.", lambda: sum(len(a.holdings) for a in store.accounts)),
+            ("holdings", "Holdings stored.", lambda: sum(len(a.holdings) for a in store.accounts)),
             (
                 "reserved_bytes",
                 "Bytes stored or reserved by uploads.",
@@ -42,8 +42,8 @@ class Metrics:
         return generate_latest(self._registry)
 
 
-class Measured:
-    """An application whose answers are counted by route, never by address."""
+class MetricsMiddleware:
+    """Counts an application's answers by route, never by client address."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app, self._metrics = app, metrics
@@ -55,14 +55,14 @@ class Measured:
         status = 500
         start = time.perf_counter()
 
-        async def noting(message: Message) -> None:
+        async def send_and_note_status(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
             await send(message)
 
         try:
-            await self._app(scope, receive, noting)
+            await self._app(scope, receive, send_and_note_status)
         finally:
             route = _route(scope)
             method = scope["method"] if route != "none" else "any"

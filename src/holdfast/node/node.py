@@ -1,4 +1,4 @@
-"""A storage node: its key, its store and whom it serves, without the network."""
+"""A storage node without its network: key, store and the owners it serves."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ class Node:
             raise NodeRefusedError(
                 Code.SAMPLE_CAP, f"this node proves at most {cap} blocks at once"
             )
-        signed = signed_part(holding.place.key_id, challenge, request.answer_to)
+        signed = signed_part(holding.layout.key_id, challenge, request.answer_to)
         proof = holding.prove(challenge)
         signature = signing.sign(self.key.private, *signed, proof)
         return ProofAnswer(proof=proof.encode().decode(), signature=signature.hex())

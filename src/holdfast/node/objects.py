@@ -1,4 +1,4 @@
-"""Named objects, each written whole: in a folder of this machine, or wherever fsspec reaches.
+"""Named objects, written whole: in a folder of this machine, or behind an fsspec address.
 
 An object is there with all its bytes or not at all, whatever interrupts its writing. A folder has
 one node at a time, which a lock sees to; a bucket has no such lock.
@@ -120,8 +120,8 @@ class Folder:
             raise self._failed("read", name, error) from error
 
     def read_spans(self, spans: Sequence[Spans]) -> list[bytes]:
-        # A file is opened for each call, which takes 10 us: to keep open what a thousand segments
-        # need would take more handles than a process has.
+        # Every call opens the file, which takes 10 us: to keep a thousand segments open would take
+        # more handles than a process has.
         parts: list[bytes] = []
         for name, ranges in spans:
             try:

@@ -1,4 +1,4 @@
-"""Proofs on the wire: what is asked, for which ledger, and what the node's signature is over."""
+"""Messages that ask for a proof and return it, and what the node's signature covers."""
 
 from typing import Annotated, Self
 
@@ -8,7 +8,7 @@ from holdfast.ledger.interface import NUMBER_BITS, Domain, Opening
 from holdfast.node.wire import Hex20, Hex32, Message
 from holdfast.pdp import Challenge
 
-NOWHERE = Domain(0, bytes(20))  # of answers that no ledger has asked for
+NOWHERE = Domain(0, bytes(20))  # of answers outside any ledger
 HOLDING_DIGITS = 40 + NUMBER_BITS // 4  # of an owner's address and a number
 
 

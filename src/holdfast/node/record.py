@@ -1,4 +1,4 @@
-"""What a node has accepted for one holding: one small document, whose replacement is the commit."""
+"""The document that lists a holding's accepted files. Replacing it is the commit."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property

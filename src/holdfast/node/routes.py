@@ -8,7 +8,7 @@ from starlette.concurrency import run_in_threadpool
 
 import holdfast
 from holdfast.node import uploads
-from holdfast.node.auth import MAX_MESSAGE_BYTES, Signed, desk_of, signed_or_near
+from holdfast.node.auth import MAX_MESSAGE_BYTES, Signed, authenticate_unless_local, context_of
 from holdfast.node.layout import Part
 from holdfast.node.metrics import PROMETHEUS
 from holdfast.node.proof_messages import ProofAnswer, ProofRequest
@@ -67,17 +67,17 @@ async def health() -> Health:
 
 @router.get(
     "/v1/metrics",
-    dependencies=[Depends(signed_or_near)],
+    dependencies=[Depends(authenticate_unless_local)],
     response_class=Response,
     responses={200: {"content": {"text/plain": {}}, "description": "for Prometheus"}},
 )
 async def metrics(request: Request) -> Response:
-    return Response(desk_of(request).metrics.text(), media_type=PROMETHEUS)
+    return Response(context_of(request).metrics.text(), media_type=PROMETHEUS)
 
 
 @router.get("/v1/node")
 async def facts(request: Request) -> NodeFacts:
-    node = desk_of(request).node
+    node = context_of(request).node
     return NodeFacts(
         version=holdfast.__version__,
         address=node.key.address.hex(),
@@ -101,7 +101,7 @@ async def create(
     public = PublicKey.decode(await caller.body(MAX_MESSAGE_BYTES))
     if public.id.hex() != key_id:
         raise NodeRefusedError(Code.MALFORMED, "the public key has another id than the path")
-    await run_in_threadpool(caller.desk.node.check_registered, holding, public)
+    await run_in_threadpool(caller.context.node.check_registered, holding, public)
     return (await run_in_threadpool(caller.account.create, public)).facts
 
 
@@ -122,9 +122,9 @@ async def remove(caller: Signed, key_id: Hex32) -> None:
 
 @router.post(HOLDING + "/uploads", openapi_extra=_json(UploadRequest))
 async def begin(caller: Signed, key_id: Hex32) -> UploadState:
-    asked = await caller.message(UploadRequest)
+    message = await caller.message(UploadRequest)
     return await run_in_threadpool(
-        caller.account.begin, bytes.fromhex(key_id), asked, caller.created
+        caller.account.begin, bytes.fromhex(key_id), message, caller.created
     )
 
 
@@ -134,8 +134,8 @@ async def receive(
 ) -> None:
     holding, name = caller.holding(key_id), bytes.fromhex(upload)
     length = uploads.segment_length(holding, name, part, segment)
-    with caller.desk.receiving.taken():
-        content, now = await caller.body(length), caller.desk.node.store.clock()
+    with caller.context.receiving.acquire():
+        content, now = await caller.body(length), caller.context.node.store.clock()
         if len(content) != length:
             raise NodeRefusedError(
                 Code.MALFORMED, f"the segment has {length} bytes, not {len(content)}"
@@ -145,8 +145,8 @@ async def receive(
 
 @router.post(UPLOAD + "/commit", openapi_extra=_json(CommitRequest))
 async def commit(caller: Signed, key_id: Hex32, upload: Hex32) -> Committed:
-    asked = await caller.message(CommitRequest)
-    expected = bytes.fromhex(asked.inventory_hash)
+    message = await caller.message(CommitRequest)
+    expected = bytes.fromhex(message.inventory_hash)
     after = await run_in_threadpool(
         uploads.commit, caller.holding(key_id), bytes.fromhex(upload), expected
     )
@@ -160,9 +160,9 @@ async def abort(caller: Signed, key_id: Hex32, upload: Hex32) -> None:
 
 @router.post(HOLDING + "/proofs", openapi_extra=_json(ProofRequest))
 async def prove(caller: Signed, key_id: Hex32) -> ProofAnswer:
-    asked = await caller.message(ProofRequest)
-    with caller.desk.proving.taken():
-        return await run_in_threadpool(caller.desk.node.prove, caller.holding(key_id), asked)
+    message = await caller.message(ProofRequest)
+    with caller.context.proving.acquire():
+        return await run_in_threadpool(caller.context.node.prove, caller.holding(key_id), message)
 
 
 @router.delete(FILE, status_code=204)
@@ -202,7 +202,7 @@ async def replace_blocks(caller: Signed, key_id: Hex32, target: Target, index: N
         with holding.repairing(target):
             holding.replace_blocks(target.file_id, index, content)
 
-    with caller.desk.receiving.taken():
+    with caller.context.receiving.acquire():
         content = await caller.body(len(index) * holding.record.public.layout.block_bytes)
         await run_in_threadpool(replace, content)
 

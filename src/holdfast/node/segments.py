@@ -1,4 +1,4 @@
-"""A long sequence of bytes kept as segments, one object each, of equal length but for the last."""
+"""Bytes stored as segments: one object per segment, all of equal length but the last."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -70,7 +70,7 @@ class SegmentedReader:
         return pieces
 
 
-def whole(objects: Objects, path: str, length: int) -> SegmentedReader:
+def single_object(objects: Objects, path: str, length: int) -> SegmentedReader:
     """Return a reader of one object, which is a single segment however long it is."""
     name = f"{objects.address}/{path}"
     return SegmentedReader(objects, name, lambda _number: path, length, max(length, 1))

@@ -1,4 +1,4 @@
-"""A node on a port: bound first, so that its address is known, then served until stopped."""
+"""A node on a port, which is bound before it serves so that its address is known."""
 
 import logging
 import socket
@@ -13,14 +13,14 @@ from holdfast.errors import InputError
 from holdfast.node.app import build_app
 from holdfast.node.node import Node
 
-PATIENCE = 30  # seconds that requests have to end when the node is stopped
+SHUTDOWN_TIMEOUT_SECONDS = 30  # for open requests, when the node is stopped
 MAX_HEAD_BYTES = 16 << 10
 BACKLOG = 256
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """By which a node shows over TLS that it is the host it is called by."""
+    """The TLS certificate of a node's host, and its private key."""
 
     certificate: Path
     private_key: Path
@@ -52,7 +52,7 @@ class RunningNode:
             server_header=False,
             proxy_headers=False,
             h11_max_incomplete_event_size=MAX_HEAD_BYTES,
-            timeout_graceful_shutdown=PATIENCE,
+            timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_SECONDS,
             ssl_certfile=certificate.certificate if certificate else None,
             ssl_keyfile=certificate.private_key if certificate else None,
         )

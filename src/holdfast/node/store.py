@@ -1,4 +1,4 @@
-"""All that a node keeps, by owner: each sees and touches only its own holdings."""
+"""All that a node stores, by owner. An owner sees and changes only its own holdings."""
 
 from collections.abc import Callable, Iterable
 from math import floor
@@ -37,7 +37,7 @@ class Account:
         self.holdings: dict[bytes, Holding] = {}
         for entry in store.objects.list(owner.hex()):
             if (key_id := _digest(entry.name)) is not None:
-                self._load(store.place(owner, key_id))
+                self._load(store.layout(owner, key_id))
 
     @property
     def reserved_bytes(self) -> int:
@@ -61,10 +61,10 @@ class Account:
             limit = self._store.limits.holdings
             if len(self.holdings) >= limit:
                 raise NodeRefusedError(Code.QUOTA, f"an owner has at most {limit} holdings here")
-            place = self._store.place(self.owner, public.id)
+            layout = self._store.layout(self.owner, public.id)
             record = HoldingRecord(self.owner, public)
-            place.objects.write(place.document, record.encode())
-            return self._enter(place, record)
+            layout.objects.write(layout.document, record.encode())
+            return self._enter(layout, record)
 
     def remove(self, key_id: bytes) -> None:
         with self.lock:
@@ -76,12 +76,12 @@ class Account:
             for upload in list(holding.uploads):
                 uploads.abort(holding, upload)
             del self.holdings[key_id]
-            holding.place.objects.remove(holding.place.prefix)
+            holding.layout.objects.remove(holding.layout.prefix)
 
     def begin(self, key_id: bytes, request: UploadRequest, created: int) -> UploadState:
-        """Announce an upload by a request of that second, if the owner's limits have room for it.
+        """Announce an upload by a request of that second, if it fits the owner's limits.
 
-        Nobody must bring back what the owner has dropped, by requests that were signed before.
+        A request signed before the owner dropped something must not bring that back.
         """
         with self.lock:
             self._check_order(created)
@@ -91,7 +91,7 @@ class Account:
             if request.id(self.owner, key_id) not in known:
                 self._check_room(holding, request, limits)
             upload = uploads.begin(holding, request, self._store.clock())
-        missing = uploads.missing(holding.place, upload)
+        missing = uploads.missing(holding.layout, upload)
         return UploadState(upload=upload.id.hex(), missing=missing)
 
     def abort(self, key_id: bytes, upload: bytes) -> None:
@@ -113,7 +113,7 @@ class Account:
             return
         if self._store.clock() < self._dropped:
             raise NodeRefusedError(
-                Code.BUSY, "you have dropped a file or an upload just now: try again in a second"
+                Code.BUSY, "you dropped a file or an upload just now: try again in a second"
             )
         raise NodeRefusedError(
             Code.CLOCK,
@@ -137,41 +137,43 @@ class Account:
             )
 
     def _sweep(self) -> None:
-        """Remove uploads that nobody has continued for long."""
+        """Remove uploads that nobody has continued for too long."""
         oldest = self._store.clock() - self._store.limits.upload_seconds
         for holding in self.holdings.values():
             for upload in list(holding.uploads.values()):
                 if upload.touched < oldest and not upload.closing and not upload.writers:
                     uploads.abort(holding, upload.id)
 
-    def _load(self, place: Layout) -> None:
-        content = place.objects.read(place.document)
+    def _load(self, layout: Layout) -> None:
+        content = layout.objects.read(layout.document)
         if content is None:  # its making or removal was interrupted, or its document is lost
             return
-        record = HoldingRecord.decode(content, f"{place.objects.address}/{place.document}")
-        if (record.owner, record.public.id) != (place.owner, place.key_id):
-            raise InputError(f"{place.objects.address}/{place.document} is another holding's")
-        holding = self._enter(place, record)
-        for entry in place.objects.list(place.prefix):
+        record = HoldingRecord.decode(content, f"{layout.objects.address}/{layout.document}")
+        if (record.owner, record.public.id) != (layout.owner, layout.key_id):
+            raise InputError(f"{layout.objects.address}/{layout.document} is another holding's")
+        holding = self._enter(layout, record)
+        for entry in layout.objects.list(layout.prefix):
             upload = _digest(entry.name)
             if upload is not None and upload not in record.uploads:
                 self._resume(holding, upload)
         self._sweep()
 
-    def _enter(self, place: Layout, record: HoldingRecord) -> Holding:
-        holding = Holding(place, record, self._store.data, self.lock)
-        self.holdings[place.key_id] = holding
+    def _enter(self, layout: Layout, record: HoldingRecord) -> Holding:
+        holding = Holding(layout, record, self._store.data, self.lock)
+        self.holdings[layout.key_id] = holding
         return holding
 
     def _resume(self, holding: Holding, upload: bytes) -> None:
         """Find an unfinished upload again, or remove what is left of an ended one."""
-        place = holding.place
-        listed = {entry.name: entry.modified for entry in place.objects.list(place.upload(upload))}
-        content = place.objects.read(place.request(upload)) if "upload.json" in listed else None
+        layout = holding.layout
+        listed = {
+            entry.name: entry.modified for entry in layout.objects.list(layout.upload(upload))
+        }
+        content = layout.objects.read(layout.request(upload)) if "upload.json" in listed else None
         try:
             request = UploadRequest.model_validate_json(content or b"")
         except ValidationError:
-            place.objects.remove(place.upload(upload))
+            layout.objects.remove(layout.upload(upload))
             return
         holding.uploads[upload] = Upload(upload, request, max(listed.values()))
 
@@ -208,7 +210,7 @@ class Store:
     def accounts(self) -> tuple[Account, ...]:
         return tuple(self._accounts.values())
 
-    def place(self, owner: bytes, key_id: bytes) -> Layout:
+    def layout(self, owner: bytes, key_id: bytes) -> Layout:
         return Layout(self.objects, owner, key_id, self.segment_bytes)
 
 

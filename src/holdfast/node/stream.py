@@ -1,4 +1,4 @@
-"""A long answer read piece by piece, whole or by one range of it."""
+"""A long answer, or one range of it, streamed piece by piece."""
 
 import re
 from collections.abc import AsyncIterator
@@ -14,13 +14,13 @@ PIECE = 1 << 20
 _RANGE = re.compile(r"bytes=(?P<first>\d{0,18})-(?P<last>\d{0,18})")
 
 
-async def stream(reader: Reader, asked: str | None) -> Response:
+async def stream(reader: Reader, range_header: str | None) -> Response:
     """Return the bytes that a Range header asks for, or all.
 
-    The first are read before we answer, so that a loss is said and not just cut off.
+    The first are read before we answer, so that lost bytes are reported and not just cut off.
     """
     size = reader.size()
-    start, stop = (0, size) if asked is None else _range(asked, size)
+    start, stop = (0, size) if range_header is None else _range(range_header, size)
 
     async def piece(at: int) -> bytes:
         ranges = [(at, min(PIECE, stop - at))]
@@ -34,19 +34,19 @@ async def stream(reader: Reader, asked: str | None) -> Response:
             yield await piece(at)
 
     headers = {"accept-ranges": "bytes", "content-length": str(stop - start)}
-    if asked is not None:
+    if range_header is not None:
         headers["content-range"] = f"bytes {start}-{stop - 1}/{size}"
     return StreamingResponse(
         pieces(),
-        status_code=200 if asked is None else 206,
+        status_code=200 if range_header is None else 206,
         media_type="application/octet-stream",
         headers=headers,
     )
 
 
-def _range(asked: str, size: int) -> tuple[int, int]:
+def _range(range_header: str, size: int) -> tuple[int, int]:
     """Return the start and end of a single range of RFC 9110."""
-    match = _RANGE.fullmatch(asked)
+    match = _RANGE.fullmatch(range_header)
     if match is None or not (match["first"] or match["last"]):
         raise NodeRefusedError(Code.RANGE, "a range is one of bytes, as in bytes=0-499")
     if not match["first"]:

@@ -1,10 +1,9 @@
 """How a file comes to a holding: announced, received segment by segment, checked, committed.
 
 Everything that an upload brings lies under its own prefix. Until the holding's document names it,
-it is no part of the holding; whatever is interrupted goes on from the segments that are there.
+it is no part of the holding. An interrupted upload resumes from the segments that are there.
 """
 
-import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -15,10 +14,8 @@ from holdfast.node.record import FileRecord, HoldingRecord
 from holdfast.node.segments import count_segments, segment_range
 from holdfast.node.wire import Code, Missing, NodeRefusedError, UploadRequest
 from holdfast.pdp import TagHeader
-from holdfast.pdp.readers import Reader
+from holdfast.pdp.readers import sha256_of
 from holdfast.pdp.tagfile import HEADER_BYTES
-
-STRIDE = 4 << 20  # bytes hashed at once
 
 
 def begin(holding: Holding, request: UploadRequest, now: float) -> Upload:
@@ -31,19 +28,19 @@ def begin(holding: Holding, request: UploadRequest, now: float) -> Upload:
         if known is None:
             _check(holding, request)
             content = request.model_dump_json().encode()
-            holding.place.objects.write(holding.place.request(upload), content)
+            holding.layout.objects.write(holding.layout.request(upload), content)
             known = holding.uploads[upload] = Upload(upload, request, now)
         known.touched = now
         return known
 
 
-def missing(place: Layout, upload: Upload) -> Missing:
-    found = {entry.name for entry in place.objects.list(place.upload(upload.id))}
+def missing(layout: Layout, upload: Upload) -> Missing:
+    stored = {entry.name for entry in layout.objects.list(layout.upload(upload.id))}
     numbers = {
         part: [
             number
-            for number in range(count_segments(length, place.segment_bytes))
-            if f"{part}.{number:08}" not in found
+            for number in range(count_segments(length, layout.segment_bytes))
+            if f"{part}.{number:08}" not in stored
         ]
         for part, length in _lengths(upload.request).items()
     }
@@ -54,9 +51,9 @@ def segment_length(holding: Holding, upload: bytes, part: Part, number: int) -> 
     """Return how many bytes this segment must have."""
     request = _open(holding, upload).request
     length = _lengths(request)[part]
-    if number >= count_segments(length, holding.place.segment_bytes):
+    if number >= count_segments(length, holding.layout.segment_bytes):
         raise NodeRefusedError(Code.NOT_FOUND, f"the upload has no segment {number} of {part}")
-    return segment_range(number, length, holding.place.segment_bytes)[1]
+    return segment_range(number, length, holding.layout.segment_bytes)[1]
 
 
 def receive(
@@ -70,7 +67,7 @@ def receive(
         known.touched = now
         known.writers += 1
     try:
-        holding.place.objects.write(holding.place.segment(upload, part, number), content)
+        holding.layout.objects.write(holding.layout.segment(upload, part, number), content)
     finally:
         with holding.lock:
             known.writers -= 1
@@ -102,7 +99,7 @@ def abort(holding: Holding, upload: bytes) -> None:
         if known.closing:
             raise NodeRefusedError(Code.CONFLICT, "the upload is being committed")
         del holding.uploads[upload]
-        holding.place.objects.remove(holding.place.upload(upload))
+        holding.layout.objects.remove(holding.layout.upload(upload))
 
 
 def _open(holding: Holding, upload: bytes) -> Upload:
@@ -190,8 +187,8 @@ def _resulting(holding: Holding, file: FileRecord, inventory_hash: bytes) -> Hol
 
 def _check_content(holding: Holding, upload: Upload) -> None:
     """Raise unless all segments are there and hash to what was announced."""
-    request, place = upload.request, holding.place
-    absent = missing(place, upload)
+    request, layout = upload.request, holding.layout
+    absent = missing(layout, upload)
     if absent.data or absent.tags:
         raise NodeRefusedError(
             Code.INCOMPLETE,
@@ -202,25 +199,17 @@ def _check_content(holding: Holding, upload: Upload) -> None:
     tags = holding.reader(_record(upload), Part.TAGS)
     (head,) = tags.read_many([(0, HEADER_BYTES)])
     sound = head == _header(holding, request).encode()
-    sound = sound and _sha256(tags) == request.tags_sha256
-    if sound and _sha256(holding.reader(_record(upload), Part.DATA)) == request.data_sha256:
+    sound = sound and sha256_of(tags) == request.tags_sha256
+    if sound and sha256_of(holding.reader(_record(upload), Part.DATA)) == request.data_sha256:
         return
     with holding.lock:
         for part, length in _lengths(request).items():
-            for number in range(count_segments(length, place.segment_bytes)):
-                place.objects.remove(place.segment(upload.id, part, number))
+            for number in range(count_segments(length, layout.segment_bytes)):
+                layout.objects.remove(layout.segment(upload.id, part, number))
     raise NodeRefusedError(
         Code.CHECKSUM,
         "the file or its tags are not what was announced, and were dropped: send them again",
     )
-
-
-def _sha256(reader: Reader) -> str:
-    digest = hashlib.sha256()
-    for start in range(0, reader.size(), STRIDE):
-        (content,) = reader.read_many([(start, min(STRIDE, reader.size() - start))])
-        digest.update(content)
-    return digest.hexdigest()
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What goes over the wire between owner and node: messages, limits and reasons of refusal."""
+"""The messages between owner and node, their limits, and the codes of refusals."""
 
 import hashlib
 from dataclasses import dataclass
@@ -108,10 +108,10 @@ class Limits(Message):
 
     quota_bytes: NotNegative | None = None  # per owner; data in place don't count
     samples: Positive = 1_000_000  # of one proof: 1.5 s at 496 bytes a block
-    files: Positive = 100_000  # of one holding, whose document is rewritten with each commit
+    files: Positive = 100_000  # of one holding, whose document every commit rewrites
     holdings: Positive = 1_000  # of one owner
     uploads: Positive = 64  # that one owner has begun and not ended
-    segments_at_once: Positive = 8  # received at the same time, each in memory
+    segments_at_once: Positive = 8  # received at the same time, in memory
     proofs_at_once: Positive = 2
     upload_seconds: Positive = 7 * 24 * 3600  # until an upload that nobody continues is swept
     body_seconds: Positive = 300  # until the whole body of a request must be there

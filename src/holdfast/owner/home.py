@@ -26,7 +26,7 @@ from holdfast import atomic
 from holdfast.errors import InputError, RefusedError
 from holdfast.ledger.interface import Ledger
 from holdfast.node.client import NodeClient
-from holdfast.node.identity import encode_owner, named_owner
+from holdfast.node.identity import encode_owner, read_owner
 from holdfast.owner.catalogue import Catalogue
 from holdfast.owner.holding import Holding
 from holdfast.owner.keyring import Keyring, read_keyring, write_keyring
@@ -123,7 +123,7 @@ def catalogue_in(folder: Path) -> AbstractContextManager[Catalogue]:
     """Open a home's catalogue, which is not secret."""
     check_home(folder)
     settings = read_settings(folder)
-    owner = named_owner(str(folder / PUBLIC)) if settings.database else b""
+    owner = read_owner(str(folder / PUBLIC)) if settings.database else b""
     return closing(Catalogue(place_of(folder, settings, owner)))
 
 

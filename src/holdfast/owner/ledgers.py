@@ -17,7 +17,7 @@ from holdfast.ledger.interface import (
 )
 from holdfast.ledger.keccak import keccak
 from holdfast.ledger.local import LocalLedger
-from holdfast.node.identity import named_owner
+from holdfast.node.identity import read_owner
 from holdfast.owner.settings import EvmSettings, Settings
 from holdfast.pdp import PublicKey
 from holdfast.tables import Place, PostgresSchema
@@ -111,7 +111,7 @@ def public_sender(home: Path, settings: Settings) -> bytes | None:
     """
     if settings.evm is None:
         path = home / "owner.pub"
-        return keccak(named_owner(str(path)))[12:] if path.exists() else None
+        return keccak(read_owner(str(path)))[12:] if path.exists() else None
     try:
         content = atomic.read(settings.evm.keystore, at_most=MAX_KEYSTORE_BYTES)
         address: str = json.loads(content).get("address")

@@ -196,6 +196,6 @@ def _send(
             tag_reader,
             after,
             segment_bytes=segment_bytes,
-            progress=reach,
+            on_progress=reach,
         )
     return Put(file, sent)

@@ -23,7 +23,7 @@ from holdfast.control.evidence.reader import VERIFIER
 from holdfast.control.settings.models import read_control
 from holdfast.errors import InputError
 from holdfast.ledger import journal
-from holdfast.node.identity import named_owner
+from holdfast.node.identity import read_owner
 from holdfast.owner import catalogue
 from holdfast.owner.home import CATALOGUE, KEY, PUBLIC, check_home, place_of
 from holdfast.owner.ledgers import JOURNAL, journal_of
@@ -71,7 +71,7 @@ def _copy_tables(folder: Path, settings: Settings, draft: Path) -> str | None:
     if is_there(address):
         revision = _revision(address)
         copy_control(address, draft / CONTROL)
-    owner = named_owner(str(folder / PUBLIC)) if settings.database else b""
+    owner = read_owner(str(folder / PUBLIC)) if settings.database else b""
     _copy(place_of(folder, settings, owner), catalogue.SCHEMA, draft / CATALOGUE)
     if settings.evm is not None:
         _copy(journal_of(folder, settings), journal.SCHEMA, draft / JOURNAL)
