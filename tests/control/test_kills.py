@@ -25,7 +25,6 @@ from tests.support.live_service import site
 
 from holdfast.control.scheduling.schedule import Schedule
 from holdfast.control.service import milliseconds
-from holdfast.control.settings.models import Pace, Timeouts
 from holdfast.storage.database import connect, transaction
 from holdfast.storage.schema import holdings
 

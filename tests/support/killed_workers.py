@@ -12,12 +12,10 @@ from dataclasses import dataclass, field
 from sqlalchemy import select
 from tests.support.live_service import SECTORS, Site
 
-from holdfast.control.audits.settlement import Timeouts
 from holdfast.control.scheduling.guardrails import MINUTE, SECOND, Rails
 from holdfast.control.scheduling.schedule import Schedule
-from holdfast.control.scheduling.worker import Pace
 from holdfast.control.service import opened_service
-from holdfast.control.settings.models import ControlSettings, Upkeep
+from holdfast.control.settings.models import ControlSettings, Pace, Timeouts, Upkeep
 from holdfast.evidence import leaf
 from holdfast.ledger.interface import Anchored, Batch, Event, Opened, OpenedMany, Passed
 from holdfast.storage.database import transaction

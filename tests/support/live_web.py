@@ -12,9 +12,8 @@ from tests.support.simulated_fleet import Clock
 from tests.support.simulated_operation import SIGNER, Operation, operation
 
 from holdfast.control.evidence.reader import VERIFIER
-from holdfast.control.policies.promotion import Conditions
 from holdfast.control.scheduling.guardrails import DAY
-from holdfast.control.settings.models import ControlSettings, WebSettings
+from holdfast.control.settings.models import Conditions, ControlSettings, WebSettings
 from holdfast.model.scenario import PAPER
 from holdfast.web.client import announced
 from holdfast.web.server import RunningServer, listen, url_of

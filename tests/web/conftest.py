@@ -8,8 +8,6 @@ import pytest
 from tests.support import parts
 from tests.support.live_web import Served, serving
 
-from holdfast.control.settings.models import Conditions
-
 _numbers = itertools.count()
 
 
