@@ -12,7 +12,6 @@ from tests.support.simulated_fleet import Clock
 
 from holdfast.control.prometheus import PARTS, Metrics
 from holdfast.control.scheduling import guardrails
-from holdfast.control.scheduling.schedule import Schedule
 from holdfast.control.scheduling.telemetry import Outcome
 from holdfast.storage.database import connect, migrate
 
@@ -37,7 +36,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     """Return the names of everything that a worker tells."""
     engine = connect(str(tmp_path_factory.mktemp("deploy") / "control.db"))
     migrate(engine)
-    registry = Metrics(Schedule(engine), Clock()).registry
+    registry = Metrics(engine, Clock()).registry
     families = list(registry.collect())
     engine.dispose()
     kinds = {

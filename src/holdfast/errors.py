@@ -3,6 +3,8 @@
 HoldfastError                  could not run: the command line prints it and exits with 2
 ├── InputError                 what the user gave can't be used
 │   ├── MalformedError         a file or message that is not in its canonical encoding
+│   ├── NotFoundError          what was asked for does not exist
+│   ├── ConflictError          it can't be done in the present state
 │   └── PassphraseError        a key file that the given passphrase does not open
 ├── StorageError               bytes could not be read or written
 ├── LedgerError                a ledger could not be reached, or did not finish a transaction
@@ -26,6 +28,14 @@ class InputError(HoldfastError):
 
 class MalformedError(InputError):
     """A file or message that is not in its canonical encoding."""
+
+
+class NotFoundError(InputError):
+    """What was asked for does not exist."""
+
+
+class ConflictError(InputError):
+    """It can't be done in the present state."""
 
 
 class PassphraseError(InputError):

@@ -22,7 +22,7 @@ from holdfast.control.policies.versions import Registry
 from holdfast.control.scheduling.guardrails import DAY
 from holdfast.model.scenario import PAPER
 from holdfast.owner import Home
-from holdfast.storage.database import connect
+from holdfast.storage.database import connect, transaction
 
 # The real command, but for few dials and a snapshot after each round.
 EAGER = (
@@ -87,7 +87,8 @@ def test_killed_and_run_again_it_ends_with_the_same_challenger(home: Path, tmp_p
         )
         told = json.loads(done.stdout)
         engine = connect(str(folder / "control.db"))
-        aliases = named_aliases(engine)
+        with transaction(engine) as connection:
+            aliases = named_aliases(connection)
         assert aliases["challenger"].version == told["version"]
         assert aliases["challenger"].name == "retrained-1"
         assert aliases["champion"].name == "drqn-cmdp-plus", "what decides has not changed"

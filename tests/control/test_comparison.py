@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Engine
 
 from holdfast.control.policies.active import ActivePolicies
-from holdfast.control.policies.comparison import compare
+from holdfast.control.policies.comparison import Comparison, compare
 from holdfast.control.policies.shadow import DecisionContext, shade
 from holdfast.control.scheduling.decisions import Decisions
 from holdfast.control.scheduling.guardrails import DAY, HOUR, Override, Plan
@@ -49,10 +49,15 @@ def write(engine: Engine, *rows: dict[str, Any]) -> None:
             write_beside(connection, [Beside(state, each, new=False)])
 
 
+def compared_in(engine: Engine, version: str, champion: str, *, unit: int) -> Comparison | None:
+    with transaction(engine) as connection:
+        return compare(connection, version, champion, unit=unit)
+
+
 def test_decisions_count_for_as_long_as_they_are_in_force(engine: Engine) -> None:
     short = {"champion_interval": 1, "champion_gas": 0.4, "interval": 1, "gas": 0.4, "agreed": 1}
     write(engine, row(1, 1), row(1, 2, **short), row(2, 1), row(2, 4))
-    found = compare(engine, "new", "old", unit=DAY)
+    found = compared_in(engine, "new", "old", unit=DAY)
     assert found is not None
     assert (found.decisions, found.holdings, found.span) == (4, 2, 3 * DAY)
     assert found.agreement.value == 0.25
@@ -64,7 +69,7 @@ def test_decisions_count_for_as_long_as_they_are_in_force(engine: Engine) -> Non
     assert found.gas_per_month.challenger == pytest.approx(30 * (30 * 0.02 + 0.4) / 31)
     assert found.gas_change.value == pytest.approx(1.0 / 1.6 - 1)
     assert found.gas_change.low < found.gas_change.value < found.gas_change.high
-    hourly = compare(engine, "new", "old", unit=HOUR)
+    hourly = compared_in(engine, "new", "old", unit=HOUR)
     assert hourly is not None
     assert hourly.gas_per_month.champion == pytest.approx(24 * found.gas_per_month.champion)
 
@@ -95,7 +100,7 @@ def test_rails_are_counted_and_states_that_begin_are_left_out(engine: Engine) ->
     found = shade(course, duty, decided(theirs), {}, lambda *_: decided(ours))
     with transaction(engine) as connection:
         write_beside(connection, [each for some in found.beside for each in some])
-    compared = compare(engine, "new", "old", unit=DAY)
+    compared = compared_in(engine, "new", "old", unit=DAY)
     assert compared is not None
     assert compared.decisions == 4
     assert (compared.rails.champion, compared.rails.challenger) == (0.25, 0.5)
@@ -104,7 +109,7 @@ def test_rails_are_counted_and_states_that_begin_are_left_out(engine: Engine) ->
 
 def test_only_what_was_beside_this_champion_counts(engine: Engine) -> None:
     write(engine, row(1, 1), row(1, 2, champion="older"), row(1, 3, version="other"))
-    found = compare(engine, "new", "old", unit=DAY)
+    found = compared_in(engine, "new", "old", unit=DAY)
     assert found is not None
     assert found.decisions == 1
-    assert compare(engine, "newest", "old", unit=DAY) is None
+    assert compared_in(engine, "newest", "old", unit=DAY) is None

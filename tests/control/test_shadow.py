@@ -116,7 +116,9 @@ def test_a_challenger_that_decides_alike_agrees_in_everything(tmp_path: Path) ->
             assert getattr(row, column) == getattr(row, f"champion_{column}")
     decisions = {row.holding: row.decisions for row in rows}
     assert decisions == {id_: number + 1 for id_, number in ended}, "of each audit, and the next"
-    found = compare(running.engine, version, str(aliases(running).champion), unit=DAY)
+    champion = str(aliases(running).champion)
+    with transaction(running.engine) as connection:
+        found = compare(connection, version, champion, unit=DAY)
     assert found is not None
     assert (found.agreement.low, found.agreement.high) == (1.0, 1.0)
     assert (found.decisions, found.holdings) == (sum(decisions.values()), COUNT)

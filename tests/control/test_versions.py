@@ -218,7 +218,8 @@ def test_a_rollback_goes_back_step_by_step_and_never_to_what_it_took_back(engine
     known = rollback(engine, known, AUTHOR)
     assert (known.champion, known.previous) == (first, None)
     assert known == aliases(engine)
-    told = [(each.change, each.name) for each in history(engine, 10)]
+    with transaction(engine) as connection:
+        told = [(entry.change, entry.name) for entry in history(connection, 10)]
     assert told == [
         ("rolled-back", "fixed-high"),
         ("rolled-back", "fixed-low"),

@@ -18,7 +18,6 @@ from holdfast.cli.app import front_door
 from holdfast.control.incidents import types
 from holdfast.control.incidents.alerts import Kind
 from holdfast.control.prometheus import Metrics
-from holdfast.control.scheduling.schedule import Schedule
 from holdfast.control.settings.models import read_control
 from holdfast.owner.settings import read_settings
 from holdfast.storage.database import connect, migrate
@@ -92,7 +91,7 @@ def test_resources_of_the_api_exist_and_none_is_left_out() -> None:
 def test_metrics_of_the_control_plane_exist_and_none_is_left_out(tmp_path: Path) -> None:
     engine = connect(str(tmp_path / "control.db"))
     migrate(engine)
-    shown = generate_latest(Metrics(Schedule(engine), lambda: 0).registry).decode()
+    shown = generate_latest(Metrics(engine, lambda: 0).registry).decode()
     exposed = {*re.findall(r"^# TYPE (\w+) ", shown, re.MULTILINE)}
     text = (ROOT / "docs" / "control.md").read_text()
     named = {*re.findall(r"`(holdfast_\w+)", text)}

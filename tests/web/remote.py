@@ -20,9 +20,9 @@ NEAR, FAR = "127.0.0.1", "203.0.113.5"
 class Door:
     """The real application, to which anyone may come from anywhere."""
 
-    def __init__(self, desk: Context) -> None:
-        self.desk = desk
-        self.app = build_app(desk)
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.app = build_app(context)
 
     def ask(
         self,
@@ -46,11 +46,11 @@ class Door:
         return self.status("POST", path, **({"json": {}} | options))
 
     def token(self, role: Role) -> str:
-        return tokens.create(self.desk.writer, f"a-{role}", role, Author("a test", 1))
+        return tokens.create(self.context.writer, f"a-{role}", role, Author("a test", 1))
 
     def written(self) -> tuple[Any, ...]:
         """Return all that a change would change."""
-        with transaction(self.desk.reader) as connection:
+        with transaction(self.context.reader) as connection:
             return tuple(
                 tuple(connection.execute(select(table).order_by(table.c.id)).all())
                 for table in (holdings, alerts, leaves)

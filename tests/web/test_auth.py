@@ -21,7 +21,7 @@ from holdfast.storage.database import transaction
 from holdfast.storage.schema import holdings, leaves
 from holdfast.storage.schema import tokens as stored
 from holdfast.web import tokens
-from holdfast.web.server import listen, opened_desk
+from holdfast.web.server import listen, open_context
 from holdfast.web.tokens import Role
 
 CHANGES = {
@@ -43,15 +43,17 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
     Alerts(work.engine, work.clock).begin("node-offline", "attic", "no answer")
     work.engine.dispose()
     web = WebSettings(hosts=("audits.example.org",), trust_loopback=True)
-    with opened_desk(folder, ControlSettings(scenario=PAPER, web=web), clock=work.clock) as desk:
-        yield Door(desk)
+    with open_context(
+        folder, ControlSettings(scenario=PAPER, web=web), clock=work.clock
+    ) as context:
+        yield Door(context)
 
 
 @pytest.fixture
 def wary(door: Door) -> Door:
     """Return a door that no proxy stands before, and that does not trust this machine."""
     web = WebSettings(trust_loopback=False)
-    return Door(replace(door.desk, settings=replace(door.desk.settings, web=web)))
+    return Door(replace(door.context, settings=replace(door.context.settings, web=web)))
 
 
 def test_every_change_is_among_those_tested_here(door: Door) -> None:
@@ -99,7 +101,7 @@ def test_a_role_may_do_what_is_its_own_and_no_more(door: Door) -> None:
                 assert status != 401
             if role is Role.VIEWER:
                 assert door.written() == before
-        tokens.revoke(door.desk.writer, f"a-{role}", Author("a test", 2))
+        tokens.revoke(door.context.writer, f"a-{role}", Author("a test", 2))
         assert door.status("GET", "/fleet", headers=headers) == 401, "revoked, at once"
 
 
@@ -123,9 +125,9 @@ def test_a_wrong_token_opens_nothing_not_even_here(door: Door) -> None:
 def test_of_a_token_only_its_digest_is_kept_and_it_is_told_nowhere(
     door: Door, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    token = tokens.create(door.desk.writer, "b", Role.VIEWER, Author("a test", 1))
+    token = tokens.create(door.context.writer, "b", Role.VIEWER, Author("a test", 1))
     secret = token.split("_", 2)[2].encode()
-    with transaction(door.desk.reader) as connection:
+    with transaction(door.context.reader) as connection:
         rows = connection.execute(select(stored)).all()
         bodies = connection.execute(select(leaves.c.body)).scalars().all()
     assert not any(secret in bytes(str(row), "utf-8") for row in rows)
@@ -192,14 +194,14 @@ def test_names_of_ours_are_answered(host: str, door: Door) -> None:
     headers = {"origin": f"http://{host}".lower(), "sec-fetch-site": "same-origin"}
     near = host.startswith(("localhost", "127.", "[::1]"))
     assert door.status("GET", "/fleet", host=host, headers=headers) == (200 if near else 401)
-    token = tokens.create(door.desk.writer, f"t-{hash(host)}", Role.VIEWER, Author("a test", 1))
+    token = tokens.create(door.context.writer, f"t-{hash(host)}", Role.VIEWER, Author("a test", 1))
     headers["authorization"] = f"Bearer {token}"
     assert door.status("GET", "/fleet", host=host, headers=headers) == 200
 
 
 def test_behind_a_proxy_that_speaks_tls_the_declared_origin_is_ours(door: Door) -> None:
-    web = replace(door.desk.settings.web, origin="https://watch.example.org")
-    behind = Door(replace(door.desk, settings=replace(door.desk.settings, web=web)))
+    web = replace(door.context.settings.web, origin="https://watch.example.org")
+    behind = Door(replace(door.context, settings=replace(door.context.settings, web=web)))
     bearer = {"authorization": f"Bearer {door.token(Role.OPERATOR)}", "via": "1.1 a-proxy"}
     ours = bearer | {"origin": "https://watch.example.org", "sec-fetch-site": "same-origin"}
     order = "/holdings/1/audit-now"
@@ -210,11 +212,11 @@ def test_behind_a_proxy_that_speaks_tls_the_declared_origin_is_ours(door: Door) 
         assert behind.order(order, headers=ours | {"origin": origin}) == 403
     assert door.order(order, host="127.0.0.1:9471", headers=ours) == 403, "nobody declared it"
     assert behind.written() == before
-    tokens.revoke(door.desk.writer, f"a-{Role.OPERATOR}", Author("a test", 2))
+    tokens.revoke(door.context.writer, f"a-{Role.OPERATOR}", Author("a test", 2))
 
 
 def test_who_gave_a_command_is_told_with_where_it_came_from(door: Door) -> None:
-    token = tokens.create(door.desk.writer, "bob", Role.ADMIN, Author("a test", 1))
+    token = tokens.create(door.context.writer, "bob", Role.ADMIN, Author("a test", 1))
     order, bearer = "/holdings/1/audit-now", f"Bearer {token}"
     for user, headers, told in (
         ("ada", {}, "ada, this machine"),

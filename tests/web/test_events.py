@@ -23,7 +23,7 @@ from holdfast.control.scheduling.guardrails import DAY
 from holdfast.control.settings.models import WebSettings
 from holdfast.web import tokens
 from holdfast.web.client import USER
-from holdfast.web.context import MAX_STREAMS, MAX_STREAMS_PER_CALLER, Places
+from holdfast.web.context import MAX_STREAMS, MAX_STREAMS_PER_CALLER, Slots
 from holdfast.web.errors import WebRefusedError
 from holdfast.web.server import listen
 from holdfast.web.sse import SEND_TIMEOUT_SECONDS, EventResponse
@@ -147,7 +147,9 @@ def connected(served: Served, rest: str = "") -> socket.socket:
 def test_the_place_of_a_client_that_goes_without_a_word_is_free_again(
     changing: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.web.api.events.LOOK", 0.02)  # so a heartbeat comes every 0.3 s
+    monkeypatch.setattr(
+        "holdfast.web.api.events.POLL_SECONDS", 0.02
+    )  # so a heartbeat comes every 0.3 s
     clients = [connected(changing) for _ in range(MAX_STREAMS_PER_CALLER)]
     assert next(opened(changing.client)) == 429
     for client in clients:
@@ -162,7 +164,7 @@ def test_the_place_of_a_client_that_goes_without_a_word_is_free_again(
 
 def test_a_client_that_takes_nothing_any_more_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("holdfast.web.sse.SEND_TIMEOUT_SECONDS", 0.3)
-    places = Places(1)
+    slots = Slots(1)
 
     async def endless() -> AsyncIterator[bytes]:
         while True:
@@ -170,7 +172,7 @@ def test_a_client_that_takes_nothing_any_more_is_given_up(monkeypatch: pytest.Mo
             await asyncio.sleep(0)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        await EventResponse(endless(), places)(scope, receive, send)
+        await EventResponse(endless(), slots)(scope, receive, send)
 
     server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off"))
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -180,11 +182,11 @@ def test_a_client_that_takes_nothing_any_more_is_given_up(monkeypatch: pytest.Mo
             with socket.create_connection(listener.getsockname()) as client:
                 client.sendall(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
                 assert client.recv(12) == b"HTTP/1.1 200"
-                with pytest.raises(WebRefusedError), places.taken():
+                with pytest.raises(WebRefusedError), slots.take():
                     pass
                 for _ in range(100):
                     sleep(0.05)
-                    with suppress(WebRefusedError), places.taken():
+                    with suppress(WebRefusedError), slots.take():
                         break
                 else:
                     raise AssertionError("it waits for a client that reads nothing")

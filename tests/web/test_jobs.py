@@ -8,15 +8,15 @@ from multiprocessing.connection import Connection
 import pytest
 from tests.support.processes import running
 
-from holdfast.web.jobs import apart
+from holdfast.web.jobs import run_job
 
 KILLED = """
 import os, signal
 from tests.web.test_jobs import idle
-from holdfast.web.jobs import apart
+from holdfast.web.jobs import run_job
 
 if __name__ == "__main__":
-    with apart(idle):
+    with run_job(idle):
         os.kill(os.getpid(), signal.SIGKILL)
 """
 PATIENCE = 60
@@ -32,7 +32,7 @@ def speak(sender: Connection, word: str) -> None:
 
 
 def test_it_ends_with_its_context() -> None:
-    with apart(speak, "hello") as receiver:
+    with run_job(speak, "hello") as receiver:
         assert receiver.recv() == "hello"
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.control.live_serve import children
 from tests.support.command_line import Shell
 
-from holdfast.control.queries.status import Status
+from holdfast.control.queries.fleet import Status
 from holdfast.control.settings.models import WebSettings, read_control
 from holdfast.errors import InputError
 from holdfast.web.client import PLACE, announced, running

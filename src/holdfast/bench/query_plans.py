@@ -17,9 +17,9 @@ LARGE = ("audits", "leaves")
 Said = tuple[str, Any]
 
 
-def scans(desk: Context, paths: Mapping[str, str]) -> dict[str, list[str]]:
+def scans(context: Context, paths: Mapping[str, str]) -> dict[str, list[str]]:
     """Return the views of which a query reads all audits or leaves, with that step of its plan."""
-    app, found = build_app(desk), {}
+    app, found = build_app(context), {}
 
     async def asked(path: str) -> httpx.Response:
         transport = httpx.ASGITransport(app, client=("127.0.0.1", 50_000))
@@ -27,11 +27,11 @@ def scans(desk: Context, paths: Mapping[str, str]) -> dict[str, list[str]]:
             return await client.get(path)
 
     for name, path in paths.items():
-        with overheard(desk.reader) as said:
+        with overheard(context.reader) as said:
             answer = asyncio.run(asked(path))
         if answer.status_code != httpx.codes.OK:
             raise StorageError(f"{path} was answered with {answer.status_code}: {answer.text}")
-        with desk.reader.begin() as connection:
+        with context.reader.begin() as connection:
             steps = [step for each in said for step in scanned(connection, each)]
         if steps:
             found[name] = steps

@@ -62,7 +62,7 @@ from holdfast.storage.schema import (
     shadow_sums,
     subtrees,
 )
-from holdfast.web.server import RunningServer, listen, opened_desk, url_of
+from holdfast.web.server import RunningServer, listen, open_context, url_of
 
 REFERENCE = "an answer of the same server for which it looks nothing up"
 BLOCKS, SECTORS = 10**6, 16
@@ -93,7 +93,6 @@ def views(count: int, total: int) -> dict[str, str]:
         "holding.audits": f"audits?holding={some}",
         "audits": "audits",
         "audits.failed": "audits?outcome=failed",
-        "rails": "rails",
         "rails.recent": "audits?overridden=true",
         "evidence": "evidence",
         "evidence.leaves": "evidence/leaves?limit=20",
@@ -117,7 +116,6 @@ def pages(count: int, total: int) -> dict[str, str]:
         "fleet": "/",
         "fleet.search": "/?search=77&sort=name",
         "holding": f"/holdings/{count // 2}",
-        "rails": "/rails",
         "policies": "/policies",
         "evidence": "/evidence",
         "evidence.leaf": f"/evidence/{total // 3}",
@@ -188,8 +186,8 @@ def _scans(folder: Path, address: str, count: int, total: int) -> dict[str, list
     whole = resources | {f"pages.{name}": path for name, path in pages(count, total).items()}
     asked = {name: path for name, path in whole.items() if name not in SIMULATED}
     settings = ControlSettings(database=address)
-    with opened_desk(folder, settings, clock=lambda: NOW) as desk:
-        return scans(desk, asked)
+    with open_context(folder, settings, clock=lambda: NOW) as context:
+        return scans(context, asked)
 
 
 def fill(address: str, folder: Path, count: int, total: int) -> None:

@@ -166,12 +166,14 @@ def shadow(
     from pydantic import TypeAdapter  # noqa: PLC0415 - as above
 
     from holdfast.control.policies.comparison import Comparison, compare  # noqa: PLC0415
+    from holdfast.storage.database import transaction  # noqa: PLC0415
 
     facts = told(home, dict[str, Any], f"policies/{version}/shadow")
     if facts is None:
         with opened_desk(home, read_only=True) as desk:
             found, champion = desk.find(version), desk.champion()
-            beside = compare(desk.engine, found, champion, unit=desk.settings.rails.unit)
+            with transaction(desk.engine) as connection:
+                beside = compare(connection, found, champion, unit=desk.settings.rails.unit)
         compared = None if beside is None else asdict(beside)
         facts = {"version": found, "champion": champion, "comparison": compared}
     if as_json:
@@ -215,12 +217,13 @@ def history(
     from holdfast.control.policies.aliases import Entry  # noqa: PLC0415 - as above
     from holdfast.control.policies.aliases import history as changes  # noqa: PLC0415
     from holdfast.evidence.explain import when  # noqa: PLC0415
+    from holdfast.storage.database import transaction  # noqa: PLC0415
 
     asked = limit <= MOST_ROWS
     entries = told(home, list[Entry], "policies/history", limit=limit) if asked else None
     if entries is None:
-        with opened_desk(home, read_only=True) as desk:
-            entries = changes(desk.engine, limit)
+        with opened_desk(home, read_only=True) as desk, transaction(desk.engine) as connection:
+            entries = changes(connection, limit)
     if as_json:
         terminal.print_json({"changes": [asdict(each) for each in entries]})
         return

@@ -12,8 +12,7 @@ from holdfast.cli.server import MOST_ROWS, told
 from holdfast.cli.terminal import Json, say
 
 if TYPE_CHECKING:
-    from holdfast.control.queries.activity import Activity
-    from holdfast.control.queries.status import Head, HoldingStatus, Status
+    from holdfast.control.queries.fleet import Activity, Head, HoldingStatus, Status
 
 LAST = 5  # audits
 
@@ -35,12 +34,16 @@ def status(
 
     Example: holdfast status --limit 10
     """
-    from holdfast.control.queries.activity import Activity, read_activity  # noqa: PLC0415 - as the others
-    from holdfast.control.queries.status import Status, read_status  # noqa: PLC0415
+    from holdfast.control.queries.fleet import (  # noqa: PLC0415 - as the others
+        Activity,
+        Status,
+        read_activity,
+        read_status,
+    )
     from holdfast.control.service import milliseconds  # noqa: PLC0415
     from holdfast.control.settings.models import read_control  # noqa: PLC0415
     from holdfast.owner import check_home  # noqa: PLC0415
-    from holdfast.storage.database import opened  # noqa: PLC0415
+    from holdfast.storage.database import opened, transaction  # noqa: PLC0415
 
     folder = home.expanduser()
     check_home(folder)
@@ -48,10 +51,10 @@ def status(
     found = told(folder, Status, "status", limit=limit) if limit <= MOST_ROWS else None
     activity = told(folder, Activity, "activity", limit=LAST) if found is not None else None
     if found is None or activity is None:
-        with opened(settings.address(folder), read_only=True) as engine:
-            grace = settings.alerts.overdue
-            found = read_status(engine, milliseconds(), grace=grace, limit=limit)
-            activity = read_activity(engine, found.at, limit=LAST)
+        address, grace = settings.address(folder), settings.alerts.overdue
+        with opened(address, read_only=True) as engine, transaction(engine) as connection:
+            found = read_status(connection, milliseconds(), grace=grace, limit=limit)
+            activity = read_activity(connection, found.at, limit=LAST)
     if as_json:
         terminal.print_json(asdict(found) | {"activity": asdict(activity)})
     else:

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, Engine, insert, select, update
 
 from holdfast.control.policies.aliases import Author
 from holdfast.control.scheduling.guardrails import Override
-from holdfast.errors import InputError
+from holdfast.errors import ConflictError, NotFoundError
 from holdfast.evidence import leaf
 from holdfast.evidence.codecs import plain
 from holdfast.storage.database import transaction
@@ -31,11 +31,11 @@ def audit_now(engine: Engine, name: str, author: Author) -> None:
         query = select(holdings).where(holdings.c.name == name).with_for_update()
         row = connection.execute(query).first()
         if row is None:
-            raise InputError(f"holding {name!r} is not on the schedule")
+            raise NotFoundError(f"holding {name!r} is not on the schedule")
         if row.quarantined:
-            raise InputError(f"holding {name!r} is quarantined: release it first")
+            raise ConflictError(f"holding {name!r} is quarantined: release it first")
         if row.lease > author.at or row.flight is not None:
-            raise InputError(f"holding {name!r} is being audited just now")
+            raise ConflictError(f"holding {name!r} is being audited just now")
         soon = {
             "due": max(author.at, row.decided),  # whatever became of the clock
             "overrides": row.overrides | int(Override.ASKED),
@@ -50,9 +50,11 @@ def acknowledge(engine: Engine, alert: int, author: Author) -> None:
         row = connection.execute(select(alerts).where(alerts.c.id == alert).with_for_update())
         found = row.first()
         if found is None:
-            raise InputError(f"there is no alert {alert}")
+            raise NotFoundError(f"there is no alert {alert}")
         if found.acknowledged is not None:
-            raise InputError(f"alert {alert} was acknowledged by {found.acknowledged_by} already")
+            raise ConflictError(
+                f"alert {alert} was acknowledged by {found.acknowledged_by} already"
+            )
         seen = {"acknowledged": author.at, "acknowledged_by": plain(author.by)}
         connection.execute(update(alerts).where(alerts.c.id == alert).values(seen))
         what = f"alert {alert}: {found.kind}: {found.subject}"

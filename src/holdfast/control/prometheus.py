@@ -6,59 +6,25 @@ every worker tells the same. No label names a holding: there may be a million.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, start_http_server
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
-from sqlalchemy import func, select
+from sqlalchemy import Engine
 
-from holdfast.control.incidents.store import open_cases
 from holdfast.control.policies.aliases import named_aliases
+from holdfast.control.queries.fleet import read_figures
 from holdfast.control.scheduling import guardrails
-from holdfast.control.scheduling.schedule import Schedule
 from holdfast.control.scheduling.telemetry import Outcome
 from holdfast.control.scheduling.worker import Tick
 from holdfast.errors import HoldfastError, InputError, LedgerError, NodeError, StorageError
 from holdfast.storage.database import transaction
-from holdfast.storage.schema import NEVER, alerts, checkpoints, holdings, leaves, trees
 
 PARTS = {LedgerError: "ledger", NodeError: "node", StorageError: "database"}
 
 
-@dataclass(frozen=True)
-class Figures:
-    """How the database stands: everything but the lag."""
-
-    holdings: int
-    damaged: int
-    silent: int
-    evidence: int
-    unsequenced: int
-    anchored: int
-    responses: int
-    alerts: int
-
-
-def figures(schedule: Schedule) -> Figures:
-    ended = holdings.c.outcome
-    damaged = ended == Outcome.FAILED
-    queries = (
-        select(func.count()).select_from(holdings),
-        select(func.count()).where(damaged, ~holdings.c.quarantined),
-        select(func.count()).where(~damaged, ended != Outcome.PASSED, ~holdings.c.quarantined),
-        select(func.max(trees.c.size)),
-        select(func.count()).where(leaves.c.place.is_(None)),
-        select(func.max(checkpoints.c.size)).where(checkpoints.c.anchored),
-        open_cases(),
-        select(func.count()).select_from(alerts).where(alerts.c.ended == NEVER),
-    )
-    with transaction(schedule.engine) as connection:
-        return Figures(*(connection.execute(query).scalar() or 0 for query in queries))
-
-
 class Metrics:
-    def __init__(self, schedule: Schedule, clock: Callable[[], int]) -> None:
+    def __init__(self, engine: Engine, clock: Callable[[], int]) -> None:
         self.registry = registry = CollectorRegistry()
         self._audits = Counter(
             "holdfast_audits",
@@ -105,7 +71,7 @@ class Metrics:
             self._failures.labels(part)
         for result in ("present", "away", "unknown"):
             self._probes.labels(result)
-        registry.register(_Database(schedule, clock))
+        registry.register(_Database(engine, clock))
 
     def ticked(self, tick: Tick, seconds: float) -> None:
         if tick.claimed:
@@ -143,8 +109,8 @@ class Metrics:
 
 
 class _Database(Collector):
-    def __init__(self, schedule: Schedule, clock: Callable[[], int]) -> None:
-        self._schedule, self._clock = schedule, clock
+    def __init__(self, engine: Engine, clock: Callable[[], int]) -> None:
+        self._engine, self._clock = engine, clock
 
     def describe(self) -> Iterator[Metric]:
         return iter(())
@@ -152,9 +118,9 @@ class _Database(Collector):
     def collect(self) -> Iterator[Metric]:
         up = "holdfast_database_up", "Whether the database can be read; if not, its figures lack."
         try:
-            lag = self._schedule.lag(self._clock())
-            found = figures(self._schedule)
-            posts = named_aliases(self._schedule.engine)
+            with transaction(self._engine) as connection:
+                figures = read_figures(connection, self._clock(), grace=0)  # none is by health
+                aliases = named_aliases(connection)
         except HoldfastError:
             yield GaugeMetricFamily(*up, value=0)
             return
@@ -162,21 +128,22 @@ class _Database(Collector):
         policy = InfoMetricFamily(
             "holdfast_policy", "Who decides, who is in shadow.", labels=("alias",)
         )
-        for alias, each in posts.items():
-            policy.add_metric((alias,), {"name": each.name, "version": each.version})
+        for alias, named in aliases.items():
+            policy.add_metric((alias,), {"name": named.name, "version": named.version})
         yield policy
+        lag, evidence = figures.lag, figures.evidence
         for name, meaning, value in (
             ("overdue_holdings", "Holdings that are due and nobody works on.", lag.overdue),
             ("due_lag_seconds", "Since when the first of them is due.", lag.longest / 1000),
             ("working_holdings", "Holdings that a worker has now.", lag.working),
             ("quarantined_holdings", "Holdings taken off the schedule.", lag.quarantined),
-            ("damaged_holdings", "Holdings whose last audit failed.", found.damaged),
-            ("silent_holdings", "Holdings whose last audit got no proof.", found.silent),
-            ("holdings", "Holdings known.", found.holdings),
-            ("evidence_leaves", "Leaves in the evidence's tree.", found.evidence),
-            ("evidence_anchored_leaves", "Leaves below the last anchor.", found.anchored),
-            ("evidence_unsequenced_leaves", "Leaves without a place yet.", found.unsequenced),
-            ("open_cases", "Holdings with a response under way.", found.responses),
-            ("open_alerts", "Alerts that have not ended.", found.alerts),
+            ("damaged_holdings", "Holdings whose last audit failed.", figures.failed),
+            ("silent_holdings", "Holdings whose last audit got no proof.", figures.unanswered),
+            ("holdings", "Holdings known.", figures.holdings),
+            ("evidence_leaves", "Leaves in the evidence's tree.", evidence.leaves),
+            ("evidence_anchored_leaves", "Leaves below the last anchor.", evidence.anchored),
+            ("evidence_unsequenced_leaves", "Leaves without a place yet.", evidence.waiting),
+            ("open_cases", "Holdings with a response under way.", figures.cases),
+            ("open_alerts", "Alerts that have not ended.", figures.alerts),
         ):
             yield GaugeMetricFamily(f"holdfast_{name}", meaning, value=value)

@@ -226,7 +226,7 @@ def opened_service(
         clocks, host = Clocks(clock, steady), socket.gethostname()
         watch = Monitor(Alerts(engine, clock), sink, clocks, host, late)
         roster = _roster(engine, settings, watch, clock())
-        metrics = Metrics(Schedule(reader), clock)
+        metrics = Metrics(reader, clock)
         values = recorded_settings(
             home.folder, home.settings, settings, home.keyring.settings_key()
         )

@@ -4,10 +4,9 @@ from dataclasses import dataclass
 
 from sqlalchemy import Engine
 
+from holdfast.control.queries.leaves import leaves_written_after
 from holdfast.evidence import leaf
 from holdfast.storage.database import transaction
-from holdfast.storage.schema import leaves
-from holdfast.web.services.leaf_view import leaf_query
 
 
 @dataclass(frozen=True)
@@ -26,20 +25,18 @@ class Newspaper:
 
     def fresh(self) -> list[News]:
         """Return what came in since this was last asked."""
-        query = leaf_query().where(leaves.c.id > self._read).order_by(leaves.c.id)
         with transaction(self._engine) as connection:
-            rows = connection.execute(query).all()
-        self._read = rows[-1].id if rows else self._read
-        told = ((leaf.decode(bytes(row.body)), row.name) for row in rows)
-        return [news for each, node in told if (news := _news(each, node)) is not None]
+            written = leaves_written_after(connection, self._read)
+        self._read = written[-1].id if written else self._read
+        return [news for row in written if (news := _news(row.leaf, row.name or "")) is not None]
 
 
-def _news(told: leaf.Leaf, node: str) -> News | None:
-    match told:
+def _news(entry: leaf.Leaf, node: str) -> News | None:
+    match entry:
         case leaf.Audit():
-            return _of_audit(told, node)
+            return _of_audit(entry, node)
         case leaf.Response():
-            return _of_response(told, node)
+            return _of_response(entry, node)
     return None
 
 

@@ -3,14 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sqlalchemy import func, select
-
+from holdfast.control.queries.audits import lowest_gas
+from holdfast.control.queries.holdings import list_scheduled
 from holdfast.control.scheduling.guardrails import Override
-from holdfast.control.scheduling.telemetry import Outcome
 from holdfast.demo.environment import SECTORS, Stage
 from holdfast.ledger.price import gas_of_an_audit
 from holdfast.storage.database import transaction
-from holdfast.storage.schema import audits, holdings
 
 
 @dataclass(frozen=True)
@@ -58,11 +56,8 @@ class Frame:
 
 def read_rows(stage: Stage, start: int, damage: Mapping[str, int]) -> tuple[Row, ...]:
     """Return the nodes by name, as the schedule has them; moments count from `start`."""
-    spent = select(audits.c.holding, func.sum(audits.c.gas).label("gas")).group_by(audits.c.holding)
-    sums = spent.subquery()
-    query = select(holdings, sums.c.gas).outerjoin(sums, sums.c.holding == holdings.c.id)
     with transaction(stage.service.schedule.engine) as connection:
-        found = connection.execute(query.order_by(holdings.c.name)).all()
+        listed = list_scheduled(connection)
     return tuple(
         Row(
             node=row.name,
@@ -71,14 +66,14 @@ def read_rows(stage: Stage, start: int, damage: Mapping[str, int]) -> tuple[Row,
             quarantined=row.quarantined,
             outcome=row.outcome,
             audited=row.audited - start,
-            audits=row.number,
+            audits=row.audits,
             due=row.due - start,
             interval=row.interval,
             ratio=row.ratio,
             follow_up=bool(row.overrides & Override.FOLLOW_UP),
-            gas=row.gas or 0.0,
+            gas=row.gas,
         )
-        for row in found
+        for row in listed
     )
 
 
@@ -87,7 +82,6 @@ def lowest_price(stage: Stage) -> float:
 
     Before there is one, and on a local ledger, it is the lowest of `holdfast bench ledger`.
     """
-    passed = select(func.min(audits.c.gas)).where(audits.c.outcome == Outcome.PASSED)
     with transaction(stage.service.schedule.engine) as connection:
-        measured: float | None = connection.execute(passed).scalar()
+        measured = lowest_gas(connection)
     return measured or gas_of_an_audit(SECTORS, batched=True)

@@ -6,10 +6,11 @@ This is a quick look; `holdfast evidence verify` checks every leaf.
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine
 
 from holdfast.control.evidence.reader import VERIFIER, read_verifier
-from holdfast.control.evidence.signer import current_signer, read_origin
+from holdfast.control.evidence.signer import current_signer
+from holdfast.control.queries.leaves import read_log_state
 from holdfast.doctor.finding import Check, fault, ok
 from holdfast.errors import MalformedError
 from holdfast.evidence.checkpoint import open_checkpoint
@@ -18,7 +19,6 @@ from holdfast.evidence.tree import Frontier
 from holdfast.ledger.interface import Anchored, Receipt
 from holdfast.owner.keyring import Keyring
 from holdfast.storage.database import transaction
-from holdfast.storage.schema import checkpoints, trees
 
 PART = "evidence"
 VERIFY = "`holdfast evidence verify --key KEY` names what is wrong; `holdfast restore` brings back"
@@ -30,12 +30,8 @@ def look(
     folder: Path, engine: Engine, keyring: Keyring | None, history: History, owner: bytes | None
 ) -> Iterator[Check]:
     with transaction(engine) as connection:
-        rows = select(checkpoints.c.note).order_by(checkpoints.c.id.desc())
-        note = connection.execute(rows.limit(1)).scalar()
-        anchored = connection.execute(rows.where(checkpoints.c.anchored).limit(1)).scalar()
-        tree = connection.execute(select(trees.c.frontier)).scalar()
-        restored = read_origin(connection) != ""
-    if note is None or tree is None:
+        log = read_log_state(connection)
+    if log.note is None or log.frontier is None:
         yield ok(PART, "nothing is recorded yet")
         return
     verifier = read_verifier(folder)
@@ -44,20 +40,20 @@ def look(
         yield fault(PART, found, "`holdfast serve` writes it anew when it starts")
         return
     try:
-        head = open_checkpoint(bytes(note), verifier, "the last head")
+        head = open_checkpoint(log.note, verifier, "the last head")
     except MalformedError as error:
         yield fault(PART, str(error), f"{VERIFY} an older log")
         return
-    frontier = Frontier.decode(bytes(tree))
+    frontier = Frontier.decode(log.frontier)
     if (head.size, head.root) != (frontier.size, frontier.root):
         found = f"the last head says {head.size} leaves, and the tree of {frontier.size} differs"
         yield fault(PART, found, f"{VERIFY} an older log")
         return
     # A restored log has no anchor of its own at first, and the ledger may have the old log's.
-    if owner is not None and (anchored is not None or not restored):
+    if owner is not None and (log.anchored_note is not None or not log.restored):
         sizes = [
             event.size
-            for receipt in history(_last_block(anchored, verifier))
+            for receipt in history(_last_block(log.anchored_note, verifier))
             for event in receipt.events
             if isinstance(event, Anchored) and event.owner == owner
         ]
@@ -73,5 +69,5 @@ def _last_block(note: bytes | None, verifier: Verifier) -> int:
     """Return the block of an anchored head; 0 if there is none."""
     if note is None:
         return 0
-    anchor = open_checkpoint(bytes(note), verifier, "the last anchored head").anchor
+    anchor = open_checkpoint(note, verifier, "the last anchored head").anchor
     return 0 if anchor is None else anchor.block

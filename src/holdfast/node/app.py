@@ -1,20 +1,18 @@
 """The node as an ASGI application: its routes, and how errors are answered."""
 
-from collections.abc import Awaitable, Callable
 from functools import cache
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
-from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import JSONResponse
 from pydantic.json_schema import models_json_schema
-from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 import holdfast
-from holdfast.errors import InputError, StorageError
-from holdfast.node.auth import Context, context_of, first_error
+from holdfast.errors import HoldfastError, InputError
+from holdfast.http_errors import ErrorCodes
+from holdfast.node.auth import Context, context_of
 from holdfast.node.clock import sign_clock
 from holdfast.node.metrics import MetricsMiddleware
 from holdfast.node.node import Node
@@ -25,7 +23,6 @@ from holdfast.node.wire import (
     STATUS,
     Code,
     CommitRequest,
-    NodeRefusedError,
     Reason,
     Refusal,
     UploadRequest,
@@ -33,6 +30,16 @@ from holdfast.node.wire import (
 
 TITLE = "Holdfast storage node"
 RETRY_AFTER = "1"  # seconds
+ERRORS = ErrorCodes(
+    Code.MALFORMED,
+    {
+        InputError: Code.MALFORMED,
+        LostError: Code.DAMAGED,
+        HoldfastError: Code.STORAGE,
+        ClientDisconnect: Code.SLOW,
+    },
+    {Code.NOT_FOUND: 404, Code.METHOD: 405},
+)
 
 
 def build_app(node: Node) -> FastAPI:
@@ -47,13 +54,7 @@ def build_app(node: Node) -> FastAPI:
     app.state.context = context = Context(node)
     app.include_router(router)
     app.add_middleware(MetricsMiddleware, metrics=context.metrics)
-    app.add_exception_handler(NodeRefusedError, _on_refusal)
-    app.add_exception_handler(RequestValidationError, _on_invalid_request)
-    app.add_exception_handler(HTTPException, _on_http_error)
-    app.add_exception_handler(InputError, _respond_with(Code.MALFORMED))
-    app.add_exception_handler(LostError, _respond_with(Code.DAMAGED))
-    app.add_exception_handler(StorageError, _respond_with(Code.STORAGE))
-    app.add_exception_handler(ClientDisconnect, _on_disconnect)
+    ERRORS.install(app, _answer)
     app.openapi = openapi_document  # type: ignore[method-assign] # FastAPI's way to extend it
     return app
 
@@ -68,33 +69,6 @@ def openapi_document() -> dict[str, Any]:
     )
     schema["components"]["schemas"].update(definitions["$defs"])
     return schema
-
-
-async def _on_refusal(request: Request, error: Exception) -> Response:
-    assert isinstance(error, NodeRefusedError)  # noqa: S101 - what the handler is for
-    return _answer(request, error.code, str(error))
-
-
-async def _on_invalid_request(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)  # noqa: S101 - as above
-    return _answer(request, Code.MALFORMED, first_error(error.errors()))
-
-
-async def _on_http_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)  # noqa: S101 - as above
-    code = {404: Code.NOT_FOUND, 405: Code.METHOD}.get(error.status_code, Code.MALFORMED)
-    return _answer(request, code, str(error.detail))
-
-
-def _respond_with(code: Code) -> Callable[[Request, Exception], Awaitable[Response]]:
-    async def respond(request: Request, error: Exception) -> Response:
-        return _answer(request, code, str(error))
-
-    return respond
-
-
-async def _on_disconnect(request: Request, _error: Exception) -> Response:
-    return _answer(request, Code.SLOW, "the request ended before its body")
 
 
 def _answer(request: Request, code: Code, message: str) -> Response:

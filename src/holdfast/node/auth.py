@@ -5,13 +5,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 from fastapi import Depends, Request
 from pydantic import BaseModel, ValidationError
 from starlette.concurrency import run_in_threadpool
 
 from holdfast import jsontext
+from holdfast.http_errors import describe_validation
 from holdfast.node.holding import Holding
 from holdfast.node.metrics import Metrics
 from holdfast.node.node import Node
@@ -94,7 +95,7 @@ class Caller:
         try:
             return kind.model_validate(jsontext.loads(content.decode()))
         except ValidationError as error:
-            raise NodeRefusedError(Code.MALFORMED, first_error(error.errors())) from error
+            raise NodeRefusedError(Code.MALFORMED, describe_validation(error.errors())) from error
         except (ValueError, RecursionError) as error:
             raise NodeRefusedError(Code.MALFORMED, f"the body is not JSON: {error}") from error
 
@@ -124,13 +125,6 @@ async def authenticate_unless_local(request: Request) -> None:
 
 
 Signed = Annotated[Caller, Depends(authenticate)]
-
-
-def first_error(errors: Any) -> str:
-    """Return the first error of a validation."""
-    first = errors[0]
-    where = ".".join(str(step) for step in first["loc"]) or "the body"
-    return f"{where}: {first['msg']}"
 
 
 def _head(request: Request) -> Head:

@@ -1,16 +1,11 @@
-"""The API as an ASGI application: its resources, and how every error leaves it."""
+"""The web server as an ASGI application: the API, the pages, and what is around them."""
 
 from typing import Any
 
-from fastapi import APIRouter, Depends, FastAPI, Request, Response
-from fastapi.exceptions import RequestValidationError
+from fastapi import APIRouter, Depends, FastAPI
 from fastapi.openapi.utils import get_openapi
-from fastapi.responses import JSONResponse
-from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
 
 import holdfast
-from holdfast.errors import InputError, StorageError
 from holdfast.web.api import (
     alerts,
     audits,
@@ -28,20 +23,20 @@ from holdfast.web.api import (
 )
 from holdfast.web.auth import caller
 from holdfast.web.context import Context
-from holdfast.web.errors import STATUS, Code, Refusal, WebRefusedError
+from holdfast.web.errors import Refusal, add_error_handlers
 from holdfast.web.pages.site import add_pages
-from holdfast.web.security_headers import Shield
+from holdfast.web.security_headers import SecurityHeaders
 
 TITLE = "Holdfast"
 BASE = "/api/v1"
-DESCRIPTION = "How the audits of your holdings stand, what came of them, and what you may order."
+DESCRIPTION = "The state of your holdings and their audits, and commands about them."
 RESOURCES = (
     *(fleet, holdings, posterior, confidence, audits, policies, promotion_job),
     *(evidence, verification_job, cost, plan, alerts, events),
 )
 
 
-def build_app(desk: Context) -> FastAPI:
+def build_app(context: Context) -> FastAPI:
     """Return the application that serves a home's control plane."""
     app = FastAPI(
         title=TITLE,
@@ -51,16 +46,11 @@ def build_app(desk: Context) -> FastAPI:
         redoc_url=None,
         openapi_url=f"{BASE}/openapi.json",
     )
-    app.state.desk = desk
+    app.state.context = context
     app.include_router(_api())
     add_pages(app)
-    app.add_middleware(Shield)
-    app.add_exception_handler(WebRefusedError, _refused)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _unrouted)
-    app.add_exception_handler(InputError, _malformed)
-    app.add_exception_handler(StorageError, _unavailable)
-    app.add_exception_handler(ClientDisconnect, _left)
+    app.add_middleware(SecurityHeaders)
+    add_error_handlers(app)
     return app
 
 
@@ -78,42 +68,3 @@ def _api() -> APIRouter:
     for resource in RESOURCES:
         api.include_router(resource.router)
     return api
-
-
-async def _refused(_request: Request, error: Exception) -> Response:
-    assert isinstance(error, WebRefusedError)  # noqa: S101 - what the handler is for
-    return _answer(error.code, str(error))
-
-
-async def _invalid(_request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)  # noqa: S101 - as above
-    first: Any = error.errors()[0]
-    where = ".".join(str(step) for step in first["loc"])
-    return _answer(Code.MALFORMED, f"{where}: {first['msg']}")
-
-
-async def _unrouted(_request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)  # noqa: S101 - as above
-    codes = {STATUS[code]: code for code in Code}
-    return _answer(codes.get(error.status_code, Code.MALFORMED), str(error.detail))
-
-
-async def _malformed(_request: Request, error: Exception) -> Response:
-    return _answer(Code.MALFORMED, str(error))
-
-
-async def _unavailable(_request: Request, error: Exception) -> Response:
-    return _answer(Code.STORAGE, str(error))
-
-
-async def _left(_request: Request, _error: Exception) -> Response:
-    return _answer(Code.MALFORMED, "the request ended before its body")
-
-
-def _answer(code: Code, message: str) -> Response:
-    headers = {
-        Code.UNKNOWN_CALLER: {"www-authenticate": "Bearer"},
-        Code.BUSY: {"retry-after": "60"},
-    }
-    content = {"error": {"code": code, "message": message}}
-    return JSONResponse(content, STATUS[code], headers.get(code))

@@ -43,21 +43,21 @@ class Caller:
     role: Role
     key: str = LOOPBACK  # by which places are counted: a token's, or one for all on this machine
 
-    def author(self, desk: Context, reason: str = "") -> Author:
-        return Author(self.name, desk.clock(), reason)
+    def author(self, context: Context, reason: str = "") -> Author:
+        return Author(self.name, context.clock(), reason)
 
 
-def caller(request: Request, desk: RequestContext) -> Caller:
+def caller(request: Request, context: RequestContext) -> Caller:
     """Return who is speaking; raise if it can't be known."""
-    check_place(request.headers, request.url.scheme, desk.settings.web)
+    check_place(request.headers, request.url.scheme, context.settings.web)
     given = request.headers.get("authorization")
     if given is not None:
         scheme, _, text = given.partition(" ")
-        found = tokens.find(desk.reader, text.strip()) if scheme.lower() == "bearer" else None
+        found = tokens.find(context.reader, text.strip()) if scheme.lower() == "bearer" else None
         if found is None:
             raise WebRefusedError(Code.UNKNOWN_CALLER, "the token is not valid")
         return Caller(found.name, found.role, f"token {found.id}")
-    role = _loopback_role(request, desk.settings.web)
+    role = _loopback_role(request, context.settings.web)
     # A command says who gave it. That is no proof, so the evidence says where it came from, too.
     user = request.headers.get(USER, "")
     name = f"{user}, {LOOPBACK}" if tokens.NAME.fullmatch(user) else LOOPBACK

@@ -1,32 +1,34 @@
-"""What every resource works with: the database to read, the one to change, settings and clock."""
+"""What every request works with: the database, the settings, the clock, and shared services."""
 
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Depends, Request
-from sqlalchemy import Engine, Executable, Row
+from sqlalchemy import Connection, Engine
 
+from holdfast.control.queries.holdings import AsOf
 from holdfast.control.settings.models import ControlSettings
 from holdfast.storage.database import transaction
 from holdfast.web.errors import Code, WebRefusedError
-from holdfast.web.services.baselines import Rules
-from holdfast.web.services.daily_totals import Days
-from holdfast.web.services.dial_sweep import Frontier
-from holdfast.web.services.node_directory import Nodes
-from holdfast.web.services.posterior import Beliefs
-from holdfast.web.services.verdict_cache import Verdicts
+from holdfast.web.services.baselines import Baselines
+from holdfast.web.services.champion import ChampionLookup
+from holdfast.web.services.daily_totals import DailyTotals
+from holdfast.web.services.dial_sweep import DialSweep
+from holdfast.web.services.node_directory import NodeDirectory
+from holdfast.web.services.posterior import Posteriors
+from holdfast.web.services.verdict_cache import VerdictCache
 
 MAX_STREAMS = 64  # of events, open at once
 MAX_STREAMS_PER_CALLER = 8  # so that nobody takes them all
 
 
-class Places:
-    """How many may do something at once, in all and for one caller; one more is refused."""
+class Slots:
+    """Bounds how many requests of a kind run at once, in all and per caller."""
 
     def __init__(self, count: int, per_caller: int | None = None) -> None:
         self._count, self._per_caller = count, per_caller or count
@@ -34,10 +36,13 @@ class Places:
         self._taken: Counter[str] = Counter()  # by caller
 
     @contextmanager
-    def taken(self, caller: str = "") -> Iterator[None]:
+    def take(self, caller: str = "") -> Iterator[None]:
+        """Take a slot while the context lasts; refuse the request if none is free."""
         with self._lock:
             if self._taken.total() >= self._count:
-                raise WebRefusedError(Code.BUSY, "too many are at it: try again in a minute")
+                raise WebRefusedError(
+                    Code.BUSY, "too many such requests are running: try again in a minute"
+                )
             if self._taken[caller] >= self._per_caller:
                 raise WebRefusedError(
                     Code.BUSY,
@@ -49,7 +54,7 @@ class Places:
         finally:
             with self._lock:
                 self._taken[caller] -= 1
-                self._taken += Counter()  # forgets who has none
+                self._taken += Counter()  # drops callers that have none
 
 
 @dataclass(frozen=True)
@@ -59,35 +64,39 @@ class Context:
     reader: Engine
     writer: Engine
     clock: Callable[[], int]
-    nodes: Nodes
-    days: Days
-    rules: Rules
-    frontier: Frontier
-    beliefs: Beliefs
-    closing: Callable[[], bool] = lambda: False
-    listeners: Places = field(default_factory=lambda: Places(MAX_STREAMS, MAX_STREAMS_PER_CALLER))
-    verifiers: Places = field(default_factory=lambda: Places(1))
-    judges: Places = field(default_factory=lambda: Places(1))
-    inferring: Places = field(default_factory=lambda: Places(1))
-    verdicts: Verdicts = field(default_factory=Verdicts)
+    nodes: NodeDirectory
+    daily_totals: DailyTotals
+    champion: ChampionLookup
+    baselines: Baselines
+    dial_sweep: DialSweep
+    posteriors: Posteriors
+    is_closing: Callable[[], bool] = lambda: False
+    event_slots: Slots = field(default_factory=lambda: Slots(MAX_STREAMS, MAX_STREAMS_PER_CALLER))
+    verification_slots: Slots = field(default_factory=lambda: Slots(1))
+    promotion_slots: Slots = field(default_factory=lambda: Slots(1))
+    confidence_slots: Slots = field(default_factory=lambda: Slots(1))
+    verdicts: VerdictCache = field(default_factory=VerdictCache)
 
-    def rows(self, query: Executable) -> list[Row[Any]]:
-        with transaction(self.reader) as connection:
-            return list(connection.execute(query).all())
+    def read(self) -> AbstractContextManager[Connection]:
+        """Begin a transaction that reads: all figures in it are of one moment."""
+        return transaction(self.reader)
 
-    def row(self, query: Executable) -> Row[Any] | None:
-        with transaction(self.reader) as connection:
-            return connection.execute(query).first()
+    @property
+    def address(self) -> str:
+        return self.settings.address(self.folder)
 
+    @property
+    def grace(self) -> int:
+        """Milliseconds by which an audit may be late before it is overdue."""
+        return self.settings.alerts.overdue
 
-def values_of(kind: Any, row: Row[Any]) -> dict[str, Any]:
-    """Return what a row has for the fields of a dataclass."""
-    return {name: getattr(row, name) for name in kind.__dataclass_fields__}
-
-
-def desk_of(request: Request) -> Context:
-    desk: Context = request.app.state.desk
-    return desk
+    def as_of_now(self) -> AsOf:
+        return AsOf(self.clock(), self.grace, self.nodes.find)
 
 
-RequestContext = Annotated[Context, Depends(desk_of)]
+def context_of(request: Request) -> Context:
+    context: Context = request.app.state.context
+    return context
+
+
+RequestContext = Annotated[Context, Depends(context_of)]

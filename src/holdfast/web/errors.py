@@ -1,9 +1,20 @@
-"""How the API says no: a status, a code for programs and a sentence for people."""
+"""How the API refuses a request: a status, a code for programs and a sentence for people."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
-from holdfast.errors import HoldfastError
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse
+from starlette.requests import ClientDisconnect
+
+from holdfast.errors import (
+    ConflictError,
+    HoldfastError,
+    InputError,
+    MalformedError,
+    NotFoundError,
+)
+from holdfast.http_errors import ErrorCodes
 
 
 class Code(StrEnum):
@@ -31,6 +42,22 @@ STATUS = {
     Code.BUSY: 429,
     Code.STORAGE: 503,
 }
+HEADERS = {
+    Code.UNKNOWN_CALLER: {"www-authenticate": "Bearer"},
+    Code.BUSY: {"retry-after": "60"},
+}
+ERRORS = ErrorCodes(
+    Code.MALFORMED,
+    {
+        NotFoundError: Code.NOT_FOUND,
+        ConflictError: Code.CONFLICT,
+        MalformedError: Code.CONFLICT,  # requests are validated before: stored data is damaged
+        InputError: Code.MALFORMED,
+        HoldfastError: Code.STORAGE,
+        ClientDisconnect: Code.MALFORMED,
+    },
+    STATUS,
+)
 
 
 @dataclass(frozen=True)
@@ -50,3 +77,12 @@ class WebRefusedError(HoldfastError):
     def __init__(self, code: Code, message: str) -> None:
         super().__init__(message)
         self.code = code
+
+
+def add_error_handlers(app: FastAPI) -> None:
+    ERRORS.install(app, _answer)
+
+
+def _answer(_request: Request, code: Code, message: str) -> Response:
+    content = {"error": {"code": code, "message": message}}
+    return JSONResponse(content, STATUS[code], HEADERS.get(code))

@@ -1,6 +1,6 @@
-"""Work that would keep pages waiting, in a process of its own.
+"""Long work of a request, in a process of its own.
 
-It sends pairs of a name and data: any number called `progress`, and at last one that is not.
+A job sends pairs of a name and data: any number called `progress`, and at last one of another name.
 """
 
 import os
@@ -14,21 +14,21 @@ from starlette.concurrency import run_in_threadpool
 
 from holdfast.workers import end_with_parent
 
-LOOK = 1.0  # seconds without a word, until a sign of life
-PROGRESS, ALIVE = "progress", "alive"
+POLL_SECONDS = 1.0  # without a message, until a heartbeat
+PROGRESS, HEARTBEAT, FAILED = "progress", "heartbeat", "failed"
 
-Word = tuple[str, Any]
+Message = tuple[str, Any]
 
 
 @contextmanager
-def apart(work: Callable[..., None], *given: Any) -> Iterator[Connection]:
-    """Begin `work(sender, *given)` elsewhere; yield what it sends. It ends with the context."""
+def run_job(work: Callable[..., None], *arguments: Any) -> Iterator[Connection]:
+    """Run `work(sender, *arguments)` in a process; yield the receiver. It ends with the context."""
     context = get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_bound, args=(work, sender, *given), daemon=True)
+    process = context.Process(target=_work, args=(work, sender, *arguments), daemon=True)
     try:
         process.start()
-        sender.close()  # so that its end is seen
+        sender.close()  # so that we notice when the job ends
         yield receiver
     finally:
         receiver.close()
@@ -36,21 +36,23 @@ def apart(work: Callable[..., None], *given: Any) -> Iterator[Connection]:
         process.join()
 
 
-def _bound(work: Callable[..., None], *given: Any) -> None:
-    """Do the work, but not longer than who wants it lives, however that one ends."""
+def _work(work: Callable[..., None], *arguments: Any) -> None:
+    """Do the work, but not longer than the parent lives, however that one ends."""
     end_with_parent(lambda: os._exit(1))
-    work(*given)
+    work(*arguments)
 
 
-async def words(receiver: Connection, closing: Callable[[], bool]) -> AsyncIterator[Word]:
-    """Yield what the work says, and signs of life in between; it ends with its last word."""
+async def read_messages(
+    receiver: Connection, is_closing: Callable[[], bool]
+) -> AsyncIterator[Message]:
+    """Yield what the job sends, with heartbeats between, up to its last message."""
     name = PROGRESS
-    while name == PROGRESS and not closing():
-        if not await run_in_threadpool(receiver.poll, LOOK):
-            yield ALIVE, None
+    while name == PROGRESS and not is_closing():
+        if not await run_in_threadpool(receiver.poll, POLL_SECONDS):
+            yield HEARTBEAT, None
             continue
         try:
             name, data = receiver.recv()
         except EOFError:
-            name, data = "failed", {"reason": "it ended before it was done"}
+            name, data = FAILED, {"reason": "it ended before it was done"}
         yield name, data

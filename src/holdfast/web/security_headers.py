@@ -21,7 +21,7 @@ HEADERS = {
 }
 
 
-class Shield:
+class SecurityHeaders:
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 

@@ -1,4 +1,4 @@
-"""The API on a port: bound by whoever starts it, served until stopped."""
+"""Serves API and pages on a socket until it is stopped."""
 
 import logging
 import signal
@@ -20,17 +20,17 @@ from holdfast.web.app import build_app
 from holdfast.web.client import INSTANCE
 from holdfast.web.context import Context
 from holdfast.web.pages.page import prepare_pages
-from holdfast.web.services.baselines import Rules
-from holdfast.web.services.champion import Deciding
-from holdfast.web.services.confidence_refresher import keeping
-from holdfast.web.services.daily_totals import Days
-from holdfast.web.services.dial_sweep import Frontier
-from holdfast.web.services.node_directory import Nodes
-from holdfast.web.services.posterior import Beliefs
+from holdfast.web.services.baselines import Baselines
+from holdfast.web.services.champion import ChampionLookup
+from holdfast.web.services.confidence_refresher import refresh_confidences
+from holdfast.web.services.daily_totals import DailyTotals
+from holdfast.web.services.dial_sweep import DialSweep
+from holdfast.web.services.node_directory import NodeDirectory
+from holdfast.web.services.posterior import Posteriors
 from holdfast.web.sse import SEND_TIMEOUT_SECONDS
 from holdfast.workers import end_with_parent
 
-PATIENCE = 5  # seconds that requests have to end when it is stopped
+SHUTDOWN_TIMEOUT_SECONDS = 5  # for requests to end when the server is stopped
 MAX_HEAD_BYTES = 16 << 10
 BACKLOG = 256
 
@@ -44,10 +44,10 @@ def listen(settings: WebSettings) -> socket.socket | None:
         return None
     host, port = settings.listen
     try:
-        return _bound(host, port)
+        return _bind(host, port)
     except OSError as error:
         if settings.listen == WebSettings().listen:
-            return _bound(host, 0)
+            return _bind(host, 0)
         raise InputError(f"can't listen on {host}, port {port}: {error}") from error
 
 
@@ -57,15 +57,15 @@ def url_of(listener: socket.socket) -> str:
 
 
 @contextmanager
-def opened_desk(
+def open_context(
     folder: Path,
     settings: ControlSettings,
-    closing: Callable[[], bool] = lambda: False,
+    is_closing: Callable[[], bool] = lambda: False,
     clock: Callable[[], int] = milliseconds,
 ) -> Iterator[Context]:
     address = settings.address(folder)
     writer, reader = connect(address), connect(address, read_only=True)
-    beliefs, deciding = Beliefs(), Deciding(reader, folder, settings)
+    posteriors = Posteriors()
     try:
         migrate(writer)
         yield Context(
@@ -74,15 +74,16 @@ def opened_desk(
             reader,
             writer,
             clock,
-            Nodes(folder, clock),
-            Days(reader, clock),
-            Rules(deciding.now, settings.scenario),
-            Frontier(deciding.now, settings.policy, settings.scenario),
-            beliefs,
-            closing,
+            NodeDirectory(folder, clock),
+            DailyTotals(clock),
+            ChampionLookup(reader, folder, settings),
+            Baselines(settings.scenario),
+            DialSweep(settings.policy, settings.scenario),
+            posteriors,
+            is_closing,
         )
     finally:
-        beliefs.close()
+        posteriors.close()
         reader.dispose()
         writer.dispose()
 
@@ -100,10 +101,11 @@ class RunningServer:
 
     def run(self, clock: Callable[[], int] = milliseconds) -> None:
         """Serve until SIGTERM, SIGINT or `stop`; requests under way may end."""
-        with opened_desk(self._folder, self._settings, self._closing, clock) as desk:
-            app = build_app(desk)
+        with open_context(self._folder, self._settings, self._is_closing, clock) as context:
+            app = build_app(context)
             prepare_pages()
-            threading.Thread(target=desk.days.look_back, args=(self._closing,), daemon=True).start()
+            totals, arguments = context.daily_totals, (context.reader, self._is_closing)
+            threading.Thread(target=totals.look_back, args=arguments, daemon=True).start()
             config = uvicorn.Config(
                 app,
                 log_level=logging.WARNING,
@@ -112,7 +114,7 @@ class RunningServer:
                 proxy_headers=False,
                 headers=self._headers,
                 h11_max_incomplete_event_size=MAX_HEAD_BYTES,
-                timeout_graceful_shutdown=PATIENCE,
+                timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_SECONDS,
             )
             self._server = uvicorn.Server(config)
             self._server.should_exit = self._stopped
@@ -124,7 +126,7 @@ class RunningServer:
         if self._server is not None:
             self._server.should_exit = True
 
-    def _closing(self) -> bool:
+    def _is_closing(self) -> bool:
         return self._stopped or (self._server is not None and self._server.should_exit)
 
 
@@ -143,14 +145,14 @@ def serve_web(
         server.stop()
 
     # uvicorn raises what it was ended by again: by default that would leave no context.
-    for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, stop)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
     end_with_parent(server.stop)
-    with keeping(settings.address(folder), settings):
+    with refresh_confidences(settings.address(folder), settings):
         server.run()
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def _bind(host: str, port: int) -> socket.socket:
     family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
     listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
     # Connections inherit it. Without it an answer's body waits 40 ms for its head to be received.

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from sqlalchemy import Engine, func, select
+from sqlalchemy import Connection, Engine, func, select
 
 from holdfast import atomic
-from holdfast.errors import InputError, MalformedError
+from holdfast.errors import MalformedError, NotFoundError
 from holdfast.evidence.leaf import Audit, Registration, decode
 from holdfast.evidence.log import Entry
 from holdfast.evidence.note import Verifier
@@ -25,27 +25,26 @@ def read_verifier(home: Path) -> Verifier:
     """Return the key that the home's log is signed by."""
     path = home / VERIFIER
     if not path.exists():
-        raise InputError(f"there is no {path} yet: `holdfast serve` writes it")
+        raise NotFoundError(f"there is no {path} yet: `holdfast serve` writes it")
     try:
         return Verifier.decode(atomic.read(path, at_most=MAX_VERIFIER_BYTES).decode().strip())
     except UnicodeDecodeError as error:
         raise MalformedError(f"{path} is not a verifier key") from error
 
 
-def inclusion(engine: Engine, place: int, size: int) -> list[bytes]:
+def inclusion(connection: Connection, place: int, size: int) -> list[bytes]:
     """Return the proof that the leaf at a place is in the tree of that size.
 
     It hashes the leaves of two subtrees of 256 at most; the roots of the others are at hand.
     """
     kept = select(subtrees.c.root).where(subtrees.c.id < size // SUBTREE).order_by(subtrees.c.id)
     hashes: dict[int, bytes] = {}
-    with transaction(engine) as connection:
-        for first in {place - place % SUBTREE, size - size % SUBTREE}:
-            last = min(first + SUBTREE, size)
-            some = (leaves.c.place >= first) & (leaves.c.place < last)
-            for row in connection.execute(select(leaves.c.place, leaves.c.body).where(some)):
-                hashes[row.place] = leaf_hash(row.body)
-        roots = [bytes(root) for root in connection.execute(kept).scalars()]
+    for first in {place - place % SUBTREE, size - size % SUBTREE}:
+        last = min(first + SUBTREE, size)
+        some = (leaves.c.place >= first) & (leaves.c.place < last)
+        for row in connection.execute(select(leaves.c.place, leaves.c.body).where(some)):
+            hashes[row.place] = leaf_hash(row.body)
+    roots = [bytes(root) for root in connection.execute(kept).scalars()]
     return [span_root(start, stop, hashes, roots) for start, stop in inclusion_path(place, size)]
 
 

@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Select, case, func, insert, literal, or_, select, update
+from sqlalchemy import Connection, Engine, case, insert, literal, or_, select, update
 
 from holdfast.control.incidents.types import Kind, ResponseRecord, State, Step, Task
 from holdfast.control.operator_commands import record_instruction
@@ -16,7 +16,7 @@ from holdfast.control.policies.aliases import Author
 from holdfast.control.scheduling.guardrails import Override
 from holdfast.control.scheduling.schedule import LeaseLostError
 from holdfast.control.scheduling.telemetry import TEACHING, Outcome
-from holdfast.errors import InputError, StorageError
+from holdfast.errors import ConflictError, NotFoundError, StorageError
 from holdfast.evidence import leaf
 from holdfast.evidence.codecs import plain
 from holdfast.storage.database import transaction
@@ -53,7 +53,7 @@ class Cases:
         if audit.outcome == Outcome.FAILED:
             signed = f"audit {audit.number} failed by a wrong proof that the node signed"
             _alert_damage(connection, audit.holding, signed, now, first=True)
-        under_way = select(responses.c.id).where(*_of(audit.holding, *_OPEN))
+        under_way = select(responses.c.id).where(*_of(audit.holding, *OPEN_STATES))
         if plan and not connection.execute(under_way.limit(1)).first():
             row = {"holding": audit.holding, "audit": audit.number, "detail": ""}
             steps = [row | {"step": step, "state": State.PLANNED} for step in plan]
@@ -198,10 +198,12 @@ def release(engine: Engine, name: str, author: Author) -> None:
         query = select(holdings).where(holdings.c.name == name).with_for_update()
         row = connection.execute(query).first()
         if row is None:
-            raise InputError(f"holding {name!r} is not on the schedule")
+            raise NotFoundError(f"holding {name!r} is not on the schedule")
         alerting = select(alerts.c.id).where(*_raised(name, *Kind)).limit(1)
         if not row.quarantined and not connection.execute(alerting).first():
-            raise InputError(f"holding {name!r} is not quarantined, and no alert is open about it")
+            raise ConflictError(
+                f"holding {name!r} is not quarantined, and no alert is open about it"
+            )
         asked = row.overrides | Override.ASKED
         back = {"quarantined": False, "due": max(author.at, row.decided), "overrides": int(asked)}
         connection.execute(update(holdings).where(holdings.c.id == row.id).values(back))
@@ -212,13 +214,8 @@ def release(engine: Engine, name: str, author: Author) -> None:
         record_instruction(connection, leaf.Order.RELEASE, name, author)
 
 
-_OPEN = (State.PLANNED, State.READY, State.ASKED)
+OPEN_STATES = (State.PLANNED, State.READY, State.ASKED)
 _DAMAGE = (leaf.Step.LOCALISED, leaf.Step.LOST)  # with blocks
-
-
-def open_cases() -> Select[int]:
-    """Return the query for the number of holdings with a response under way."""
-    return select(func.count(responses.c.holding.distinct())).where(responses.c.state.in_(_OPEN))
 
 
 def _of(holding: int, *states: State) -> tuple[Any, ...]:

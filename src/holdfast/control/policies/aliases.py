@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, delete, func, insert, select
 from sqlalchemy.exc import IntegrityError
 
-from holdfast.errors import InputError
+from holdfast.errors import ConflictError, NotFoundError
 from holdfast.evidence import leaf
 from holdfast.evidence.codecs import plain
 from holdfast.evidence.leaf import Change, Check, PolicyChange
@@ -105,20 +105,19 @@ class Named:
     name: str
 
 
-def named_aliases(engine: Engine) -> dict[str, Named]:
+def named_aliases(connection: Connection) -> dict[str, Named]:
     """Return the versions that have an alias, with their names."""
-    with transaction(engine) as connection:
-        found = read_aliases(connection)
-        rows = connection.execute(select(versions.c.id, versions.c.name)).all()
+    aliases = read_aliases(connection)
+    rows = connection.execute(select(versions.c.id, versions.c.name)).all()
     names = {row.id: row.name for row in rows}
     return {
         alias: Named(version, names.get(version, ""))
         for alias in ALIASES
-        if (version := getattr(found, alias)) is not None
+        if (version := getattr(aliases, alias)) is not None
     }
 
 
-def history(engine: Engine, limit: int) -> list[Entry]:
+def history(connection: Connection, limit: int) -> list[Entry]:
     """Return the last changes, the newest first."""
     query = (
         select(promotions, versions.c.name)
@@ -126,8 +125,6 @@ def history(engine: Engine, limit: int) -> list[Entry]:
         .order_by(promotions.c.id.desc())
         .limit(limit)
     )
-    with transaction(engine) as connection:
-        rows = connection.execute(query).all()
     return [
         Entry(
             number=row.id,
@@ -140,7 +137,7 @@ def history(engine: Engine, limit: int) -> list[Entry]:
             forced=row.forced,
             report=None if row.report is None else json.loads(row.report),
         )
-        for row in rows
+        for row in connection.execute(query)
     ]
 
 
@@ -176,14 +173,14 @@ def promote(
 ) -> Aliases:
     """Let a version decide from the next decision on."""
     if version == known.champion:
-        raise InputError(f"{version[:12]} is the champion already")
+        raise ConflictError(f"{version[:12]} is the champion already")
     return _write(engine, known, Change.PROMOTED, version, author, verdict, forced=forced)
 
 
 def rollback(engine: Engine, known: Aliases, author: Author) -> Aliases:
     """Let the version decide again that did so before the champion."""
     if known.previous is None:
-        raise InputError("there is nothing to roll back to: no other version has decided before")
+        raise ConflictError("there is nothing to roll back to: no other version has decided before")
     return _write(engine, known, Change.ROLLED_BACK, known.previous, author)
 
 
@@ -191,13 +188,13 @@ def challenge(engine: Engine, known: Aliases, version: str, author: Author) -> A
     """Let a version run in shadow from the next decision on."""
     for alias in ("champion", "challenger"):
         if version == getattr(known, alias):
-            raise InputError(f"{version[:12]} is the {alias} already")
+            raise ConflictError(f"{version[:12]} is the {alias} already")
     return _write(engine, known, Change.NAMED, version, author)
 
 
 def withdraw(engine: Engine, known: Aliases, author: Author) -> Aliases:
     if known.challenger is None:
-        raise InputError("there is no challenger to withdraw")
+        raise ConflictError("there is no challenger to withdraw")
     return _write(engine, known, Change.WITHDRAWN, known.challenger, author)
 
 
@@ -242,7 +239,7 @@ def _write(
             connection.execute(insert(leaves), [{"body": leaf.encode(told)}])
             _forget(connection, found)
     except IntegrityError as error:
-        raise InputError(
+        raise ConflictError(
             "somebody has changed the policies meanwhile: see `holdfast policy history`"
         ) from error
     return found
@@ -258,7 +255,7 @@ def _policy(connection: Connection, version: str) -> leaf.Policy:
     query = select(versions.c.name).where(versions.c.id == version)
     name = connection.execute(query).scalar()
     if name is None:
-        raise InputError(f"there is no version {version[:12]} in the registry")
+        raise NotFoundError(f"there is no version {version[:12]} in the registry")
     return leaf.Policy(plain(name), bytes.fromhex(version))
 
 

@@ -9,12 +9,11 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Engine, func, literal_column, select
+from sqlalchemy import Connection, func, literal_column, select
 
 from holdfast.control.scheduling.guardrails import DAY
 from holdfast.model.arrays import FloatArray
 from holdfast.sim.measures import Estimate
-from holdfast.storage.database import transaction
 from holdfast.storage.schema import shadow_sums
 
 RESAMPLES = 1000
@@ -47,11 +46,9 @@ class Comparison:
     gas_change: Estimate  # of the gas a month, as a share of the champion's
 
 
-def compare(engine: Engine, version: str, champion: str, *, unit: int) -> Comparison | None:
+def compare(connection: Connection, version: str, champion: str, *, unit: int) -> Comparison | None:
     """Return how a version does beside the champion, None if it has not been there yet."""
-    query = _query(version, champion)
-    with transaction(engine) as connection:
-        rows = connection.execute(query).all()
+    rows = connection.execute(_query(version, champion)).all()
     if not rows:
         return None
     table = np.array([tuple(row) for row in rows], np.float64)

@@ -161,7 +161,8 @@ def judge(
     watched = Watched(policy.policy)
     found = trials(replace(policy, policy=watched), world, ceiling, conditions, seed, progress)
     rate = miss_rate(reigning, world, conditions.episodes, seed, progress)
-    beside = compare(engine, version, champion, unit=unit)
+    with transaction(engine) as connection:
+        beside = compare(connection, version, champion, unit=unit)
     drawn = f"{conditions.episodes} in every world, from the seed {seed}"
     checks = [Check("episodes", passed=True, detail=drawn), *(trial.check() for trial in found)]
     measured: dict[str, Any] = {}

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Engine, insert, select
+from sqlalchemy import Connection, Engine, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from holdfast import atomic
 from holdfast.control.policies.aliases import ALIASES, Aliases
-from holdfast.errors import HoldfastError, InputError, MalformedError
+from holdfast.errors import HoldfastError, InputError, MalformedError, NotFoundError
 from holdfast.model.scenario import Scenario
 from holdfast.policy import checkpoint, json_schema
 from holdfast.policy.registry import place_of
@@ -33,6 +33,14 @@ class Registered:
     name: str
     registered: int
     learned: bool
+
+
+def list_versions(connection: Connection) -> list[Registered]:
+    """Return the registered versions, the newest first."""
+    columns = (versions.c.id, versions.c.name, versions.c.registered)
+    query = select(*columns, versions.c.manifest.is_not(None))
+    newest = query.order_by(versions.c.registered.desc(), versions.c.id)
+    return [Registered(*row) for row in connection.execute(newest)]
 
 
 class Registry:
@@ -95,18 +103,14 @@ class Registry:
         return None if content is None else json_schema.parse(content)
 
     def listing(self) -> list[Registered]:
-        """Return what is registered, the newest first."""
-        columns = (versions.c.id, versions.c.name, versions.c.registered)
-        query = select(*columns, versions.c.manifest.is_not(None))
-        newest = query.order_by(versions.c.registered.desc(), versions.c.id)
         with transaction(self._engine) as connection:
-            return [Registered(*row) for row in connection.execute(newest)]
+            return list_versions(connection)
 
     def _row(self, version: str) -> Any:
         with transaction(self._engine) as connection:
             row = connection.execute(select(versions).where(versions.c.id == version)).first()
         if row is None:
-            raise InputError(f"there is no version {version[:12]} in the registry")
+            raise NotFoundError(f"there is no version {version[:12]} in the registry")
         return row
 
     def find(self, text: str, aliases: Aliases) -> str:
@@ -114,7 +118,7 @@ class Registry:
         if text in ALIASES:
             version: str | None = getattr(aliases, text)
             if version is None:
-                raise InputError(f"there is no {text}: see `holdfast policy list`")
+                raise NotFoundError(f"there is no {text}: see `holdfast policy list`")
             return version
         return _only(text, [each.version for each in self.listing()])
 
@@ -122,9 +126,9 @@ class Registry:
 def _only(text: str, known: Sequence[str]) -> str:
     found = [each for each in known if each.startswith(text.lower())]
     if len(text) < SHORTEST or not found:
-        raise InputError(f"there is no version {text!r}: see `holdfast policy list`")
+        raise NotFoundError(f"there is no version {text!r}: see `holdfast policy list`")
     if len(found) > 1:
-        raise InputError(f"{len(found)} versions begin with {text!r}: give more of it")
+        raise NotFoundError(f"{len(found)} versions begin with {text!r}: give more of it")
     return found[0]
 
 

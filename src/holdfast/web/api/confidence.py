@@ -1,4 +1,4 @@
-"""How sure an owner can be as of now, worked out for the whole fleet in a process of its own."""
+"""How much may be damaged as of now, inferred for the whole fleet in a process of its own."""
 
 from collections.abc import AsyncIterator
 from dataclasses import asdict
@@ -12,8 +12,8 @@ from holdfast.control.settings.models import ControlSettings
 from holdfast.errors import HoldfastError
 from holdfast.storage.database import opened
 from holdfast.web.context import Context, RequestContext
-from holdfast.web.jobs import apart, words
-from holdfast.web.sse import ANSWER, EventResponse, event
+from holdfast.web.jobs import FAILED, read_messages, run_job
+from holdfast.web.sse import RESPONSES, EventResponse, encode_event
 
 router = APIRouter(tags=["holdings"])
 
@@ -22,17 +22,16 @@ router = APIRouter(tags=["holdings"])
     "/confidence",
     summary="Infer misses and damage as of now; at last `confidence` as an event",
     response_class=StreamingResponse,
-    responses=ANSWER,
+    responses=RESPONSES,
 )
-async def confidence(desk: RequestContext) -> EventResponse:
-    return EventResponse(_stream(desk), desk.inferring)
+async def get_confidence(context: RequestContext) -> EventResponse:
+    return EventResponse(_stream(context), context.confidence_slots)
 
 
-async def _stream(desk: Context) -> AsyncIterator[bytes]:
-    address = desk.settings.address(desk.folder)
-    with apart(infer, address, desk.settings, desk.clock()) as receiver:
-        async for name, data in words(receiver, desk.closing):
-            yield event(name, data)
+async def _stream(context: Context) -> AsyncIterator[bytes]:
+    with run_job(infer, context.address, context.settings, context.clock()) as receiver:
+        async for name, data in read_messages(receiver, context.is_closing):
+            yield encode_event(name, data)
 
 
 def infer(sender: Connection, address: str, settings: ControlSettings, now: int) -> None:
@@ -40,4 +39,4 @@ def infer(sender: Connection, address: str, settings: ControlSettings, now: int)
         with opened(address, read_only=True) as engine:
             sender.send(("confidence", asdict(say_now(engine, settings, now))))
     except HoldfastError as error:
-        sender.send(("failed", {"reason": str(error)}))
+        sender.send((FAILED, {"reason": str(error)}))

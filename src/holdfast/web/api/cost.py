@@ -1,32 +1,24 @@
-"""What audits cost day by day, and what the same world would cost under other rules."""
-
-from dataclasses import dataclass
+"""What audits cost day by day, and what the same world would cost under simple rules."""
 
 from fastapi import APIRouter
 
+from holdfast.control.policies.aliases import read_aliases
+from holdfast.control.queries.daily import Day
 from holdfast.web.api.fleet import DayCount
 from holdfast.web.context import RequestContext
-from holdfast.web.services.baselines import EPISODES, Costs
-from holdfast.web.services.daily_totals import Day
+from holdfast.web.services.baselines import Comparison
 
 router = APIRouter(tags=["cost"])
 
 
-@dataclass(frozen=True)
-class Compared:
-    ready: bool  # ask again in some seconds, if not
-    scenario: str
-    episodes: int
-    policies: list[Costs]  # the one that decides first
-
-
-@router.get("/cost", summary="What audits cost, day by day")
-def cost(desk: RequestContext, days: DayCount = 30) -> list[Day]:
-    return desk.days.last(days)
+@router.get("/cost", summary="Audits, outcomes, overrides and gas, day by day")
+def get_cost(context: RequestContext, days: DayCount = 30) -> list[Day]:
+    with context.read() as connection:
+        return context.daily_totals.last(connection, days)
 
 
 @router.get("/cost/rules", summary="What the same world would cost under other rules")
-def rules(desk: RequestContext) -> Compared:
-    found = desk.rules.found()
-    name = desk.settings.scenario.name
-    return Compared(found is not None, name, EPISODES, found or [])
+def get_rules(context: RequestContext) -> Comparison:
+    with context.read() as connection:
+        champion = read_aliases(connection).champion
+    return context.baselines.compare(context.champion.find(champion))

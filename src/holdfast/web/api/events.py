@@ -1,33 +1,31 @@
 """What happens, as it happens: each new leaf of the evidence, the newest head, the open alerts.
 
 Any number of workers write, so events are read from the database. A leaf's place in the tree is
-the one order that all of them keep to: it is an event's id, from which a stream goes on after it
-was cut off. Heads and alerts are states, sent whenever they have changed.
+the one order that all of them share: it is an event's id, from which a stream resumes after it was
+cut off. Heads and alerts are states, sent whenever they have changed.
 """
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Annotated
 
 from fastapi import APIRouter, Header
 from fastapi.responses import StreamingResponse
-from sqlalchemy import func, select
 from starlette.concurrency import run_in_threadpool
 
-from holdfast.control.incidents.alerts import Alerts
-from holdfast.storage.schema import checkpoints, leaves
+from holdfast.control.queries.incidents import list_alerts
+from holdfast.control.queries.leaves import leaves_after, newest_head, newest_place
 from holdfast.web.auth import Known
 from holdfast.web.context import Context, RequestContext
 from holdfast.web.pagination import LARGEST
-from holdfast.web.services.leaf_view import leaf_query, told
-from holdfast.web.sse import ANSWER, HEARTBEAT, EventResponse, event
+from holdfast.web.sse import HEARTBEAT, RESPONSES, EventResponse, encode_event
 
 router = APIRouter(tags=["events"])
 
-LOOK = 1.0  # seconds between two looks at the database
-SILENCE = 15  # looks without news until a sign of life
-AT_ONCE = 100
+POLL_SECONDS = 1.0  # between two looks at the database
+MAX_QUIET_POLLS = 15  # without an event until a heartbeat
+MAX_EVENTS = 100  # of a kind at once
 
 
 @dataclass(frozen=True)
@@ -43,52 +41,50 @@ class StreamPosition:
     "/events",
     summary="Leaves, heads and alerts as they come",
     response_class=StreamingResponse,
-    responses=ANSWER,
+    responses=RESPONSES,
 )
-async def events(
-    desk: RequestContext,
+async def get_events(
+    context: RequestContext,
     known: Known,
     last_event_id: Annotated[int | None, Header(ge=0, le=LARGEST)] = None,
 ) -> EventResponse:
-    start = await run_in_threadpool(_newest, desk) if last_event_id is None else last_event_id
-    return EventResponse(_stream(desk, StreamPosition(start)), desk.listeners, known.key)
+    start = await run_in_threadpool(_newest, context) if last_event_id is None else last_event_id
+    return EventResponse(_stream(context, StreamPosition(start)), context.event_slots, known.key)
 
 
-async def _stream(desk: Context, seen: StreamPosition) -> AsyncIterator[bytes]:
-    silent = 0
+async def _stream(context: Context, position: StreamPosition) -> AsyncIterator[bytes]:
+    quiet = 0
     yield HEARTBEAT
-    while not desk.closing():
-        news, seen = await run_in_threadpool(_news, desk, seen)
-        for each in news:
-            yield each
-        silent = 0 if news else silent + 1
-        if silent == SILENCE:
-            silent = 0
+    while not context.is_closing():
+        events, position = await run_in_threadpool(_read_events, context, position)
+        for event in events:
+            yield event
+        quiet = 0 if events else quiet + 1
+        if quiet == MAX_QUIET_POLLS:
+            quiet = 0
             yield HEARTBEAT
-        if len(news) < AT_ONCE:
-            await asyncio.sleep(LOOK)
+        if len(events) < MAX_EVENTS:
+            await asyncio.sleep(POLL_SECONDS)
 
 
-def _newest(desk: Context) -> int:
-    row = desk.row(select(func.max(leaves.c.place).label("place")))
-    return -1 if row is None or row.place is None else int(row.place)
+def _newest(context: Context) -> int:
+    with context.read() as connection:
+        return newest_place(connection)
 
 
-def _news(desk: Context, seen: StreamPosition) -> tuple[list[bytes], StreamPosition]:
-    """Return what a listener has not heard yet, and how far it has come then."""
-    news = []
-    query = leaf_query().where(leaves.c.place > seen.place).order_by(leaves.c.place)
-    for row in desk.rows(query.limit(AT_ONCE)):
-        news.append(event("leaf", asdict(told(row)), row.place))
-        seen = replace(seen, place=row.place)
-    newest = select(checkpoints.c.id, checkpoints.c.size, checkpoints.c.signed)
-    head = desk.row(newest.order_by(checkpoints.c.id.desc()).limit(1))
-    if head is not None and head.id != seen.head:
-        news.append(event("head", {"size": head.size, "signed": head.signed}))
-        seen = replace(seen, head=head.id)
-    alerts = [asdict(each) for each in Alerts(desk.reader, desk.clock).listing(limit=AT_ONCE)]
-    marks = repr([(each["id"], each["acknowledged"]) for each in alerts])
-    if marks != seen.alerts:
-        news.append(event("alerts", {"open": alerts}))
-        seen = replace(seen, alerts=marks)
-    return news, seen
+def _read_events(context: Context, position: StreamPosition) -> tuple[list[bytes], StreamPosition]:
+    """Return the events that a listener has not received yet, and its position after them."""
+    with context.read() as connection:
+        leaves = leaves_after(connection, position.place, limit=MAX_EVENTS)
+        head = newest_head(connection)
+        alerts = list_alerts(connection, limit=MAX_EVENTS).alerts
+    events = [encode_event("leaf", asdict(leaf), leaf.place) for leaf in leaves]
+    place = position.place if not leaves else leaves[-1].place or 0
+    head_id = position.head
+    if head is not None and head.id != head_id:
+        events.append(encode_event("head", {"size": head.size, "signed": head.signed}))
+        head_id = head.id
+    marks = repr([(alert.id, alert.acknowledged) for alert in alerts])
+    if marks != position.alerts:
+        events.append(encode_event("alerts", {"open": [asdict(alert) for alert in alerts]}))
+    return events, StreamPosition(place, head_id, marks)

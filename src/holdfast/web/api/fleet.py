@@ -1,42 +1,38 @@
-"""The fleet at a glance: how many holdings are how well, what is due, what audits came to."""
+"""The fleet at a glance: health, what is due, recent audits."""
 
 from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import APIRouter, Query
-from sqlalchemy import func, select
 
 from holdfast.control.policies.aliases import Named, named_aliases
-from holdfast.control.prometheus import figures
-from holdfast.control.queries.activity import Activity, count_due, read_activity
-from holdfast.control.queries.status import Health, Status, all_fine, health_of, read_status
-from holdfast.control.scheduling.schedule import Lag, Schedule, lag_at
-from holdfast.storage.database import transaction
-from holdfast.storage.schema import holdings
-from holdfast.web.context import Context, RequestContext
+from holdfast.control.queries.daily import Day
+from holdfast.control.queries.fleet import (
+    Activity,
+    EvidenceFigures,
+    Health,
+    Status,
+    read_activity,
+    read_figures,
+    read_status,
+)
+from holdfast.web.context import RequestContext
 from holdfast.web.pagination import Limit
-from holdfast.web.services.daily_totals import MOST_DAYS, Day
+from holdfast.web.services.daily_totals import MAX_DAYS
 
 router = APIRouter(tags=["fleet"])
 
-DayCount = Annotated[int, Query(ge=1, le=MOST_DAYS, description="How many, up to today.")]
-
-
-@dataclass(frozen=True)
-class EvidenceFigures:
-    leaves: int
-    waiting: int  # without a place in the tree yet
-    anchored: int
+DayCount = Annotated[int, Query(ge=1, le=MAX_DAYS, description="How many, up to today.")]
 
 
 @dataclass(frozen=True)
 class Fleet:
     at: int
-    fine: bool  # as `holdfast status` has it
+    fine: bool  # as in `holdfast status`
     holdings: int
     health: dict[Health, int]
-    due_today: int  # within a day, as `holdfast status` counts: late audits are among them
-    waiting: int  # due, with nobody at work on them
+    due_today: int  # within a day, as in `holdfast status`: late audits are among them
+    waiting: int  # due, and no worker has them
     lag: int  # milliseconds since the first of those was due
     working: int
     quarantined: int
@@ -49,58 +45,37 @@ class Fleet:
 
 
 @router.get("/fleet", summary="The fleet at a glance")
-def fleet(desk: RequestContext, days: DayCount = 30) -> Fleet:
-    now = desk.clock()
-    health, lag = _health(desk, now)
-    found = figures(Schedule(desk.reader))
-    with transaction(desk.reader) as connection:
-        due_today = count_due(connection, now)
+def get_fleet(context: RequestContext, days: DayCount = 30) -> Fleet:
+    with context.read() as connection:
+        figures = read_figures(connection, context.clock(), grace=context.grace)
+        policies = named_aliases(connection)
+        totals = context.daily_totals.last(connection, days)
     return Fleet(
-        at=now,
-        fine=all_fine(health, cases=found.responses, alerts=found.alerts),
-        holdings=found.holdings,
-        health=health,
-        due_today=due_today,
-        waiting=lag.overdue,
-        lag=lag.longest,
-        working=lag.working,
-        quarantined=lag.quarantined,
-        alerts=found.alerts,
-        cases=found.responses,
-        evidence=EvidenceFigures(found.evidence, found.unsequenced, found.anchored),
-        policies=named_aliases(desk.reader),
-        scenario=desk.settings.scenario.name,
-        days=desk.days.last(days),
+        at=figures.at,
+        fine=figures.fine,
+        holdings=figures.holdings,
+        health=figures.health,
+        due_today=figures.due_today,
+        waiting=figures.lag.overdue,
+        lag=figures.lag.longest,
+        working=figures.lag.working,
+        quarantined=figures.lag.quarantined,
+        alerts=figures.alerts,
+        cases=figures.cases,
+        evidence=figures.evidence,
+        policies=policies,
+        scenario=context.settings.scenario.name,
+        days=totals,
     )
 
 
 @router.get("/status", summary="What `holdfast status` shows")
-def status(desk: RequestContext, limit: Limit = 50) -> Status:
-    grace = desk.settings.alerts.overdue
-    return read_status(desk.reader, desk.clock(), grace=grace, limit=limit)
+def get_status(context: RequestContext, limit: Limit = 50) -> Status:
+    with context.read() as connection:
+        return read_status(connection, context.clock(), grace=context.grace, limit=limit)
 
 
-@router.get("/activity", summary="What audits there were of late, as `holdfast status` shows it")
-def activity(desk: RequestContext, limit: Limit = 5) -> Activity:
-    return read_activity(desk.reader, desk.clock(), limit=limit)
-
-
-@router.get("/rails", summary="How often which rail changed an audit, day by day")
-def rails(desk: RequestContext, days: DayCount = 30) -> list[Day]:
-    return desk.days.last(days)
-
-
-def _health(desk: Context, now: int) -> tuple[dict[Health, int], Lag]:
-    """Return how many holdings are how well, and how far behind the schedule is: by one look."""
-    state = health_of(now, desk.settings.alerts.overdue)
-    query = select(state.label("health"), func.count().label("times"), *lag_at(now))
-    rows = desk.rows(query.select_from(holdings).group_by("health"))
-    found = {row.health: row.times for row in rows}
-    first = min((row.first for row in rows if row.first is not None), default=now)
-    overdue, working, quarantined = (
-        sum(getattr(row, name) for row in rows) for name in ("overdue", "working", "quarantined")
-    )
-    return (
-        {each: found.get(str(each), 0) for each in Health},
-        Lag(overdue, now - first, working, quarantined),
-    )
+@router.get("/activity", summary="Recent audits, as `holdfast status` shows them")
+def get_activity(context: RequestContext, limit: Limit = 5) -> Activity:
+    with context.read() as connection:
+        return read_activity(connection, context.clock(), limit=limit)

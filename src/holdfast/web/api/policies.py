@@ -1,4 +1,4 @@
-"""Policies: versions and their aliases, the challenger beside the champion, and who decides."""
+"""Policies: versions and their aliases, the challenger beside the champion, and promotions."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -7,25 +7,18 @@ from fastapi import APIRouter, Path
 from pydantic import Field
 
 from holdfast.control.policies import aliases
-from holdfast.control.policies.aliases import (
-    Aliases,
-    Entry,
-    Named,
-    Verdict,
-    named_aliases,
-    read_aliases,
-)
+from holdfast.control.policies.aliases import Aliases, Entry, Verdict, read_aliases
 from holdfast.control.policies.comparison import Comparison, compare
 from holdfast.control.policies.versions import Registry
-from holdfast.errors import InputError
+from holdfast.control.queries.policies import Policies, list_policies
+from holdfast.errors import ConflictError
 from holdfast.evidence.leaf import Check
-from holdfast.storage.database import transaction
 from holdfast.web.auth import Admin
-from holdfast.web.commands import CommandRequest, Done, carried_out
+from holdfast.web.commands import CommandRequest, Done
 from holdfast.web.context import Context, RequestContext
 from holdfast.web.errors import Code, WebRefusedError
 from holdfast.web.pagination import Limit
-from holdfast.web.services.verdict_cache import Case
+from holdfast.web.services.verdict_cache import Contest
 
 router = APIRouter(prefix="/policies", tags=["policies"])
 
@@ -39,21 +32,6 @@ Version = Annotated[
 
 
 @dataclass(frozen=True)
-class VersionTold:
-    version: str
-    name: str
-    registered: int
-    learned: bool
-    aliases: list[str]
-
-
-@dataclass(frozen=True)
-class Policies:
-    aliases: dict[str, Named]
-    versions: list[VersionTold]
-
-
-@dataclass(frozen=True)
 class Shadow:
     version: str
     champion: str
@@ -61,7 +39,7 @@ class Shadow:
 
 
 @dataclass(frozen=True)
-class VersionShown:
+class VersionDetail:
     """A version after it was checked against its hash."""
 
     version: str
@@ -78,94 +56,84 @@ class Promotion(CommandRequest):
 
 
 @router.get("", summary="Versions and their aliases, the newest first")
-def listing(desk: RequestContext) -> Policies:
-    registry, known = Registry(desk.reader), current(desk)
-    versions = [
-        VersionTold(
-            each.version, each.name, each.registered, each.learned, list(known.of(each.version))
-        )
-        for each in registry.listing()
-    ]
-    return Policies(named_aliases(desk.reader), versions)
+def get_policies(context: RequestContext) -> Policies:
+    with context.read() as connection:
+        return list_policies(connection)
 
 
 @router.get("/history", summary="Promotions and rollbacks, the newest first")
-def history(desk: RequestContext, limit: Limit = 50) -> list[Entry]:
-    return aliases.history(desk.reader, limit)
+def get_history(context: RequestContext, limit: Limit = 50) -> list[Entry]:
+    with context.read() as connection:
+        return aliases.history(connection, limit)
 
 
 @router.get("/{version}", summary="One version, checked against its hash")
-def shown(desk: RequestContext, version: Version) -> VersionShown:
-    registry, known = Registry(desk.reader), current(desk)
-    found = registry.serving(_found(desk, version, known))
-    manifest, names = registry.manifest(found.version), list(known.of(found.version))
-    return VersionShown(found.version, found.name, names, found.rho, manifest)
+def get_version(context: RequestContext, version: Version) -> VersionDetail:
+    registry, known = Registry(context.reader), current_aliases(context)
+    policy = registry.serving(registry.find(version, known))
+    manifest, names = registry.manifest(policy.version), list(known.of(policy.version))
+    return VersionDetail(policy.version, policy.name, names, policy.rho, manifest)
 
 
 @router.get("/{version}/shadow", summary="A version in shadow beside the champion")
-def shadow(desk: RequestContext, version: Version) -> Shadow:
-    case, unit = case_of(desk, version), desk.settings.rails.unit
-    beside = compare(desk.reader, case.version, case.champion, unit=unit)
-    return Shadow(case.version, case.champion, beside)
+def get_shadow(context: RequestContext, version: Version) -> Shadow:
+    contest, unit = contest_of(context, version), context.settings.rails.unit
+    with context.read() as connection:
+        comparison = compare(connection, contest.version, contest.champion, unit=unit)
+    return Shadow(contest.version, contest.champion, comparison)
 
 
 @router.post("/{version}/promote", summary="Let a version decide from the next decision on")
-def promote(desk: RequestContext, admin: Admin, version: Version, order: Promotion) -> Done:
-    case, author = case_of(desk, version), admin.author(desk, order.reason)
-    verdict = desk.verdicts.of(case, author.at)
-    if order.force and not order.reason.strip():
-        raise WebRefusedError(Code.MALFORMED, "force needs a reason: the evidence tells why")
-    if verdict is None and not order.force:
-        raise WebRefusedError(Code.CONFLICT, "it has not been judged in the last hour: do so first")
+def promote(context: RequestContext, admin: Admin, version: Version, command: Promotion) -> Done:
+    contest, author = contest_of(context, version), admin.author(context, command.reason)
+    verdict = context.verdicts.find(contest, author.at)
+    if command.force and not command.reason.strip():
+        raise WebRefusedError(Code.MALFORMED, "force needs a reason, for the evidence")
+    if verdict is None and not command.force:
+        raise ConflictError("it has not been judged in the last hour: judge it first")
     if verdict is None:
         verdict = Verdict((Check("judgement", passed=False, detail="it was not judged"),), {})
-    if not verdict.passed and not order.force:
-        raise WebRefusedError(Code.CONFLICT, "the verdict is against it: see its checks")
-    with carried_out():
-        Registry(desk.reader).serving(case.version)  # or it is not what was registered
-        forced = not verdict.passed
-        aliases.promote(desk.writer, current(desk), case.version, author, verdict, forced=forced)
-    return Done(f"{case.version[:12]} decides from the next decision on", case.version)
+    if not verdict.passed and not command.force:
+        raise ConflictError("the verdict is against it: see its checks")
+    Registry(context.reader).serving(contest.version)  # or it is not what was registered
+    known, forced = current_aliases(context), not verdict.passed
+    aliases.promote(context.writer, known, contest.version, author, verdict, forced=forced)
+    return Done(f"{contest.version[:12]} decides from the next decision on", contest.version)
 
 
 @router.post("/rollback", summary="Let the version before the champion decide again")
-def rollback(desk: RequestContext, admin: Admin, order: CommandRequest) -> Done:
-    known = current(desk)
-    with carried_out():
-        found = Registry(desk.reader).serving(Registry(desk.reader).find("previous", known))
-        aliases.rollback(desk.writer, known, admin.author(desk, order.reason))
-    return Done(f"{found.name} ({found.version[:12]}) decides again", found.version)
+def rollback(context: RequestContext, admin: Admin, command: CommandRequest) -> Done:
+    known, registry = current_aliases(context), Registry(context.reader)
+    version = known.previous or ""
+    name = registry.serving(version).name if version else ""  # or it is not what was registered
+    aliases.rollback(context.writer, known, admin.author(context, command.reason))
+    return Done(f"{name} ({version[:12]}) decides again", version)
 
 
 @router.post("/{version}/challenge", summary="Let a version run in shadow")
-def challenge(desk: RequestContext, admin: Admin, version: Version, order: CommandRequest) -> Done:
-    known = current(desk)
-    found = _found(desk, version, known)
-    with carried_out():
-        name = Registry(desk.reader).serving(found).name
-        aliases.challenge(desk.writer, known, found, admin.author(desk, order.reason))
-    return Done(f"{name} runs in shadow", found)
+def challenge(
+    context: RequestContext, admin: Admin, version: Version, command: CommandRequest
+) -> Done:
+    known, registry = current_aliases(context), Registry(context.reader)
+    policy = registry.serving(registry.find(version, known))
+    author = admin.author(context, command.reason)
+    aliases.challenge(context.writer, known, policy.version, author)
+    return Done(f"{policy.name} runs in shadow", policy.version)
 
 
 @router.post("/withdraw", summary="Let the challenger run in shadow no more")
-def withdraw(desk: RequestContext, admin: Admin, order: CommandRequest) -> Done:
-    with carried_out():
-        aliases.withdraw(desk.writer, current(desk), admin.author(desk, order.reason))
+def withdraw(context: RequestContext, admin: Admin, command: CommandRequest) -> Done:
+    author = admin.author(context, command.reason)
+    aliases.withdraw(context.writer, current_aliases(context), author)
     return Done("there is no challenger any more")
 
 
-def current(desk: Context) -> Aliases:
-    with transaction(desk.reader) as connection:
+def current_aliases(context: Context) -> Aliases:
+    with context.read() as connection:
         return read_aliases(connection)
 
 
-def case_of(desk: Context, version: str) -> Case:
-    known = current(desk)
-    return Case(_found(desk, version, known), _found(desk, "champion", known))
-
-
-def _found(desk: Context, version: str, known: Aliases) -> str:
-    try:
-        return Registry(desk.reader).find(version, known)
-    except InputError as error:
-        raise WebRefusedError(Code.NOT_FOUND, str(error)) from error
+def contest_of(context: Context, version: str) -> Contest:
+    """Return the version that is meant, against the champion."""
+    known, registry = current_aliases(context), Registry(context.reader)
+    return Contest(registry.find(version, known), registry.find("champion", known))

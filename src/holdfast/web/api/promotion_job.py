@@ -1,4 +1,4 @@
-"""A version judged while you watch: simulated in this fleet's world and worse ones, apart."""
+"""Judges a version in a process of its own: simulates it in this fleet's world and worse ones."""
 
 from collections.abc import AsyncIterator
 from dataclasses import asdict
@@ -13,76 +13,73 @@ from holdfast.control.policies.aliases import Verdict
 from holdfast.control.policies.promotion import episodes_to_run, judge
 from holdfast.control.policies.versions import Registry
 from holdfast.control.settings.models import ControlSettings
-from holdfast.errors import HoldfastError
+from holdfast.errors import ConflictError, HoldfastError
 from holdfast.evidence.codecs import plain
 from holdfast.evidence.leaf import Check
 from holdfast.storage.database import opened
-from holdfast.web.api.policies import Version, case_of
+from holdfast.web.api.policies import Version, contest_of
 from holdfast.web.context import Context, RequestContext
-from holdfast.web.errors import Code, WebRefusedError
-from holdfast.web.jobs import PROGRESS, apart, words
-from holdfast.web.services.verdict_cache import Case
-from holdfast.web.sse import ANSWER, EventResponse, event
+from holdfast.web.jobs import FAILED, PROGRESS, read_messages, run_job
+from holdfast.web.services.verdict_cache import Contest
+from holdfast.web.sse import RESPONSES, EventResponse, encode_event
 
 router = APIRouter(prefix="/policies", tags=["policies"])
 
-STEPS = 200  # signs of progress
-VERDICT, FAILED = "verdict", "failed"
+STEPS = 200  # progress events
+VERDICT = "verdict"
 
 
 @router.get(
     "/{version}/judge",
     summary="Judge a version, with the progress and at last the verdict as events",
     response_class=StreamingResponse,
-    responses=ANSWER,
+    responses=RESPONSES,
 )
-def judging(desk: RequestContext, version: Version) -> EventResponse:
-    case = case_of(desk, version)
-    if case.version == case.champion:
-        message = f"{case.version[:12]} is the champion already"
-        raise WebRefusedError(Code.CONFLICT, message)
-    return EventResponse(_stream(desk, case), desk.judges)
+def judge_version(context: RequestContext, version: Version) -> EventResponse:
+    contest = contest_of(context, version)
+    if contest.version == contest.champion:
+        raise ConflictError(f"{contest.version[:12]} is the champion already")
+    return EventResponse(_stream(context, contest), context.promotion_slots)
 
 
-async def _stream(desk: Context, case: Case) -> AsyncIterator[bytes]:
-    address = desk.settings.address(desk.folder)
-    with apart(try_out, address, desk.settings, case) as receiver:
-        async for name, data in words(receiver, desk.closing):
-            told: Any = data
+async def _stream(context: Context, contest: Contest) -> AsyncIterator[bytes]:
+    with run_job(simulate, context.address, context.settings, contest) as receiver:
+        async for name, data in read_messages(receiver, context.is_closing):
+            content: Any = data
             if name == VERDICT:
-                desk.verdicts.keep(case, data, desk.clock())
+                context.verdicts.save(contest, data, context.clock())
                 checks = [asdict(check) for check in data.checks]
-                told = {**asdict(case), "passed": data.passed, "checks": checks}
-                told["figures"] = data.figures
-            elif name == FAILED:  # which speaks against it, if someone forces it
+                content = {**asdict(contest), "passed": data.passed, "checks": checks}
+                content["figures"] = data.figures
+            elif name == FAILED:  # which counts against the version, if someone forces it
                 check = Check("judgement", passed=False, detail=plain(data["reason"]))
-                desk.verdicts.keep(case, Verdict((check,), {}), desk.clock())
-            yield event(name, told)
+                context.verdicts.save(contest, Verdict((check,), {}), context.clock())
+            yield encode_event(name, content)
 
 
-def try_out(sender: Connection, address: str, settings: ControlSettings, case: Case) -> None:
-    """Judge a version, telling how far that has come; then tell the verdict."""
-    done = told = total = 0.0
+def simulate(sender: Connection, address: str, settings: ControlSettings, contest: Contest) -> None:
+    """Judge a version, sending the progress and then the verdict."""
+    done = reported = total = 0.0
 
-    def reach(episodes: float) -> None:
-        nonlocal done, told
+    def on_progress(episodes: float) -> None:
+        nonlocal done, reported
         done += episodes
-        if done - told >= total / STEPS:
-            told = done
+        if done - reported >= total / STEPS:
+            reported = done
             sender.send((PROGRESS, {"episodes": round(done), "of": total}))
 
     try:
         with opened(address, read_only=True) as engine:
-            version = Registry(engine).serving(case.version)
+            version = Registry(engine).serving(contest.version)
             total = episodes_to_run(version, settings.promotion)
             verdict = judge(
                 engine,
-                case.version,
-                case.champion,
+                contest.version,
+                contest.champion,
                 world_of_fleet(engine, settings.scenario),
                 settings.promotion,
                 unit=settings.rails.unit,
-                progress=reach,
+                progress=on_progress,
             )
         sender.send((VERDICT, verdict))
     except HoldfastError as error:

@@ -1,4 +1,4 @@
-"""The evidence verified while you watch, in a process of its own: it keeps a core busy."""
+"""Verifies the whole log in a process of its own, with its progress as events."""
 
 from collections.abc import AsyncIterator
 from multiprocessing.connection import Connection
@@ -14,28 +14,28 @@ from holdfast.evidence.anchors import OnChain
 from holdfast.evidence.verification import verify
 from holdfast.storage.database import opened
 from holdfast.web.context import Context, RequestContext
-from holdfast.web.jobs import PROGRESS, apart, words
-from holdfast.web.sse import ANSWER, EventResponse, event
+from holdfast.web.jobs import FAILED, PROGRESS, read_messages, run_job
+from holdfast.web.sse import RESPONSES, EventResponse, encode_event
 
 router = APIRouter(tags=["evidence"])
 
-STEPS = 200  # signs of progress in a whole log
+STEPS = 200  # progress events in a whole log
 
 
 @router.get(
     "/evidence/verify",
     summary="Check the whole log, with its progress and at last the report as events",
     response_class=StreamingResponse,
-    responses=ANSWER,
+    responses=RESPONSES,
 )
-async def verifying(desk: RequestContext) -> EventResponse:
-    return EventResponse(_stream(desk), desk.verifiers)
+async def verify_log(context: RequestContext) -> EventResponse:
+    return EventResponse(_stream(context), context.verification_slots)
 
 
-async def _stream(desk: Context) -> AsyncIterator[bytes]:
-    with apart(check, desk.settings.address(desk.folder), desk.folder) as receiver:
-        async for name, data in words(receiver, desk.closing):
-            yield event(name, data)
+async def _stream(context: Context) -> AsyncIterator[bytes]:
+    with run_job(check, context.address, context.folder) as receiver:
+        async for name, data in read_messages(receiver, context.is_closing):
+            yield encode_event(name, data)
 
 
 def check(sender: Connection, address: str, folder: Path) -> None:
@@ -46,14 +46,14 @@ def check(sender: Connection, address: str, folder: Path) -> None:
             log = DatabaseLog(engine, read_verifier(folder))
             every = max(1, log.size // STEPS)
 
-            def reach(leaves: int) -> None:
+            def on_progress(leaves: int) -> None:
                 if leaves % every == 0:
                     sender.send((PROGRESS, {"leaves": leaves, "size": log.size}))
 
-            report = verify(log, log.verifier, chains=chains, restored=True, progress=reach)
+            report = verify(log, log.verifier, chains=chains, restored=True, progress=on_progress)
         sender.send(("report", {**report.facts(), "ledger_error": ledger_error}))
     except HoldfastError as error:
-        sender.send(("failed", {"reason": str(error)}))
+        sender.send((FAILED, {"reason": str(error)}))
 
 
 def _ledgers(folder: Path) -> tuple[list[OnChain], str | None]:

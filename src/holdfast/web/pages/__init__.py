@@ -1,1 +1,1 @@
-"""The dashboard: pages that the server writes whole, from what the API tells."""
+"""The dashboard: pages that the server renders whole, from the read model."""

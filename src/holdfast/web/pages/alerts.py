@@ -1,31 +1,34 @@
-"""Alerts, to be acknowledged, and what is done about failed audits."""
+"""The alerts page: alerts to acknowledge, and the steps that follow failed audits."""
 
 from typing import Annotated
 
 from fastapi import Query
 from fastapi.responses import HTMLResponse
 
-from holdfast.web.api import alerts
-from holdfast.web.pages.page import AsVisitor, view
+from holdfast.control.queries.incidents import list_alerts, list_steps
+from holdfast.web.pages.page import AsVisitor, page_router
 from holdfast.web.pagination import LARGEST
 
-router = view()
+router = page_router()
 
 ROWS = 50
 
 
 @router.get("/alerts")
-def page(
+def show_alerts(
     visit: AsVisitor,
     *,
     ended: bool = False,
     before: Annotated[int, Query(ge=0, le=LARGEST)] = LARGEST,
 ) -> HTMLResponse:
+    with visit.read() as connection:
+        page = list_alerts(connection, ended=ended, before=before, limit=ROWS)
+        steps = list_steps(connection, limit=ROWS).steps
     return visit.show(
         "alerts.html",
         "/alerts",
-        found=alerts.listing(visit.desk, ended=ended, before=before, limit=ROWS),
+        page=page,
         ended=ended,
-        steps=alerts.cases(visit.desk, limit=ROWS).steps,
-        webhook=visit.desk.settings.alerts.webhook is not None,
+        steps=steps,
+        webhook=visit.context.settings.alerts.webhook is not None,
     )

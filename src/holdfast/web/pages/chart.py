@@ -42,7 +42,7 @@ def scale(highest: float) -> list[float]:
         return [0.0, 1.0]
     rough = highest / 4
     size = 10.0 ** math.floor(math.log10(rough))
-    step = next(size * each for each in STEPS if size * each >= rough * (1 - 1e-9))
+    step = next(size * step for step in STEPS if size * step >= rough * (1 - 1e-9))
     return [step * at for at in range(math.ceil(highest / step - 1e-9) + 1)]
 
 
@@ -62,12 +62,14 @@ class Columns:
 
     @cached_property
     def totals(self) -> list[float]:
-        return [sum(values) for values in zip(*(each.values for each in self.series), strict=True)]
+        return [
+            sum(values) for values in zip(*(series.values for series in self.series), strict=True)
+        ]
 
     @cached_property
     def shown(self) -> list[Series]:
         """The series that have anything to show."""
-        return [each for each in self.series if any(each.values)]
+        return [series for series in self.series if any(series.values)]
 
     @cached_property
     def _marks(self) -> list[float]:
@@ -89,7 +91,7 @@ class Columns:
     @property
     def bars(self) -> list[Bar]:
         top, width = self._marks[-1], 100 / max(len(self.labels), 1)
-        found = []
+        bars = []
         for at, label in enumerate(self.labels):
             below = 0.0
             for series in self.shown:
@@ -99,9 +101,9 @@ class Columns:
                     title = f"{label}: {series.label} {value:,.4g}"
                     y = 100 - below - height
                     x, wide = width * (at + GAP / 2), width * (1 - GAP)
-                    found.append(Bar(x, y, wide, height, series.kind, title))
+                    bars.append(Bar(x, y, wide, height, series.kind, title))
                 below += height
-        return found
+        return bars
 
 
 @dataclass(frozen=True)

@@ -1,41 +1,47 @@
-"""The evidence: browsed leaf by leaf, verified while one watches, taken along as a bundle."""
+"""The evidence pages: leaves, one leaf with its proof, and the log to verify or download."""
 
 from typing import Annotated
 
 from fastapi import Query
 from fastapi.responses import HTMLResponse
 
-from holdfast.errors import HoldfastError
-from holdfast.web.api import evidence
+from holdfast.control.evidence.reader import read_verifier
+from holdfast.control.queries.leaves import list_leaves, newest_heads, prove_leaf
+from holdfast.errors import NotFoundError
 from holdfast.web.pages.entry import entry
-from holdfast.web.pages.page import AsVisitor, view
+from holdfast.web.pages.page import AsVisitor, page_router
 from holdfast.web.pagination import LARGEST, Id
 
-router = view()
+router = page_router()
 
 ROWS = 30
 
 
 @router.get("/evidence")
-def page(
+def show_evidence(
     visit: AsVisitor, before: Annotated[int, Query(ge=0, le=LARGEST)] = LARGEST
 ) -> HTMLResponse:
+    with visit.read() as connection:
+        head, anchored = newest_heads(connection)
+        page = list_leaves(connection, before=before, limit=ROWS)
     try:
-        summary = evidence.summary(visit.desk)
-    except HoldfastError:  # nothing was audited yet, so there is no key
-        summary = None
-    found = evidence.listing(visit.desk, before, ROWS)
+        key = str(read_verifier(visit.context.folder))
+    except NotFoundError:  # nothing was audited yet
+        key = None
     return visit.show(
         "evidence.html",
         "/evidence",
-        summary=summary,
-        found=found,
-        entries=[entry(each, visit.unit) for each in found.leaves],
+        key=key,
+        head=head,
+        anchored=anchored,
+        page=page,
+        entries=[entry(leaf, visit.unit) for leaf in page.leaves],
         later=before != LARGEST,
     )
 
 
 @router.get("/evidence/{place}")
-def leaf(visit: AsVisitor, place: Id) -> HTMLResponse:
-    proven = evidence.proven(visit.desk, place)
+def show_leaf(visit: AsVisitor, place: Id) -> HTMLResponse:
+    with visit.read() as connection:
+        proven = prove_leaf(connection, place)
     return visit.show("leaf.html", "/evidence", proven=proven, entry=entry(proven.leaf, visit.unit))

@@ -1,88 +1,65 @@
-"""The fleet: how it stands in words and figures, what audits came to, and every holding."""
+"""The fleet page: the fleet's state in a sentence and in figures, audits per day, every holding."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 from fastapi import Query
 from fastapi.responses import HTMLResponse
-from sqlalchemy import and_, or_, select
 
-from holdfast.control.queries.status import BAD, Health
+from holdfast.control.queries.daily import Day
+from holdfast.control.queries.fleet import UNHEALTHY, Health, read_figures
+from holdfast.control.queries.holdings import HoldingFilter, Sort, list_holdings
 from holdfast.control.scheduling.telemetry import Outcome
-from holdfast.storage.schema import audits
-from holdfast.web.api import fleet, holdings
-from holdfast.web.api.holdings import LONGEST_SEARCH, HoldingRow, Sort
-from holdfast.web.context import Context
 from holdfast.web.pages import words
 from holdfast.web.pages.chart import Columns, Series
-from holdfast.web.pages.page import AsVisitor, view
-from holdfast.web.pagination import Page
-from holdfast.web.services.daily_totals import Day
+from holdfast.web.pages.page import AsVisitor, page_router
+from holdfast.web.pagination import MAX_SEARCH_LENGTH, Page
 
-router = view()
+router = page_router()
 
 DAYS = 30
 ROWS = 50
-MISSED = 0.05  # how likely a sample may have missed more damage than is told
-
-
-@dataclass(frozen=True)
-class Assurance:
-    """What a passed audit says: at most this share of the blocks was damaged, at 95 %."""
-
-    at_most: float
-    at: int
-
-
-def assurance(samples: int, ended: int) -> Assurance:
-    """Return what a sample of intact blocks says; with more damage one of 20 would look so."""
-    return Assurance(1 - MISSED ** (1 / samples), ended)
 
 
 @router.get("/")
-def page(
+def show_fleet(
     visit: AsVisitor,
     health: Health | Literal[""] = "",  # a form that asks for all of them sends this
-    search: Annotated[str, Query(max_length=LONGEST_SEARCH)] = "",
+    search: Annotated[str, Query(max_length=MAX_SEARCH_LENGTH)] = "",
     sort: Sort = Sort.HEALTH,
     page: Page = 1,
 ) -> HTMLResponse:
-    wanted = "".join(each for each in search if each.isprintable())
-    found = holdings.listing(
-        visit.desk,
-        health=[Health(health)] if health else None,
-        search=wanted,
-        sort=sort,
-        page=page,
-        limit=ROWS,
-    )
-    state = fleet.fleet(visit.desk, DAYS)
+    printable = "".join(character for character in search if character.isprintable())
+    wanted = HoldingFilter((Health(health),) if health else (), printable, sort)
+    context, as_of = visit.context, visit.context.as_of_now()
+    with visit.read() as connection:
+        figures = read_figures(connection, as_of.now, grace=as_of.grace)
+        holdings = list_holdings(connection, as_of, wanted, page=page, limit=ROWS)
+        days = context.daily_totals.last(connection, DAYS)
     return visit.show(
         "fleet.html",
         "/",
-        fleet=state,
-        headline=headline(state.health, cases=state.cases, alerts=state.alerts),
-        chart=outcomes(state.days),
-        found=found,
-        assured=assured(visit.desk, found.holdings),
+        fleet=figures,
+        headline=headline(figures.health, cases=figures.cases, alerts=figures.alerts),
+        chart=outcome_chart(days),
+        page=holdings,
         health=Health(health) if health else None,
-        search=wanted,
+        search=printable,
         sort=sort,
         sorts=list(Sort),
     )
 
 
-def headline(health: dict[Health, int], *, cases: int = 0, alerts: int = 0) -> str:
-    """Say in a sentence how the fleet is."""
+def headline(health: Mapping[Health, int], *, cases: int = 0, alerts: int = 0) -> str:
+    """Return one sentence on the fleet's health."""
     total = sum(health.values())
     if not total:
         return "No holding is on the schedule yet."
-    parts = [f"{health[each]:,} {each}" for each in BAD if health[each]]
-    if parts:
-        troubled = sum(health[each] for each in BAD)
-        verb = "needs" if troubled == 1 else "need"
-        return f"{troubled:,} of {words.things(total, 'holding')} {verb} a look: {_and(parts)}."
+    unhealthy = sum(health[state] for state in UNHEALTHY)
+    if unhealthy:
+        parts = [f"{health[state]:,} {state}" for state in UNHEALTHY if health[state]]
+        verb = "needs" if unhealthy == 1 else "need"
+        return f"{unhealthy:,} of {words.things(total, 'holding')} {verb} a look: {_and(parts)}."
     if cases or alerts:
         parts = [f"{cases:,} under repair"] if cases else []
         parts += [words.things(alerts, "open alert")] if alerts else []
@@ -92,24 +69,16 @@ def headline(health: dict[Health, int], *, cases: int = 0, alerts: int = 0) -> s
     return "The one holding is sound." if total == 1 else f"All {total:,} holdings are sound."
 
 
-def outcomes(days: Sequence[Day]) -> Columns:
+def outcome_chart(days: Sequence[Day]) -> Columns:
     series = [
-        Series(f"is-{each}", str(each).replace("-", " "), [d.outcomes.get(each, 0) for d in days])
-        for each in Outcome
+        Series(
+            f"is-{outcome}",
+            str(outcome).replace("-", " "),
+            [day.outcomes.get(outcome, 0) for day in days],
+        )
+        for outcome in Outcome
     ]
-    return Columns("Audits a day by outcome", [words.day(each.start) for each in days], series)
-
-
-def assured(desk: Context, rows: Sequence[HoldingRow]) -> dict[int, Assurance]:
-    """Return what the last audit says of holdings that passed it, where no more was inferred."""
-    passed = [each for each in rows if not each.confidence and each.outcome == Outcome.PASSED]
-    if not passed:
-        return {}
-    last = or_(
-        *(and_(audits.c.holding == each.id, audits.c.number == each.audits) for each in passed)
-    )
-    query = select(audits.c.holding, audits.c.samples, audits.c.ended).where(last)
-    return {row.holding: assurance(row.samples, row.ended) for row in desk.rows(query)}
+    return Columns("Audits per day by outcome", [words.day(day.start) for day in days], series)
 
 
 def _and(parts: Sequence[str]) -> str:

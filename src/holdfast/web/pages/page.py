@@ -1,6 +1,7 @@
-"""What all pages have in common: who looks, what is around every view, and how a page says no."""
+"""What all pages share: the visitor, the frame around every view, and pages that refuse."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -9,21 +10,20 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse
 from fastapi.routing import APIRoute
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from sqlalchemy import func, select
+from sqlalchemy import Connection
 
+from holdfast.control.queries.incidents import count_open_alerts
 from holdfast.control.scheduling.guardrails import DAY
 from holdfast.errors import HoldfastError
-from holdfast.storage.schema import NEVER, alerts
 from holdfast.web.auth import Caller, caller
 from holdfast.web.context import Context, RequestContext
-from holdfast.web.errors import STATUS, Code, WebRefusedError
+from holdfast.web.errors import ERRORS, STATUS, Code
 from holdfast.web.pages import words
 from holdfast.web.tokens import Role
 
 # The views in their order: path, name, and the key that leads there after `g`.
 VIEWS = (
     ("/", "Fleet", "f"),
-    ("/rails", "Rails", "r"),
     ("/policies", "Policies", "p"),
     ("/evidence", "Evidence", "e"),
     ("/cost", "Cost", "c"),
@@ -46,75 +46,77 @@ _templates.filters.update(words.FILTERS)
 _templates.globals.update(views=VIEWS)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Visit:
-    """Someone who looks at a page."""
+    """A caller who looks at a page."""
 
-    desk: Context
+    context: Context
     caller: Caller
+    open_alerts: int = 0
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """Begin the transaction in which the page, and the alert count around it, are read."""
+        with self.context.read() as connection:
+            self.open_alerts = count_open_alerts(connection)
+            yield connection
 
     @property
     def unit(self) -> str:
         """What an interval is counted in."""
-        return "day" if self.desk.settings.rails.unit == DAY else "unit"
+        return "day" if self.context.settings.rails.unit == DAY else "unit"
 
-    def show(self, template: str, path: str, **context: Any) -> HTMLResponse:
+    def show(self, template: str, path: str, **values: Any) -> HTMLResponse:
         """Return a page; `path` is the view that it belongs to."""
-        opened = self.desk.row(select(func.count()).where(alerts.c.ended == NEVER))
-        around = {
+        frame = {
             "here": path,
-            "now": self.desk.clock(),
-            "open_alerts": 0 if opened is None else opened[0],
+            "now": self.context.clock(),
+            "open_alerts": self.open_alerts,
             "caller": self.caller,
             "unit": self.unit,
             "may_operate": self.caller.role.covers(Role.OPERATOR),
             "may_administer": self.caller.role.covers(Role.ADMIN),
         }
-        return _written(template, 200, around | context)
+        return _render(template, 200, frame | values)
 
 
 def prepare_pages() -> None:
-    """Compile all templates, so that nobody who looks first waits for it: 30 ms each."""
+    """Compile all templates, so that no first visitor waits for it: 30 ms each."""
     for name in _templates.list_templates():
         _templates.get_template(name)
 
 
-def _visit(desk: RequestContext, known: Annotated[Caller, Depends(caller)]) -> Visit:
-    return Visit(desk, known)
+def _visit(context: RequestContext, known: Annotated[Caller, Depends(caller)]) -> Visit:
+    return Visit(context, known)
 
 
 AsVisitor = Annotated[Visit, Depends(_visit)]
 
 
 class _PageRoute(APIRoute):
-    """A route whose refusals are pages, too."""
+    """A route that refuses by a page."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
 
-        async def handled(request: Request) -> Response:
+        async def handle_or_refuse(request: Request) -> Response:
             try:
                 return await handle(request)
-            except WebRefusedError as error:
-                return refused(error.code, str(error))
-            except RequestValidationError as error:
-                first: Any = error.errors()[0]
-                return refused(Code.MALFORMED, f"{first['loc'][-1]}: {first['msg']}")
-            except HoldfastError as error:
-                return refused(Code.STORAGE, str(error))
+            except (HoldfastError, RequestValidationError) as error:
+                return _refuse(*ERRORS.describe(error))
 
-        return handled
+        return handle_or_refuse
 
 
-def view() -> APIRouter:
+def page_router() -> APIRouter:
     return APIRouter(route_class=_PageRoute, include_in_schema=False)
 
 
-def refused(code: Code, message: str) -> HTMLResponse:
-    around = {"here": "", "open_alerts": 0, "caller": None}
-    return _written("refused.html", STATUS[code], around | {"code": code, "message": message})
+def _refuse(code: Code, message: str) -> HTMLResponse:
+    frame = {"here": "", "open_alerts": 0, "caller": None}
+    return _render("refused.html", STATUS[code], frame | {"code": code, "message": message})
 
 
-def _written(template: str, status: int, context: dict[str, Any]) -> HTMLResponse:
-    content = _templates.get_template(template).render(context)
+def _render(template: str, status: int, values: dict[str, Any]) -> HTMLResponse:
+    content = _templates.get_template(template).render(values)
     return HTMLResponse(content, status, HEADERS)

@@ -1,24 +1,25 @@
-"""Policies: who decides, who runs in shadow and how well, what a promotion is judged by."""
+"""The policies page: champion and challenger, the comparison in shadow, and the verdict on it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from fastapi.responses import HTMLResponse
 
-from holdfast.control.policies.comparison import Comparison, Pair
-from holdfast.web.api import policies
-from holdfast.web.api.policies import case_of
-from holdfast.web.pages.page import AsVisitor, view
+from holdfast.control.policies import aliases
+from holdfast.control.policies.comparison import Comparison, Pair, compare
+from holdfast.control.queries.policies import list_policies
+from holdfast.web.pages.page import AsVisitor, page_router
 from holdfast.web.pages.words import amount, percent
+from holdfast.web.services.verdict_cache import Contest
 
-router = view()
+router = page_router()
 
 CHANGES = 20
 MINUS = "\N{MINUS SIGN}"
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedMeasure:
     """A measure of both, and the challenger's minus the champion's."""
 
     label: str
@@ -29,45 +30,49 @@ class Compared:
 
 
 @router.get("/policies")
-def page(visit: AsVisitor) -> HTMLResponse:
-    desk = visit.desk
-    known = policies.listing(desk)
-    challenger = known.aliases.get("challenger")
-    beside = verdict = None
-    if challenger is not None:
-        beside = policies.shadow(desk, "challenger").comparison
-        verdict = desk.verdicts.of(case_of(desk, "challenger"), desk.clock())
+def show_policies(visit: AsVisitor) -> HTMLResponse:
+    context, comparison, verdict = visit.context, None, None
+    with visit.read() as connection:
+        policies = list_policies(connection)
+        history = aliases.history(connection, CHANGES)
+        champion = policies.aliases.get("champion")
+        challenger = policies.aliases.get("challenger")
+        if champion is not None and challenger is not None:
+            contest = Contest(challenger.version, champion.version)
+            unit = context.settings.rails.unit
+            comparison = compare(connection, contest.version, contest.champion, unit=unit)
+            verdict = context.verdicts.find(contest, context.clock())
     return visit.show(
         "policies.html",
         "/policies",
-        champion=known.aliases.get("champion"),
+        champion=champion,
         challenger=challenger,
-        previous=known.aliases.get("previous"),
-        versions=known.versions,
-        beside=beside,
-        rows=[] if beside is None else compared(beside),
+        previous=policies.aliases.get("previous"),
+        versions=policies.versions,
+        comparison=comparison,
+        rows=[] if comparison is None else compared_measures(comparison),
         verdict=verdict,
-        conditions=desk.settings.promotion,
-        history=policies.history(desk, CHANGES),
+        conditions=context.settings.promotion,
+        history=history,
     )
 
 
-def compared(beside: Comparison) -> list[Compared]:
+def compared_measures(comparison: Comparison) -> list[ComparedMeasure]:
     return [
-        _row("Gas a holding and month", beside.gas_per_month, amount),
-        _row("Gas an audit", beside.gas_per_audit, amount),
-        _row("Interval", beside.interval, amount),
-        _row("Sampling ratio", beside.ratio, percent),
-        _row("Changed by rails", beside.rails, percent),
-        _row("Outside of training", beside.outside, percent),
+        _row("Gas per holding and month", comparison.gas_per_month, amount),
+        _row("Gas per audit", comparison.gas_per_audit, amount),
+        _row("Interval", comparison.interval, amount),
+        _row("Sampling ratio", comparison.ratio, percent),
+        _row("Changed by rails", comparison.rails, percent),
+        _row("Outside of training", comparison.outside, percent),
     ]
 
 
-def _row(label: str, pair: Pair, word: Callable[[float], str]) -> Compared:
-    found = pair.difference
-    interval = f"{_signed(found.low, word)} to {_signed(found.high, word)}"
+def _row(label: str, pair: Pair, word: Callable[[float], str]) -> ComparedMeasure:
+    difference = pair.difference
+    interval = f"{_signed(difference.low, word)} to {_signed(difference.high, word)}"
     both = word(pair.champion), word(pair.challenger)
-    return Compared(label, *both, _signed(found.value, word), interval)
+    return ComparedMeasure(label, *both, _signed(difference.value, word), interval)
 
 
 def _signed(value: float, word: Callable[[float], str]) -> str:

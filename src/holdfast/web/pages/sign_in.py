@@ -1,4 +1,4 @@
-"""Signing in from afar: a browser can't show a token by itself, so a cookie carries it.
+"""Signing in from another machine: a cookie carries the token.
 
 No script can read the cookie, and no page of another site makes a browser send it.
 """
@@ -15,15 +15,15 @@ from holdfast.web import tokens
 from holdfast.web.auth import check_place
 from holdfast.web.context import RequestContext
 from holdfast.web.errors import Code, WebRefusedError
-from holdfast.web.pages.page import view
+from holdfast.web.pages.page import page_router
 
-router = view()
+router = page_router()
 
 COOKIE = "holdfast-token"
 
 
-class Carried:
-    """Shows the cookie's token at the door, as if the browser had."""
+class CookieToken:
+    """Middleware that passes the cookie's token on as a bearer token."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -31,27 +31,27 @@ class Carried:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             headers = Headers(scope=scope)
-            token = _carried(headers.get("cookie", ""))
+            token = _token_in(headers.get("cookie", ""))
             if token is not None and "authorization" not in headers:
-                shown = (b"authorization", f"Bearer {token}".encode("latin-1", "replace"))
-                scope = {**scope, "headers": [*scope["headers"], shown]}
+                header = (b"authorization", f"Bearer {token}".encode("latin-1", "replace"))
+                scope = {**scope, "headers": [*scope["headers"], header]}
         await self._app(scope, receive, send)
 
 
-def _carried(cookies: str) -> str | None:
+def _token_in(cookies: str) -> str | None:
     try:
-        found = SimpleCookie(cookies).get(COOKIE)
+        cookie = SimpleCookie(cookies).get(COOKIE)
     except CookieError:
         return None
-    return None if found is None else found.value
+    return None if cookie is None else cookie.value
 
 
 @router.post("/sign-in")
-async def sign_in(request: Request, desk: RequestContext) -> Response:
-    check_place(request.headers, request.url.scheme, desk.settings.web)
+async def sign_in(request: Request, context: RequestContext) -> Response:
+    check_place(request.headers, request.url.scheme, context.settings.web)
     form = parse_qs((await request.body()).decode("latin-1"))
     token = "".join(form.get("token", [])).strip()
-    if tokens.find(desk.reader, token) is None:
+    if tokens.find(context.reader, token) is None:
         raise WebRefusedError(Code.UNKNOWN_CALLER, "the token is not valid")
     answer = RedirectResponse("/", 303)
     # By the page's own origin, for a proxy may have taken the TLS off.
@@ -62,8 +62,8 @@ async def sign_in(request: Request, desk: RequestContext) -> Response:
 
 
 @router.post("/sign-out")
-async def sign_out(request: Request, desk: RequestContext) -> Response:
-    check_place(request.headers, request.url.scheme, desk.settings.web)
+async def sign_out(request: Request, context: RequestContext) -> Response:
+    check_place(request.headers, request.url.scheme, context.settings.web)
     answer = RedirectResponse("/", 303)
     answer.delete_cookie(COOKIE)
     return answer

@@ -1,4 +1,4 @@
-"""The dashboard as a part of the application: every view, and the files that they ask for."""
+"""The dashboard as a part of the application: every view, and static files."""
 
 from pathlib import Path
 from typing import Any
@@ -15,20 +15,19 @@ from holdfast.web.pages import (
     holding,
     plan,
     policies,
-    rails,
     sign_in,
 )
 from holdfast.web.pages.page import FRESH
 
 STATIC = Path(__file__).parent.parent / "static"
-PAGES = (fleet, holding, rails, policies, evidence, cost, plan, alerts, sign_in)
+PAGES = (fleet, holding, policies, evidence, cost, plan, alerts, sign_in)
 
 
 class _Files(StaticFiles):
-    """Files that a browser asks for again, lest an old script meet a new page."""
+    """Static files that a browser revalidates, so that an old script never meets a new page."""
 
-    def file_response(self, *given: Any, **more: Any) -> Response:
-        answer = super().file_response(*given, **more)
+    def file_response(self, *arguments: Any, **options: Any) -> Response:
+        answer = super().file_response(*arguments, **options)
         answer.headers.update(FRESH)
         return answer
 
@@ -36,5 +35,5 @@ class _Files(StaticFiles):
 def add_pages(app: FastAPI) -> None:
     for page in PAGES:
         app.include_router(page.router)
-    app.add_middleware(sign_in.Carried)
+    app.add_middleware(sign_in.CookieToken)
     app.mount("/static", _Files(directory=STATIC))

@@ -1,7 +1,4 @@
-"""How the pages write figures, moments and names, so that any of them can be read and none harms.
-
-Escaping is left to the templates.
-"""
+"""How pages write figures, moments and names. The templates escape them."""
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -13,15 +10,15 @@ from holdfast.evidence.explain import span, when
 
 LONGEST_NAME = 80
 TIED = "\N{NO-BREAK SPACE}"
-_REASONS = {guardrails.names(each)[0]: text for each, text in guardrails.REASONS.items()}
+_REASONS = {guardrails.names(kind)[0]: text for kind, text in guardrails.REASONS.items()}
 
 
 def name(text: str) -> str:
     """Return a name of bounded length in which every character can be seen."""
     # The rest shows nothing, or turns the direction of what follows.
     seen = "".join(
-        each if each.isprintable() else "\N{REPLACEMENT CHARACTER}"
-        for each in text[: LONGEST_NAME + 1]
+        character if character.isprintable() else "\N{REPLACEMENT CHARACTER}"
+        for character in text[: LONGEST_NAME + 1]
     )
     return seen if len(seen) <= LONGEST_NAME else f"{seen[: LONGEST_NAME - 1]}…"
 
@@ -91,8 +88,8 @@ def queried(values: Mapping[str, object]) -> str:
 
 
 FILTERS: Mapping[str, Callable[..., Any]] = {
-    each.__name__: each
-    for each in (
+    function.__name__: function
+    for function in (
         *(name, iso, minute, day, distance, lasted, count, amount, percent, short, reason),
         *(things, queried),
     )

@@ -1,1 +1,1 @@
-"""What API and pages share: caches, background refreshers, simulations."""
+"""Services that API and pages share: caches, background refreshers, simulations."""

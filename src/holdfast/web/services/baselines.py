@@ -1,11 +1,10 @@
-"""What the simulated world would cost under other rules than the policy that decides.
+"""What the policy that decides, and simple rules beside it, cost in the simulated world.
 
-All meet the same seeds, once, in a process of their own: it takes about ten seconds.
+All get the same seeds, once, in a process of their own: it takes about ten seconds.
 """
 
 import math
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
@@ -14,7 +13,7 @@ from holdfast.model.scenario import Scenario
 from holdfast.policy.registry import policy_named
 from holdfast.sim.evaluation import evaluate
 from holdfast.sim.measures import Estimate, measure
-from holdfast.web.jobs import apart
+from holdfast.web.jobs import run_job
 from holdfast.web.services.champion import Decider
 
 RULES = ("fixed-high", "fixed-low", "heuristic", "two-speed", "daily-5", "sample-460")
@@ -35,59 +34,68 @@ class Costs:
     """A policy in the simulated world."""
 
     policy: str
-    gas: Figure  # a holding and day, where 1 is an audit of every block
-    audits: Figure  # a holding and day
+    gas: Figure  # per holding and day, where 1 is an audit of every block
+    audits: Figure  # per holding and day
     miss_rate: Figure
     latency: Figure  # mean days until damage is found
 
 
-class Rules:
-    """Simulates the policy that decides and the rules, when someone first asks for it."""
+@dataclass(frozen=True)
+class Comparison:
+    ready: bool  # ask again in some seconds, if not
+    scenario: str
+    episodes: int
+    policies: list[Costs]  # the one that decides first
 
-    def __init__(self, decider: Callable[[], Decider], scenario: Scenario) -> None:
-        self._decider, self._scenario = decider, scenario
+
+class Baselines:
+    """Simulates the policy that decides and the rules, when it is first asked to."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._scenario = scenario
         self._lock = threading.Lock()
-        self._of: Decider | None = None  # who is compared with the rules
-        self._found: list[Costs] | None = None
+        self._decider: Decider | None = None  # who is compared with the rules
+        self._costs: list[Costs] | None = None
 
-    def found(self) -> list[Costs] | None:
-        decider = self._decider()
+    def compare(self, decider: Decider) -> Comparison:
+        """Return what is known so far; begin a simulation unless one of this decider has begun."""
         with self._lock:
-            if self._of != decider:
-                self._of, self._found = decider, None
+            if self._decider != decider:
+                self._decider, self._costs = decider, None
                 threading.Thread(target=self._simulate, args=(decider,), daemon=True).start()
-            return self._found
+            costs = self._costs
+        return Comparison(costs is not None, self._scenario.name, EPISODES, costs or [])
 
     def _simulate(self, decider: Decider) -> None:
-        with apart(simulate, [decider.name, *RULES], self._scenario) as receiver:
+        with run_job(simulate, [decider.name, *RULES], self._scenario) as receiver:
             try:
                 _, (own, *others) = receiver.recv()
-                found = [replace(own, policy=decider.label), *others]
+                costs = [replace(own, policy=decider.label), *others]
             except EOFError:
-                found = None
+                costs = None
         with self._lock:
-            if self._of == decider:  # if nothing was found, who asks next begins anew
-                self._of, self._found = decider if found else None, found
+            if self._decider == decider:  # after a failure the next request begins again
+                self._decider, self._costs = decider if costs else None, costs
 
 
 def simulate(sender: Connection, names: list[str], scenario: Scenario) -> None:
-    found = [costs_of(name, scenario) for name in names]
+    costs = [costs_of(name, scenario) for name in names]
     with suppress(BrokenPipeError):  # the server has stopped meanwhile
-        sender.send(("costs", found))
+        sender.send(("costs", costs))
 
 
 def costs_of(name: str, scenario: Scenario) -> Costs:
     tally = evaluate(policy_named(name, scenario), scenario, episodes=EPISODES, seed=SEED)
-    found, days = measure(tally, resamples=RESAMPLES), scenario.horizon
+    measures, days = measure(tally, resamples=RESAMPLES), scenario.horizon
     return Costs(
         name,
-        _figure(found.gas, days),
-        _figure(found.audits, days),
-        _figure(found.miss_rate),
-        _figure(found.latency),
+        _figure(measures.gas, days),
+        _figure(measures.audits, days),
+        _figure(measures.miss_rate),
+        _figure(measures.latency),
     )
 
 
 def _figure(estimate: Estimate, over: float = 1.0) -> Figure:
     values = (estimate.value, estimate.low, estimate.high)
-    return Figure(*(each / over if math.isfinite(each) else None for each in values))
+    return Figure(*(value / over if math.isfinite(value) else None for value in values))

@@ -1,4 +1,4 @@
-"""The policy that decides at present, by a name that simulations find it by."""
+"""The policy that decides now, by a name that simulations find it by."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -6,11 +6,9 @@ from typing import NamedTuple
 
 from sqlalchemy import Engine
 
-from holdfast.control.policies.aliases import read_aliases
 from holdfast.control.policies.versions import Registry
 from holdfast.control.settings.models import ControlSettings
 from holdfast.errors import HoldfastError
-from holdfast.storage.database import transaction
 
 
 class Decider(NamedTuple):
@@ -18,22 +16,21 @@ class Decider(NamedTuple):
     name: str
 
 
-class Deciding:
-    """Looks a champion up once: a version never changes."""
+class ChampionLookup:
+    """Looks each version up once: a version never changes."""
 
     def __init__(self, reader: Engine, folder: Path, settings: ControlSettings) -> None:
-        self._reader, self._folder, self._settings = reader, folder, settings
+        self._registry, self._folder, self._settings = Registry(reader), folder, settings
         self._known: dict[str, Decider] = {}
 
-    def now(self) -> Decider:
-        with transaction(self._reader) as connection:
-            version = read_aliases(connection).champion
+    def find(self, version: str | None) -> Decider:
+        """Return the champion's version as it can be simulated, or else the settings' policy."""
         if version in self._known:
             return self._known[version]
-        settings, registry = self._settings, Registry(self._reader)
+        settings = self._settings
         if version is not None:
-            with suppress(HoldfastError):  # which stands elsewhere: it can't decide
-                name = registry.named(version, self._folder, settings.scenario)
-                found = Decider(registry.serving(version).name, name)
-                return self._known.setdefault(version, found)
+            with suppress(HoldfastError):  # the version can't be loaded; other pages say so
+                name = self._registry.named(version, self._folder, settings.scenario)
+                decider = Decider(self._registry.serving(version).name, name)
+                return self._known.setdefault(version, decider)
         return Decider(settings.policy, settings.policy)

@@ -1,4 +1,4 @@
-"""The table of confidences, kept fresh while a server runs by a process that gives way to all."""
+"""Keeps the table of confidences fresh while a server runs, in a low-priority process."""
 
 import os
 import signal
@@ -15,33 +15,33 @@ from holdfast.control.service import milliseconds
 from holdfast.control.settings.models import ControlSettings
 from holdfast.errors import HoldfastError
 from holdfast.storage.database import connect, migrate
-from holdfast.web.jobs import apart
+from holdfast.web.jobs import run_job
 
-GENTLE = 10  # how far it steps back behind audits and pages
+NICENESS = 10  # so that audits and pages come first
 REST = 3  # times as long as it has worked: it takes a quarter of a core at most
-IDLE = 30.0  # seconds until the next look, if nothing was to be done
+IDLE_SECONDS = 30.0  # until the next look, if nothing was stale
 log = structlog.get_logger()
 
 
 @contextmanager
-def keeping(address: str, settings: ControlSettings) -> Iterator[None]:
+def refresh_confidences(address: str, settings: ControlSettings) -> Iterator[None]:
     """Keep the table fresh while the context lasts."""
-    with apart(keep, address, settings):
+    with run_job(keep_fresh, address, settings):
         yield
 
 
-def keep(_sender: Connection, address: str, settings: ControlSettings) -> None:
-    """Refresh what is out of date, again and again, until it is stopped."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started us is told, and stops us
-    os.nice(GENTLE)
+def keep_fresh(_sender: Connection, address: str, settings: ControlSettings) -> None:
+    """Refresh what is stale until the process is stopped."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it, and stops us
+    os.nice(NICENESS)
     configure_logs()
     engine = connect(address)
     migrate(engine)
-    kept = Confidences(engine, settings)
+    confidences = Confidences(engine, settings)
     while True:
         start, refreshed = time.monotonic(), 0
         try:
-            refreshed = kept.refresh(milliseconds())
+            refreshed = confidences.refresh(milliseconds())
         except HoldfastError as error:
-            log.warning("the confidence stands still", reason=str(error))
-        time.sleep(REST * (time.monotonic() - start) if refreshed else IDLE)
+            log.warning("confidences are not refreshed", reason=str(error))
+        time.sleep(REST * (time.monotonic() - start) if refreshed else IDLE_SECONDS)

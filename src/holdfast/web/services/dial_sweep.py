@@ -1,69 +1,80 @@
 """What each setting of the deciding policy's dial spends and misses in the simulated world.
 
-They are tried one after the other, once, in a process of its own; what was found is told meanwhile.
+The settings are tried one after the other, once, in a process of its own; results so far are shown.
 """
 
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
 from holdfast.model.scenario import Scenario
 from holdfast.policy.registry import settings_of
-from holdfast.web.jobs import apart
+from holdfast.web.jobs import run_job
 from holdfast.web.services.baselines import Costs, costs_of
 from holdfast.web.services.champion import Decider
 
 
 @dataclass(frozen=True)
-class Tried:
+class SweepProgress:
     settings: int  # that there are
-    found: tuple[Costs, ...]
+    tried: tuple[Costs, ...]
 
     @property
     def ready(self) -> bool:
-        return len(self.found) == self.settings
+        return len(self.tried) == self.settings
 
     @property
     def frontier(self) -> list[Costs]:
         """The settings that no other beats in gas and misses, the cheapest first."""
-        best: list[Costs] = []
+        frontier: list[Costs] = []
         lowest = math.inf
-        places = ((each.gas.value or 0.0, _misses(each), each) for each in self.found)
-        for _, misses, each in sorted(places, key=lambda place: place[:2]):
+        points = ((costs.gas.value or 0.0, _misses(costs), costs) for costs in self.tried)
+        for _, misses, costs in sorted(points, key=lambda point: point[:2]):
             if misses < lowest:
                 lowest = misses
-                best.append(each)
-        return best
+                frontier.append(costs)
+        return frontier
 
 
-def _misses(costs: Costs) -> float:
-    return math.inf if costs.miss_rate.value is None else costs.miss_rate.value
+def notch_of(frontier: Sequence[Costs], ceiling: float | None, budget: float | None) -> int:
+    """Return the notch that keeps the limits: the safest within a budget, or else the cheapest.
+
+    It is 0 if there is none. A setting keeps a limit if the worse end of its interval does.
+    """
+    able = [
+        notch
+        for notch, costs in enumerate(frontier, 1)
+        if (ceiling is None or _worst(costs.miss_rate.high) <= ceiling)
+        and (budget is None or _worst(costs.gas.high) <= budget)
+    ]
+    return 0 if not able else min(able) if budget is None else max(able)
 
 
-class Frontier:
-    """Tries the settings when someone first asks."""
+class DialSweep:
+    """Tries the settings when it is first asked to."""
 
-    def __init__(self, decider: Callable[[], Decider], policy: str, scenario: Scenario) -> None:
-        self._decider, self._policy, self._scenario = decider, policy, scenario
+    def __init__(self, policy: str, scenario: Scenario) -> None:
+        self._policy, self._scenario = policy, scenario
         self._lock = threading.Lock()
         self._names: list[str] = []  # that are tried
-        self._found: tuple[Costs, ...] = ()
+        self._tried: tuple[Costs, ...] = ()
 
-    def tried(self) -> Tried:
-        names = settings_of(self._decider().name, self._scenario)
-        if len(names) == 1:  # who decides has no dial
+    def progress(self, decider: Decider) -> SweepProgress:
+        """Return what is known so far; begin a sweep unless one of this decider has begun."""
+        names = settings_of(decider.name, self._scenario)
+        if len(names) == 1:  # the policy that decides has no dial
             names = settings_of(self._policy, self._scenario)
         with self._lock:
             if self._names != names:
-                self._names, self._found = names, ()
-                threading.Thread(target=self._try, args=(names,), daemon=True).start()
-            return Tried(len(names), self._found)
+                self._names, self._tried = names, ()
+                threading.Thread(target=self._sweep, args=(names,), daemon=True).start()
+            return SweepProgress(len(names), self._tried)
 
-    def _try(self, names: list[str]) -> None:
-        with apart(try_each, names, self._scenario) as receiver:
+    def _sweep(self, names: list[str]) -> None:
+        with run_job(try_settings, names, self._scenario) as receiver:
             for _ in names:
                 try:
                     costs = receiver.recv()
@@ -73,12 +84,20 @@ class Frontier:
                     if self._names is not names:
                         return
                     if costs is None:
-                        self._names = []  # so that who asks next begins anew
+                        self._names = []  # so that the next request begins again
                         return
-                    self._found = (*self._found, costs)
+                    self._tried = (*self._tried, costs)
 
 
-def try_each(sender: Connection, names: list[str], scenario: Scenario) -> None:
+def try_settings(sender: Connection, names: list[str], scenario: Scenario) -> None:
     with suppress(BrokenPipeError):  # the server has stopped meanwhile
         for name in names:
             sender.send(costs_of(name, scenario))
+
+
+def _misses(costs: Costs) -> float:
+    return math.inf if costs.miss_rate.value is None else costs.miss_rate.value
+
+
+def _worst(end: float | None) -> float:
+    return math.inf if end is None else end

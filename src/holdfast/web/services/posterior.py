@@ -1,4 +1,4 @@
-"""What audits say about what nobody observes, worked out one after the other beside the pages.
+"""The belief that a node is malicious, computed from a holding's audits beside the pages.
 
 A holding of a new size takes a second, each of the last 500 audits a millisecond.
 """
@@ -9,88 +9,95 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from sqlalchemy import Connection
 
+from holdfast.control.queries.audits import ObservedAudit, last_audits
+from holdfast.control.queries.holdings import read_blocks
 from holdfast.control.scheduling.guardrails import Rails
 from holdfast.control.scheduling.telemetry import FAILURES, TEACHING
-from holdfast.model.scenario import Scenario
+from holdfast.control.settings.models import ControlSettings
+from holdfast.model.scenario import MOST_BLOCKS, Scenario
 from holdfast.policy.filter import BayesFilter, reduced_filter
+
+MAX_AUDITS = 500  # that the belief is computed from
 
 
 @dataclass(frozen=True)
 class BeliefAfter:
-    """What is believed after an audit."""
+    """The belief after an audit."""
 
     number: int
     ended: int
     outcome: str
     malice: float  # P(the node is malicious)
-    damage: float  # P(something is damaged all the same)
 
 
 @dataclass(frozen=True)
-class BeliefTold:
-    scenario: str  # the world in which this is believed
+class Belief:
+    scenario: str  # the world that it assumes
     prior: float  # P(malicious) before the first audit
     audits: list[BeliefAfter]
 
 
-class ObservedAudit(NamedTuple):
-    """What the belief takes from an audit."""
+class Observations(NamedTuple):
+    """All that a belief depends on."""
 
-    number: int
-    ended: int
-    outcome: str
-    samples: int
-    interval: int
-
-
-class Case(NamedTuple):
     scenario: Scenario
     rails: Rails
     blocks: int
-    seen: tuple[ObservedAudit, ...]
+    audits: tuple[ObservedAudit, ...]
 
 
-class Beliefs:
-    """Remembers what was asked for lately: who looks again before the next audit need not wait."""
+def observe(connection: Connection, settings: ControlSettings, holding: int) -> Observations:
+    """Read what the belief about a holding's node depends on."""
+    blocks = min(max(read_blocks(connection, holding), 1), MOST_BLOCKS)
+    audits = last_audits(connection, holding, MAX_AUDITS)
+    return Observations(settings.scenario, settings.rails, blocks, audits)
+
+
+class Posteriors:
+    """Remembers recent beliefs, so that a second look before the next audit need not wait."""
 
     def __init__(self) -> None:
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="belief")
-        self._begun = lru_cache(maxsize=256)(self._begin)
+        self._future = lru_cache(maxsize=256)(self._submit)
 
-    def of(self, case: Case, patience: float | None = None) -> BeliefTold | None:
-        """Return what is believed; nothing if that takes longer than so many seconds."""
+    def infer(self, observations: Observations) -> Belief:
+        return self._future(observations).result()
+
+    def infer_within(self, observations: Observations, seconds: float) -> Belief | None:
+        """Return the belief, or nothing if it takes longer; the computation goes on."""
         try:
-            return self._begun(case).result(patience)
+            return self._future(observations).result(seconds)
         except TimeoutError:
             return None
 
     def close(self) -> None:
         self._worker.shutdown(wait=False, cancel_futures=True)
 
-    def _begin(self, case: Case) -> Future[BeliefTold]:
-        return self._worker.submit(followed, case)
+    def _submit(self, observations: Observations) -> Future[Belief]:
+        return self._worker.submit(infer_belief, observations)
 
 
-def followed(case: Case) -> BeliefTold:
-    """Follow the audits."""
-    scenario, rails, blocks, seen = case
-    filtered = _filter(scenario, rails, blocks)
-    state = filtered.initial(1)
+def infer_belief(observations: Observations) -> Belief:
+    """Filter the audits one by one."""
+    scenario, rails, blocks, audits = observations
+    bayes = _filter(scenario, rails, blocks)
+    state = bayes.initial(1)
     # The first one looks back on its own interval.
-    last = seen[0].ended - seen[0].interval * rails.unit if seen else 0
-    prior = float(filtered.malice(state)[0])
-    told = []
-    for audit in seen:
+    last = audits[0].ended - audits[0].interval * rails.unit if audits else 0
+    prior = float(bayes.malice(state)[0])
+    beliefs = []
+    for audit in audits:
         units = max(round((audit.ended - last) / rails.unit), 0)
         last += units * rails.unit  # so that the rounding of short intervals does not add up
-        state = filtered.predict(state, np.array([min(units, scenario.horizon)]))
+        state = bayes.predict(state, np.array([min(units, scenario.horizon)]))
         if audit.outcome in TEACHING:
             sampled = np.array([min(audit.samples, blocks)])
-            state = filtered.update(state, sampled, np.array([audit.outcome in FAILURES]))
-        malice, damage = float(filtered.malice(state)[0]), float(filtered.missed(state)[0])
-        told.append(BeliefAfter(audit.number, audit.ended, audit.outcome, malice, damage))
-    return BeliefTold(scenario.name, prior, told)
+            state = bayes.update(state, sampled, np.array([audit.outcome in FAILURES]))
+        malice = float(bayes.malice(state)[0])
+        beliefs.append(BeliefAfter(audit.number, audit.ended, audit.outcome, malice))
+    return Belief(scenario.name, prior, beliefs)
 
 
 @lru_cache(maxsize=64)

@@ -1,4 +1,4 @@
-"""Verdicts that were found lately: who looked at one may promote by it."""
+"""Recent verdicts on versions: an operator who has seen one may promote by it."""
 
 import threading
 from dataclasses import dataclass, field
@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from holdfast.control.policies.aliases import Verdict
 from holdfast.control.scheduling.guardrails import HOUR
 
-FRESH = HOUR
+VALID_FOR = HOUR
 
 
 @dataclass(frozen=True)
-class Case:
+class Contest:
     """What was judged: a version against the champion of that time."""
 
     version: str
@@ -18,16 +18,19 @@ class Case:
 
 
 @dataclass
-class Verdicts:
-    _found: dict[Case, tuple[int, Verdict]] = field(default_factory=dict)
+class VerdictCache:
+    _verdicts: dict[Contest, tuple[int, Verdict]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def keep(self, case: Case, verdict: Verdict, now: int) -> None:
+    def save(self, contest: Contest, verdict: Verdict, now: int) -> None:
         with self._lock:
-            self._found = {
-                known: told for known, told in self._found.items() if told[0] > now - FRESH
-            } | {case: (now, verdict)}
+            valid = {
+                known: (at, saved)
+                for known, (at, saved) in self._verdicts.items()
+                if at > now - VALID_FOR
+            }
+            self._verdicts = valid | {contest: (now, verdict)}
 
-    def of(self, case: Case, now: int) -> Verdict | None:
-        at, verdict = self._found.get(case, (now - FRESH, None))
-        return verdict if now - FRESH < at <= now else None
+    def find(self, contest: Contest, now: int) -> Verdict | None:
+        at, verdict = self._verdicts.get(contest, (now - VALID_FOR, None))
+        return verdict if now - VALID_FOR < at <= now else None
