@@ -387,7 +387,7 @@ def test_settings_of_responses_and_metrics_are_read_and_checked(tmp_path: Path) 
     assert found.responses == Responses(failed=(Step.FOLLOW_UP, Step.ALERT), ratio=0.5)
     assert found.metrics.listen == ("::1", 9470)
     for text, said in (
-        ('[control.responses]\nfailed = ["shout"]', "a list of steps"),
+        ('[control.responses]\nfailed = ["shout"]', "must be 'follow-up', 'localise'"),
         ('[control.responses]\nfailed = ["repair"]', "after localise"),
         ('[control.metrics]\nlisten = "9470"', "a host and a port"),
     ):

@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -375,10 +374,8 @@ def test_a_worker_that_is_killed_anywhere_leaves_each_step_to_be_taken_once(
     ],
 )
 def test_a_plan_that_makes_no_sense_is_refused(plan: tuple[Step, ...], said: str) -> None:
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(ValueError, match=said):
         Responses(timed_out=plan)
-    with pytest.raises(InputError, match="ratio"):
-        replace(Responses(), ratio=0.0)
 
 
 @given(
