@@ -9,7 +9,7 @@ SOURCE = Path(holdfast.__file__).parent
 
 FOUNDATION = {
     *("errors", "atomic", "jsontext", "workers", "tables", "postgres"),
-    *("durations", "secret_variables", "settings_file"),
+    *("durations", "http_errors", "secret_variables", "settings_file"),
 }
 ALLOWED = {
     "model": set(),
