@@ -13,7 +13,6 @@ from tests.support.command_line import Shell
 from tests.support.processes import end_with_tests, restore_interrupts
 
 from holdfast.bench.postgres import Server
-from holdfast.tables import PostgresSchema
 
 restore_interrupts()
 
@@ -52,10 +51,10 @@ def postgres() -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
-def rooms(postgres: Server) -> Iterator[PostgresSchema]:
-    """Yield one empty schema after another."""
-    address = postgres.make("rooms")
-    return (PostgresSchema(address, f"room{number}") for number in count())
+def addresses(postgres: Server) -> Iterator[str]:
+    """Yield the address of one empty schema after another, in one database."""
+    address = postgres.make("schemas")
+    return (f"{address}&schema=home{number}" for number in count())
 
 
 @pytest.fixture

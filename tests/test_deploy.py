@@ -34,7 +34,7 @@ def _expressions() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     """Return the names of everything that a worker tells."""
-    engine = connect(str(tmp_path_factory.mktemp("deploy") / "control.db"))
+    engine = connect(str(tmp_path_factory.mktemp("deploy") / "holdfast.db"))
     migrate(engine)
     registry = Metrics(engine, Clock()).registry
     families = list(registry.collect())

@@ -73,7 +73,7 @@ class Stage:
     time: float = 1_000_000.5  # for requests; the ledger has a time of its own
 
     def __post_init__(self) -> None:
-        self.catalogue = Catalogue(self.folder / "catalogue")
+        self.catalogue = Catalogue.open(str(self.folder / "holdfast.db"))
         self.open.callback(self.catalogue.close)
         self._numbers = count(1)
 

@@ -82,7 +82,7 @@ def staged(
     work.world.subjects[SILENT].unreachable = 1.0
     web = WebSettings(("127.0.0.1", 0))
     settings = ControlSettings(
-        database=str(folder / "control.db"),
+        database=str(folder / "holdfast.db"),
         scenario=WORLD,
         rails=RAILS,
         web=web,

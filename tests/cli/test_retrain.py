@@ -86,7 +86,7 @@ def test_killed_and_run_again_it_ends_with_the_same_challenger(home: Path, tmp_p
             "… going on with the retraining that was begun",
         )
         told = json.loads(done.stdout)
-        engine = connect(str(folder / "control.db"))
+        engine = connect(str(folder / "holdfast.db"))
         with transaction(engine) as connection:
             aliases = named_aliases(connection)
         assert aliases["challenger"].version == told["version"]

@@ -178,7 +178,7 @@ def test_json_is_all_that_is_printed(desk: Workplace, place: Place) -> None:
 
 
 def quarantine(home: Path) -> None:
-    with closing(sqlite3.connect(home / "control.db")) as database:
+    with closing(sqlite3.connect(home / "holdfast.db")) as database:
         database.execute("UPDATE holdings SET quarantined = 1")
         database.commit()
 
@@ -252,6 +252,6 @@ def test_an_interrupted_put_goes_on(desk: Workplace, place: Place) -> None:
         finally:
             sys.settrace(previous)
     assert desk.run("put", "late", "--to", "attic").code == 0
-    with closing(Catalogue(place.site.home.folder / "catalogue.db")) as catalogue:
+    with closing(Catalogue.open(place.site.home.address)) as catalogue:
         assert not catalogue.intents("attic")
         assert "late" in {file.name for file in catalogue.files("attic")}

@@ -20,12 +20,12 @@ _numbers = itertools.count()
 def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """Yield where an empty database is, once of each kind."""
     if request.param == "sqlite":
-        yield str(tmp_path / "control.db")
+        yield str(tmp_path / "holdfast.db")
         return
     server = request.getfixturevalue("postgres")
     name = f"test{next(_numbers)}"
     with parts.database(server, name) as address:
-        yield address
+        yield f"{address}&schema=public"
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ anchor = "2 seconds"
 
 
 def count(home: Path, query: str = "SELECT count(*) FROM audits") -> int:
-    path = home / "control.db"
+    path = home / "holdfast.db"
     if not path.exists():
         return 0
     database = sqlite3.connect(f"file:{path}?mode=ro", uri=True)

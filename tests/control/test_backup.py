@@ -15,6 +15,7 @@ import pytest
 from tests.control.live_serve import SETTINGS, count, wait_for
 from tests.support import hosts
 from tests.support.command_line import Shell, served
+from tests.support.database import run_sql
 from tests.support.hosts import place, wait_until
 from tests.support.ledger_env import anvil, sender_of
 from tests.support.live_service import Site, site
@@ -42,9 +43,8 @@ from holdfast.ledger.journal import Attempt
 from holdfast.ledger.transactions import Node
 from holdfast.owner import Home, Original, put
 from holdfast.owner.catalogue import Catalogue
-from holdfast.owner.ledgers import TRANSACTIONS
 from holdfast.pdp import Location
-from holdfast.storage.database import opened
+from holdfast.storage.database import SHARED_SCHEMA, opened
 
 __all__ = ["place"]
 
@@ -159,7 +159,7 @@ def test_what_was_tagged_after_the_backup_shares_nothing_with_what_comes_later(
     original = Original.of(Location(str(path)), SEGMENT_BYTES)
     with world.home.changing("plain") as holding, pytest.raises(KeyboardInterrupt):
         put(holding, "file", original, processes=1, progress=interrupted)
-    with closing(Catalogue(world.home.folder / "catalogue.db")) as catalogue:
+    with closing(Catalogue.open(world.home.address)) as catalogue:
         (lost,) = catalogue.intents("plain")
     restore(world.folder / "backup", world.folder / "after", PASSPHRASE, now=NOW)
     after = replace(world, home=Home.open(world.folder / "after", PASSPHRASE))
@@ -355,13 +355,15 @@ def test_a_home_in_postgresql_is_restored_under_load_into_another_one(
     (tmp_path / "settings").write_text(text.replace(place.database, address))
     folder = tmp_path / "after"
     with closing(psycopg.connect(address, autocommit=True)) as database:
-        database.execute(f"CREATE SCHEMA {TRANSACTIONS} CREATE TABLE intents (other int)")
-        with pytest.raises(StorageError):  # by the last of the tables, when the others are filled
+        database.execute(f"CREATE SCHEMA {SHARED_SCHEMA} CREATE TABLE transactions (other int)")
+        with pytest.raises(StorageError):  # by a table of another form, when others are filled
             restore(
                 tmp_path / "backup", folder, PASSPHRASE, now=NOW, settings=tmp_path / "settings"
             )
         assert not folder.exists()
-        database.execute(f"DROP SCHEMA {TRANSACTIONS} CASCADE")
+        own = f"holdfast_{place.first.keyring.owner.hex()[:16]}"
+        assert not run_sql(f"{address}&schema={own}", "SELECT * FROM catalogue")
+        database.execute(f"DROP SCHEMA {SHARED_SCHEMA}, {own} CASCADE")
     restore(tmp_path / "backup", folder, PASSPHRASE, now=NOW, settings=tmp_path / "settings")
     assert not list(folder.glob("*.db*"))
     assert verified(folder).findings == ()
@@ -383,4 +385,4 @@ def test_a_home_in_postgresql_is_restored_under_load_into_another_one(
         tmp_path / "backup", tmp_path / "y", PASSPHRASE, now=NOW, settings=tmp_path / "settings"
     )
     assert verified(tmp_path / "y").findings == ()
-    assert (tmp_path / "y" / "catalogue.db").exists()
+    assert (tmp_path / "y" / "holdfast.db").exists()

@@ -79,7 +79,7 @@ def test_without_a_fit_one_is_made(tmp_path: Path) -> None:
 
 
 def test_the_declared_ceiling_is_the_settings_or_that_of_who_decides(tmp_path: Path) -> None:
-    engine = connect(str(tmp_path / "control.db"))
+    engine = connect(str(tmp_path / "holdfast.db"))
     migrate(engine)
     settings = replace(SETTINGS, policy="belief:rho=0.2")
     assert declared_ceiling(engine, settings) == 0.2, "before the first decision"

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, select
 from tests.support.command_line import Shell, Workplace
+from tests.support.database import run_sql
 from tests.support.live_service import Site
 from tests.support.live_service import site as opened_site
 from tests.support.owner_env import PASSPHRASE, QUICK
@@ -127,8 +128,7 @@ def test_a_holding_is_registered_in_the_evidence_once_before_its_first_audit(pla
 def test_a_registration_whose_transaction_a_crash_has_lost_is_recorded_without_it(
     place: Site,
 ) -> None:
-    with place.home.catalogue() as catalogue:
-        catalogue._tables.execute("DELETE FROM registrations")
+    run_sql(place.home.address, "DELETE FROM registrations")
     start(place, STRICT)
     with database(place) as engine:
         (registration,) = [leaf for leaf in told(engine) if isinstance(leaf, Registration)]
@@ -182,7 +182,7 @@ def test_four_workers_of_one_start_leave_one_leaf(
             wait_until_listening(port + number)
         process.terminate()
         process.communicate(timeout=60)
-    engine = connect(str(home.folder / "control.db"))
+    engine = connect(str(home.folder / "holdfast.db"))
     first, second = changes(engine)
     engine.dispose()
     assert len(first.settings) > 30
@@ -246,7 +246,6 @@ def test_no_secret_is_in_the_leaf_and_its_change_is(engine: Engine, tmp_path: Pa
     assert (shown["ledger.url"] or "").startswith("https://rpc.example, digest ")
     assert {setting.name for setting in second.settings} == {
         "home.database",
-        "control.database",
         "ledger.url",
         "control.alerts.webhook",
     }
@@ -280,12 +279,12 @@ def test_a_home_is_verified_on_its_own_ledger(
         "owner": f"0x{place.home.keyring.sender.hex()}",
     }
 
-    shutil.copy(folder / "control.db", place.folder / "old.db")
+    shutil.copy(folder / "holdfast.db", place.folder / "old.db")
     place.times.now += 20 * DAY
     start(place, LOOSE)
     assert desk.run(*line).code == 0
-    shutil.copy(place.folder / "old.db", folder / "control.db")
-    for beside in ("control.db-wal", "control.db-shm"):
+    shutil.copy(place.folder / "old.db", folder / "holdfast.db")
+    for beside in ("holdfast.db-wal", "holdfast.db-shm"):
         (folder / beside).unlink(missing_ok=True)
     cut = desk.run(*line, "--json")
     assert cut.code == 1

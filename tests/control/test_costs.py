@@ -43,7 +43,7 @@ def test_every_contract_has_its_price() -> None:
 
 
 def test_a_fleet_is_read_from_the_catalogue(tmp_path: Path) -> None:
-    with closing(Catalogue(tmp_path / "catalogue.db")) as catalogue:
+    with closing(Catalogue.open(str(tmp_path / "holdfast.db"))) as catalogue:
         assert fleet_in(catalogue) is None
         for name, sectors, blocks in (("a", 1, (10, 20)), ("b", 16, (60,)), ("empty", 16, ())):
             catalogue.add_holding(HoldingRecord(name, "", b"", None, b"", sectors, encrypted=False))

@@ -181,7 +181,7 @@ def test_a_database_server_that_stops_under_work_is_waited_for(
 ) -> None:
     with (
         parts.database(postgres, "stopped") as address,
-        site(tmp_path, replace(HOURLY, database=address)) as place,
+        site(tmp_path, replace(HOURLY, database=f"{address}&schema=public")) as place,
     ):
         place.holding("one", CONTENT)
         with place.service() as service:
@@ -213,7 +213,7 @@ def check_ledger(place: Site) -> None:
 def test_a_database_file_that_someone_locks_is_waited_for(
     place: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database, "PATIENCE", 0.25)  # more than our own threads need
+    monkeypatch.setattr(database, "LOCK_TIMEOUT_SECONDS", 0.25)  # more than our own threads need
     path = place.settings.address(place.home.folder)
     with place.service() as service:
         place.run(service, 2 * HOUR)

@@ -47,7 +47,7 @@ def test_hosts_share_the_work_and_one_goes_on_when_the_other_is_killed(place: Si
 
 def check_evidence(place: Site) -> None:
     bundle = place.first.folder / "bundle"
-    engine = connect(place.database)
+    engine = connect(place.first.address)
     log = DatabaseLog(engine, evidence_signer(place.first.keyring).verifier)
     write_bundle(log, bundle)
     report = verify(Bundle.open(bundle), log.verifier)
@@ -63,7 +63,7 @@ def check_evidence(place: Site) -> None:
 def check_chain(place: Site) -> None:
     """Each nonce has one intent, each intent one transaction, each challenge one verdict."""
     web3 = Web3(Node(place.chain))
-    intents = place.query("SELECT nonce, data FROM holdfast_transactions.intents ORDER BY nonce")
+    intents = place.query("SELECT nonce, data FROM transactions ORDER BY nonce")
     sent = web3.eth.get_transaction_count(account_of(PAYER).address)
     assert [nonce for nonce, _ in intents][:sent] == list(range(sent))
     assert len(intents) - sent <= 1, "the last host was killed, too"

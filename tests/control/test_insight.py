@@ -170,8 +170,8 @@ def test_another_champion_than_the_settings_policy_is_told_at_the_start(
 
 def test_metrics_of_a_database_that_is_gone_say_so(place: Site, clock: Clock, port: int) -> None:
     with place.service(clock, clock):
-        (place.home.folder / "control.db").rename(place.folder / "elsewhere.db")
-        for left in place.home.folder.glob("control.db-*"):
+        (place.home.folder / "holdfast.db").rename(place.folder / "elsewhere.db")
+        for left in place.home.folder.glob("holdfast.db-*"):
             left.unlink()
         found = scraped(port)
         assert found["holdfast_database_up"] == 0
@@ -336,7 +336,7 @@ def test_status_tells_what_needs_a_look_first(place: Site, clock: Clock, desk: W
 def test_status_changes_nothing(place: Site, clock: Clock, desk: Workplace) -> None:
     with place.service(clock, clock) as service:
         settle(service)
-    database = place.home.folder / "control.db"
+    database = place.home.folder / "holdfast.db"
     before = database.read_bytes()
     desk.run("status")
     assert database.read_bytes() == before
@@ -346,11 +346,11 @@ def test_status_changes_nothing(place: Site, clock: Clock, desk: Workplace) -> N
     engine.dispose()
 
 
-def test_without_a_database_commands_say_how_to_get_one(desk: Workplace, place: Site) -> None:
+def test_before_the_first_start_commands_say_what_to_do(desk: Workplace, place: Site) -> None:
+    assert (place.home.folder / "holdfast.db").exists(), "it has holdings"
     for command in (("status",), ("evidence", "show"), ("audit", "release", "attic")):
-        assert "`holdfast serve` makes it" in desk.run(*command).sentence()
-    assert not (place.home.folder / "control.db").exists()
-    engine = connect(str(place.home.folder / "control.db"))
+        assert "start `holdfast serve`" in desk.run(*command).sentence()
+    engine = connect(str(place.home.folder / "holdfast.db"))
     migrate(engine)
     with transaction(engine) as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")

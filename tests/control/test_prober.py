@@ -27,7 +27,7 @@ Clients = dict[bytes, Callable[[], NodeClient]]
 
 @pytest.fixture
 def engine(world: World) -> Iterator[Engine]:
-    engine = connect(str(world.folder / "control.db"))
+    engine = connect(str(world.folder / "holdfast.db"))
     migrate(engine)
     yield engine
     engine.dispose()

@@ -51,7 +51,7 @@ def replicated(alone: World) -> World:
 
 @pytest.fixture
 def embedded(tmp_path: Path) -> Iterator[Engine]:
-    engine = connect(str(tmp_path / "control.db"))
+    engine = connect(str(tmp_path / "holdfast.db"))
     migrate(engine)
     yield engine
     engine.dispose()
@@ -337,7 +337,7 @@ def test_a_worker_that_is_killed_anywhere_leaves_each_step_to_be_taken_once(
 ) -> None:
     plan = (Step.LOCALISE, Step.REPAIR, Step.QUARANTINE, Step.ALERT)
     settings = Responses(failed=plan)
-    database = tmp_path / "control.db"
+    database = tmp_path / "holdfast.db"
 
     def respond(now: int) -> None:
         engine = connect(str(database))

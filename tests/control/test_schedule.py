@@ -16,7 +16,8 @@ from holdfast.control.scheduling.schedule import Claim, Conclusion, LeaseLostErr
 from holdfast.errors import InputError
 from holdfast.pdp import SecretKey
 from holdfast.storage.database import HEAD, MIGRATIONS, connect, migrate, transaction
-from holdfast.storage.schema import audits, holdings, leaves, metadata
+from holdfast.storage.home_schema import metadata
+from holdfast.storage.schema import audits, holdings, leaves
 
 NOW = 1_800_000_000_000
 LEASE = 1000

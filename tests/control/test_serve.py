@@ -40,7 +40,7 @@ def test_audits_run_by_themselves_and_go_on_when_a_worker_is_killed(shell: Shell
             assert process.returncode in {0, 130}, said
     assert "Traceback" not in said
 
-    engine = connect(str(home / "control.db"))
+    engine = connect(str(home / "holdfast.db"))
     with engine.connect() as connection:
         row = connection.exec_driver_sql("SELECT note FROM checkpoints").first()
     assert row is not None

@@ -159,7 +159,7 @@ TAMPERED: list[tuple[str, Callable[[Row], Row], str]] = [
 def test_a_tampered_version_is_refused_and_never_decides(
     tmp_path: Path, name: str, change: Callable[[Row], Row], told: str
 ) -> None:
-    engine = connect(str(tmp_path / "control.db"))
+    engine = connect(str(tmp_path / "holdfast.db"))
     migrate(engine)
     version = Registry(engine).register(name, PAPER, NOW).version
     with transaction(engine) as connection:

@@ -89,7 +89,7 @@ def test_resources_of_the_api_exist_and_none_is_left_out() -> None:
 
 
 def test_metrics_of_the_control_plane_exist_and_none_is_left_out(tmp_path: Path) -> None:
-    engine = connect(str(tmp_path / "control.db"))
+    engine = connect(str(tmp_path / "holdfast.db"))
     migrate(engine)
     shown = generate_latest(Metrics(engine, lambda: 0).registry).decode()
     exposed = {*re.findall(r"^# TYPE (\w+) ", shown, re.MULTILINE)}

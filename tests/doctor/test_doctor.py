@@ -15,11 +15,13 @@ from eth_account import Account
 from tests.doctor.checks import faults
 from tests.support import parts
 from tests.support.command_line import Finished, Workplace
+from tests.support.database import run_sql
 from tests.support.ledger_env import account_of, anvil, sender_of
 from tests.support.owner_env import PASSPHRASE, SECTORS, World, new_node_key, node_process
 from web3 import Web3
 
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE
+from holdfast.control.settings.models import read_control
 from holdfast.doctor.clock import Reference
 from holdfast.doctor.clock import look as look_at_clock
 from holdfast.doctor.examination import World as Around
@@ -28,9 +30,11 @@ from holdfast.doctor.finding import Grade
 from holdfast.ledger import artefact
 from holdfast.ledger.evm import deploy
 from holdfast.ledger.transactions import Node
+from holdfast.node.identity import encode_owner
+from holdfast.owner import Home
 from holdfast.owner.ledgers import KEYSTORE_VARIABLE
 from holdfast.owner.settings import read_settings
-from holdfast.storage.database import connect, migrate
+from holdfast.storage.database import connected, migrate
 
 CHAINED = 4
 
@@ -53,7 +57,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_database_without_tables_is_no_fault(world: World) -> None:
-    (world.home.folder / "control.db").touch()
+    (world.home.folder / "holdfast.db").touch()
     assert faults(examine(world.home.folder, PASSPHRASE)) == []
 
 
@@ -152,7 +156,7 @@ def test_another_node_at_the_same_place_is_named(
 
 def test_a_home_behind_its_node_is_named(world: World, desk: Workplace) -> None:
     world.put("plain", world.file(b"content"))
-    with closing(sqlite3.connect(world.home.folder / "catalogue.db")) as catalogue:
+    with closing(sqlite3.connect(world.home.folder / "holdfast.db")) as catalogue:
         catalogue.execute("DELETE FROM files")
         catalogue.commit()
     assert "disagree" in told(desk.run("doctor", "--json"))["node of plain"]
@@ -216,30 +220,44 @@ def test_how_little_counts_as_nearly_full_does_not_depend_on_the_machine(world: 
 def test_a_database_of_a_newer_version_is_named(
     kind: str, world: World, desk: Workplace, request: pytest.FixtureRequest
 ) -> None:
-    folder = world.home.folder
-    address = str(folder / "control.db")
     if kind == "postgres":
-        address = request.getfixturevalue("postgres").make("newer")
-        (folder / "holdfast.toml").write_text(f'[control]\ndatabase = "{address}"\n')
-    engine = connect(address)
-    migrate(engine)
-    assert desk.run("doctor").code == 0
-    with engine.begin() as connection:
-        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
-    engine.dispose()
+        share(world.home, next(request.getfixturevalue("addresses")))
+    address = read_control(world.home.folder).address(world.home.folder)
+    with connected(address) as engine:
+        migrate(engine)
+    assert "of this version" in desk.run("doctor").stdout
+    run_sql(address, "UPDATE alembic_version SET version_num = '9999'")
     found = desk.run("doctor", "--json")
     assert "9999" in told(found)["database"]
     assert "newer" in told(found)["database"]
-    if kind == "postgres":
-        request.getfixturevalue("postgres").drop("newer")
 
 
 def test_a_database_that_is_away_is_named(world: World, desk: Workplace) -> None:
-    address = "postgresql://holdfast:hunter2@127.0.0.1:1/none"
-    (world.home.folder / "holdfast.toml").write_text(f'[control]\ndatabase = "{address}"\n')
+    share(world.home, "postgresql://holdfast:hunter2@127.0.0.1:1/none")
     found = desk.run("doctor", "--json")
     assert "refused" in told(found)["database"]
     assert "hunter2" not in found.stdout
+
+
+def test_a_home_with_a_database_file_and_another_database_is_named(
+    world: World, desk: Workplace
+) -> None:
+    before = (world.home.folder / "holdfast.db").read_bytes()
+    share(world.home, "postgresql://holdfast:hunter2@127.0.0.1:1/none")
+    (world.home.folder / "holdfast.db").write_bytes(before)
+    found = desk.run("doctor", "--json")
+    assert "has its database in a file" in told(found)["settings"]
+
+
+def share(home: Home, address: str) -> None:
+    """Let a home have its database in PostgreSQL, and a chain, which nobody runs."""
+    folder = home.folder
+    for path in folder.glob("holdfast.db*"):
+        path.unlink()
+    (folder / "owner.pub").write_bytes(encode_owner(home.keyring.owner))
+    settle(folder, "http://127.0.0.1:1", bytes(20))
+    with (folder / "holdfast.toml").open("a") as file:
+        file.write(f'[home]\ndatabase = "{address}"\n')
 
 
 @pytest.fixture(scope="module")
@@ -253,7 +271,7 @@ def chained(world: World, chain: str, tmp_path: Path, monkeypatch: pytest.Monkey
     """Return a world whose ledger is a chain, with a holding there."""
     contract = deploy(sender_of(Web3(Node(chain)), tmp_path), CHAINED)
     folder = world.home.folder
-    for path in (*folder.glob("catalogue.db*"), *folder.glob("ledger-*")):
+    for path in (*folder.glob("holdfast.db*"), *folder.glob("ledger-*")):
         path.unlink()
     sealed = Account.encrypt(account_of(1).key, "correct horse", kdf="pbkdf2", iterations=1000)
     (folder / "account.json").write_text(json.dumps(sealed))
@@ -315,9 +333,7 @@ def test_a_contract_of_another_version_is_named(
 def test_another_chain_and_an_empty_account_are_named(
     chained: World, desk: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with closing(sqlite3.connect(chained.home.folder / "transactions.db")) as journal:
-        journal.execute("UPDATE intents SET chain = 5")
-        journal.commit()
+    run_sql(chained.home.address, "UPDATE transactions SET chain = 5")
     poor = Account.from_key(random.Random(1).randbytes(32))
     sealed = Account.encrypt(poor.key, "correct horse", kdf="pbkdf2", iterations=1000)
     (chained.home.folder / "account.json").write_text(json.dumps(sealed))

@@ -52,7 +52,7 @@ class Written:
 
 @pytest.fixture
 def written(world: World) -> Iterator[Written]:
-    engine = connect(str(world.home.folder / "control.db"))
+    engine = connect(str(world.home.folder / "holdfast.db"))
     migrate(engine)
     signer = current_signer(world.home.keyring, engine)
     (world.home.folder / VERIFIER).write_text(f"{signer.verifier}\n")
@@ -102,11 +102,11 @@ def test_a_log_that_is_behind_its_own_anchor_is_named_until_it_begins_anew(
     written: Written,
 ) -> None:
     written.engine.dispose()
-    shutil.copy(written.folder / "control.db", written.folder / "old")
+    shutil.copy(written.folder / "holdfast.db", written.folder / "old")
     written.grow()
     written.anchor()
     written.engine.dispose()
-    (written.folder / "old").replace(written.folder / "control.db")
+    (written.folder / "old").replace(written.folder / "holdfast.db")
     assert written.fault() == "the ledger has an anchor of 2 leaves, and the log only 1"
     keyring = written.world.home.keyring
     after = begin_anew(written.engine, keyring, bytes(32), written.folder, 2)
@@ -131,5 +131,5 @@ def test_a_log_cut_back_to_before_its_first_anchor_is_named(written: Written) ->
 
 def test_a_spoilt_database_is_named(written: Written) -> None:
     written.engine.dispose()
-    flip(written.folder / "control.db", 0)
+    flip(written.folder / "holdfast.db", 0)
     assert any(each.part == "database" for each in faults(examine(written.folder, PASSPHRASE)))

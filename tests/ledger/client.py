@@ -3,7 +3,6 @@
 import os
 import signal
 import sys
-from pathlib import Path
 
 from tests.support.ledger_env import sender_of
 from web3 import Web3
@@ -11,11 +10,9 @@ from web3 import Web3
 from holdfast.ledger.evm import EvmLedger
 from holdfast.ledger.journal import Attempt
 from holdfast.ledger.transactions import Node
-from holdfast.tables import PostgresSchema
 
 
-def main(url: str, folder: str, schema: str, contract: str, moment: str) -> None:
-    storage = PostgresSchema(folder, schema) if schema else Path(folder)
+def main(url: str, storage: str, contract: str, moment: str) -> None:
     sender = sender_of(Web3(Node(url)), storage)
     broadcast = sender._broadcast
 

@@ -5,10 +5,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.support import parts
 from tests.support.ledger_env import World, anvil, anvil_world, evm_world, local_world
 
 from holdfast.pdp.field import DEFAULT_SECTORS
-from holdfast.tables import PostgresSchema
 
 
 @contextmanager
@@ -43,12 +43,13 @@ def wide_world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Path | PostgresSchema:
-    """Return where journals can be, once of each kind: an empty folder or schema."""
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Yield the address of an empty database for journals, once of each kind."""
     if request.param == "sqlite":
-        return tmp_path
-    rooms: Iterator[PostgresSchema] = request.getfixturevalue("rooms")
-    return next(rooms)
+        yield str(tmp_path / "holdfast.db")
+        return
+    with parts.database(request.getfixturevalue("postgres"), "journals") as address:
+        yield address
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from eth_account import Account
 from eth_tester import EthereumTester, PyEVMBackend
+from tests.support.database import run_sql
 from tests.support.ledger_env import TERMS, account_of, request, sender_of
 from web3 import EthereumTesterProvider, Web3
 from web3.types import RPCEndpoint, RPCResponse
@@ -23,7 +24,6 @@ from holdfast.ledger.build import compiled
 from holdfast.ledger.evm import EvmLedger, deploy, recognise
 from holdfast.ledger.interface import Anchored, Event
 from holdfast.ledger.transactions import GWEI, Node, Terms, connect, read_account
-from holdfast.tables import PostgresSchema
 
 ROOT = b"r" * 32
 
@@ -32,12 +32,9 @@ def anchored(ledger: EvmLedger) -> list[Event]:
     return [event for receipt in ledger.receipts() for event in receipt.events]
 
 
-def killed_client(chain: str, storage: Path | PostgresSchema, contract: bytes, moment: str) -> None:
-    room = (
-        (storage.address, storage.schema) if isinstance(storage, PostgresSchema) else (storage, "")
-    )
+def killed_client(chain: str, storage: str, contract: bytes, moment: str) -> None:
     killed = subprocess.run(
-        [sys.executable, "-m", "tests.ledger.client", chain, *room, contract.hex(), moment],
+        [sys.executable, "-m", "tests.ledger.client", chain, storage, contract.hex(), moment],
         check=False,
         cwd=Path(__file__).parents[2],
     )
@@ -46,7 +43,7 @@ def killed_client(chain: str, storage: Path | PostgresSchema, contract: bytes, m
 
 @pytest.mark.parametrize("moment", ["before", "after", "mined"])
 def test_a_client_killed_around_its_broadcast_loses_and_doubles_nothing(
-    moment: str, chain: str, storage: Path | PostgresSchema
+    moment: str, chain: str, storage: str
 ) -> None:
     sender = sender_of(Web3(Node(chain)), storage)
     contract = deploy(sender, 1)
@@ -62,9 +59,7 @@ def test_a_client_killed_around_its_broadcast_loses_and_doubles_nothing(
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_a_call_made_again_after_a_kill_happens_once(
-    moment: str, chain: str, storage: Path | PostgresSchema
-) -> None:
+def test_a_call_made_again_after_a_kill_happens_once(moment: str, chain: str, storage: str) -> None:
     sender = sender_of(Web3(Node(chain)), storage)
     contract = deploy(sender, 1)
     killed_client(chain, storage, contract, moment)
@@ -75,7 +70,7 @@ def test_a_call_made_again_after_a_kill_happens_once(
 
 
 def test_a_stuck_transaction_is_replaced_at_a_higher_fee_up_to_the_cap(
-    chain: str, storage: Path | PostgresSchema
+    chain: str, storage: str
 ) -> None:
     web3 = Web3(Node(chain))
     contract = deploy(sender_of(web3, storage), 1)
@@ -92,9 +87,7 @@ def test_a_stuck_transaction_is_replaced_at_a_higher_fee_up_to_the_cap(
     request(web3, "evm_setAutomine", False)
     ledger = EvmLedger(sender, contract, sectors=1)
     receipt = ledger.anchor(ROOT, 1)
-    paid = list(
-        sender.journal._tables.execute("SELECT fee, tip FROM attempts ORDER BY nonce, fee")
-    )[1:]
+    paid = run_sql(storage, "SELECT fee, tip FROM transaction_attempts ORDER BY nonce, fee")[1:]
     assert len(paid) == 3, "the first, an eighth more, and then the cap"
     for before, after in pairwise(paid):
         assert all(10 * more >= 11 * less for less, more in zip(before, after, strict=True))
@@ -103,9 +96,7 @@ def test_a_stuck_transaction_is_replaced_at_a_higher_fee_up_to_the_cap(
     assert len(anchored(ledger)) == 1
 
 
-def test_what_someone_died_before_sending_holds_nobody_up(
-    chain: str, storage: Path | PostgresSchema
-) -> None:
+def test_what_someone_died_before_sending_holds_nobody_up(chain: str, storage: str) -> None:
     web3 = Web3(Node(chain))
     contract = deploy(sender_of(web3, storage), 1)
     sender = sender_of(web3, storage, terms=Terms(patience=2, give_up=10, gas=TERMS.gas))
@@ -126,7 +117,7 @@ def test_what_someone_died_before_sending_holds_nobody_up(
 
 
 def test_a_transaction_that_a_reorganisation_drops_is_noticed_and_sent_again(
-    storage: Path | PostgresSchema,
+    storage: str,
 ) -> None:
     tester = EthereumTester(PyEVMBackend())
     web3 = Web3(EthereumTesterProvider(tester))
@@ -153,7 +144,7 @@ def test_a_transaction_that_a_reorganisation_drops_is_noticed_and_sent_again(
 
 
 def test_what_a_reorganisation_undoes_after_it_was_final_is_taken_up_again(
-    storage: Path | PostgresSchema,
+    storage: str,
 ) -> None:
     tester = EthereumTester(PyEVMBackend())
     web3 = Web3(EthereumTesterProvider(tester))
@@ -168,7 +159,7 @@ def test_what_a_reorganisation_undoes_after_it_was_final_is_taken_up_again(
     assert anchored(ledger) == [Anchored(ledger.sender, ROOT, size) for size in (1, 2)]
 
 
-def test_a_nonce_that_something_else_took_is_told(storage: Path | PostgresSchema) -> None:
+def test_a_nonce_that_something_else_took_is_told(storage: str) -> None:
     web3 = Web3(EthereumTesterProvider(EthereumTester(PyEVMBackend())))
     sender = sender_of(web3, storage)
     contract = deploy(sender, 1)
@@ -201,7 +192,7 @@ class Slow(Node):
 
 
 def test_a_receipt_that_comes_after_its_transaction_was_counted_is_waited_for(
-    chain: str, storage: Path | PostgresSchema
+    chain: str, storage: str
 ) -> None:
     node = Slow(chain)
     terms = Terms(patience=5, gas=TERMS.gas)
@@ -214,9 +205,7 @@ def test_a_receipt_that_comes_after_its_transaction_was_counted_is_waited_for(
     assert anchored(ledger) == [Anchored(ledger.sender, ROOT, 1)]
 
 
-def test_a_transaction_that_the_node_refuses_gives_its_nonce_back(
-    chain: str, storage: Path | PostgresSchema
-) -> None:
+def test_a_transaction_that_the_node_refuses_gives_its_nonce_back(chain: str, storage: str) -> None:
     web3 = Web3(Node(chain))
     contract = deploy(sender_of(web3, storage), 1)
     poor = sender_of(web3, storage, number=99)
@@ -297,14 +286,12 @@ def test_events_are_asked_for_in_portions(tmp_path: Path, monkeypatch: pytest.Mo
         assert len(ledger.receipts(receipts[2].block)) == 3
 
 
-def test_a_journal_that_breaks_is_told_before_anything_is_sent(
-    storage: Path | PostgresSchema,
-) -> None:
+def test_a_journal_that_breaks_is_told_before_anything_is_sent(storage: str) -> None:
     web3 = Web3(EthereumTesterProvider(EthereumTester(PyEVMBackend())))
     sender = sender_of(web3, storage)
     ledger = EvmLedger(sender, deploy(sender, 1), sectors=1)
-    sender.journal._tables.execute("DROP TABLE attempts")
-    with pytest.raises(StorageError, match="journal of transactions"):
+    run_sql(storage, "DROP TABLE transaction_attempts")
+    with pytest.raises(StorageError, match="transaction_attempts"):
         ledger.anchor(ROOT, 1)
     assert anchored(ledger) == []
 

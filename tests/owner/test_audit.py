@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.database import run_sql
 from tests.support.owner_env import World, flip, node_process
 from tests.support.small_node import SAMPLE_CAP
 
@@ -153,8 +154,7 @@ def test_a_wrong_proof_that_the_node_did_not_sign_frames_nobody(
 
 def test_another_node_at_the_same_place_is_not_believed(world: World, time: Time) -> None:
     world.put("plain", world.file(CONTENT))
-    with world.home.catalogue() as catalogue:
-        catalogue._tables.execute("UPDATE holdings SET url = ?", (world.two.url,))
+    run_sql(world.home.address, "UPDATE catalogue SET url = :url", url=world.two.url)
     home = replace(world.home, clock=lambda: time.now)
     with home.holding("plain") as place, home.ledger(2) as ledger:
         finding = run_audit(ledger, place, 50, patience=5, watch=time.watch)
@@ -175,12 +175,11 @@ def test_what_the_node_took_in_a_crash_is_audited_too(
     world: World, audited: tuple[Ledger, Holding], time: Time
 ) -> None:
     ledger, place = audited
-    with world.home.catalogue() as catalogue:
-        before = list(catalogue._tables.execute("SELECT * FROM files"))
+    before = run_sql(world.home.address, "SELECT * FROM files")
     stored = world.put("plain", world.file(b"something more", "more")).file
+    run_sql(world.home.address, "DELETE FROM files WHERE name = :name", name=b"more")
+    assert run_sql(world.home.address, "SELECT * FROM files") == before
     with world.home.catalogue() as catalogue:  # as if we had been killed before we heard of it
-        catalogue._tables.execute("DELETE FROM files WHERE name = ?", (b"more",))
-        assert list(catalogue._tables.execute("SELECT * FROM files")) == before
         catalogue.intend("plain", Intent(stored))
     finding = run_audit(ledger, place, 50, patience=30, watch=time.watch)
     assert finding.outcome is Outcome.PASSED

@@ -1,8 +1,8 @@
 """The catalogue: names of any bytes, and an inventory that is always the node's."""
 
 import os
-from collections.abc import Callable
-from contextlib import AbstractContextManager, closing
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,11 +21,18 @@ KEY_ID = b"\3" * 32
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])
 def fresh(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Fresh:
-    """Return what opens an empty catalogue, once of each kind."""
+    """Return what opens a catalogue with one empty holding, once of each kind."""
     if request.param == "postgres":
-        rooms = request.getfixturevalue("rooms")
-        return lambda: closing(Catalogue(next(rooms)))
-    return lambda: closing(Catalogue(tmp_path_factory.mktemp("home") / "catalogue.db"))
+        addresses = request.getfixturevalue("addresses")
+        return lambda: filled(next(addresses))
+    return lambda: filled(str(tmp_path_factory.mktemp("home") / "holdfast.db"))
+
+
+@contextmanager
+def filled(address: str) -> Iterator[Catalogue]:
+    with closing(Catalogue.open(address)) as catalogue:
+        catalogue.add_holding(HOLDING)
+        yield catalogue
 
 
 def record(name: str, version: int = 1, length: int = 100) -> FileRecord:
@@ -83,7 +90,6 @@ def test_what_is_concluded_late_does_not_undo_what_came_after(fresh: Fresh) -> N
 def test_a_holding_is_found_by_its_name(fresh: Fresh) -> None:
     with fresh() as catalogue:
         catalogue.add_holding(HOLDING)
-        catalogue.add_holding(HOLDING)
         assert catalogue.holdings() == [HOLDING]
         catalogue.number_holding("attic", 7)
         assert catalogue.holding("attic").number == 7
@@ -93,7 +99,6 @@ def test_a_holding_is_found_by_its_name(fresh: Fresh) -> None:
 
 def test_an_audit_is_open_until_its_end_and_the_last_block_is_kept(fresh: Fresh) -> None:
     with fresh() as catalogue:
-        catalogue.add_holding(HOLDING)
         audit = OpenAudit(b"challenge", b"target", 100)
         catalogue.begin_audit("attic", audit)
         assert catalogue.audits("attic") == [audit]
@@ -103,6 +108,6 @@ def test_an_audit_is_open_until_its_end_and_the_last_block_is_kept(fresh: Fresh)
 
 
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "catalogue.db").write_bytes(b"something else" * 100)
-    with pytest.raises(StorageError, match=r"the catalogue in .*catalogue\.db can't be used"):
-        Catalogue(tmp_path / "catalogue.db")
+    (tmp_path / "holdfast.db").write_bytes(b"something else" * 100)
+    with pytest.raises(StorageError, match="the database can't be used"):
+        Catalogue.open(str(tmp_path / "holdfast.db"))

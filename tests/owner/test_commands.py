@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.command_line import Finished, Shell, Workplace, end
+from tests.support.database import run_sql
 from tests.support.owner_env import BLOCK_BYTES, PASSPHRASE, World, flip, node_process
 
 CONTENT = random.Random(1).randbytes(20_000)
@@ -251,9 +252,8 @@ def test_a_node_of_another_address_is_not_pinned(world: World, desk: Workplace) 
 def test_a_node_with_another_address_than_pinned_gets_nothing(
     world: World, desk: Workplace
 ) -> None:
-    with world.home.catalogue() as catalogue:
-        change = "UPDATE holdings SET url = ? WHERE name = 'plain'"
-        catalogue._tables.execute(change, (world.two.url,))
+    change = "UPDATE catalogue SET url = :url WHERE name = 'plain'"
+    run_sql(world.home.address, change, url=world.two.url)
     world.file(CONTENT, "photos")
     assert "another node" in desk.run("put", "photos", "--to", "plain").sentence()
 

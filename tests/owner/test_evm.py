@@ -139,7 +139,7 @@ def test_workers_are_handed_the_passphrase_of_the_keystore_by_a_pipe(chained: Wo
 
 def passed_audits(folder: Path) -> int:
     try:
-        with closing(sqlite3.connect(f"file:{folder}/control.db?mode=ro", uri=True)) as database:
+        with closing(sqlite3.connect(f"file:{folder}/holdfast.db?mode=ro", uri=True)) as database:
             query = "SELECT count(*) FROM audits WHERE outcome = 'passed'"
             return int(database.execute(query).fetchone()[0])
     except sqlite3.OperationalError:  # before it is there

@@ -105,6 +105,13 @@ def test_a_home_that_hosts_share_has_its_schedule_in_the_same_database(tmp_path:
     assert "hush" not in repr(read_settings(tmp_path))
 
 
+def test_the_control_planes_database_is_another_name_for_the_homes(tmp_path: Path) -> None:
+    write(tmp_path, '[control]\ndatabase = "own.db"\n')
+    assert read_settings(tmp_path).database == read_control(tmp_path).database == "own.db"
+    write(tmp_path, '[home]\ndatabase = "own.db"\n[control]\ndatabase = "own.db"\n')
+    assert read_settings(tmp_path).database == read_control(tmp_path).database == "own.db"
+
+
 def read_both(home: Path) -> None:
     read_settings(home)
     read_control(home)
@@ -115,7 +122,7 @@ def test_a_home_that_began_with_files_does_not_seem_empty_in_a_database(tmp_path
     with home.catalogue():
         pass
     shared = replace(home, settings=Settings(database="postgresql://host/name"))
-    with pytest.raises(InputError, match="has its tables in files"):
+    with pytest.raises(InputError, match="has its database in a file"):
         shared.catalogue()
 
 
@@ -131,7 +138,7 @@ def test_a_home_that_began_with_files_does_not_seem_empty_in_a_database(tmp_path
         ("[home]\ndatabase = 'postgresql://me:hush@host/name'", "name a chain"),
         (
             f"[home]\ndatabase = 'postgresql://host/name'\n{CHAIN}[control]\ndatabase = 'own.db'",
-            "must share the schedule",
+            "a home has one",
         ),
     ],
 )
@@ -185,7 +192,7 @@ def test_a_home_in_a_folder_that_others_may_enter_shows_them_nothing(
             home.ledger(2),
         ):
             names = {path.name for path in folder.iterdir()}
-            assert {"catalogue.db-wal", "ledger-2.db-shm", "control.db", "attic.lock"} <= names
+            assert {"holdfast.db-wal", "ledger-2.db-shm", "holdfast.db", "attic.lock"} <= names
             assert readable_by_others(folder) == set()
         engine.dispose()
         assert stat.S_IMODE(folder.stat().st_mode) == 0o755, "the folder itself is the user's"

@@ -15,7 +15,6 @@ from holdfast.errors import InputError, RefusedError
 from holdfast.owner import Home, Original, put
 from holdfast.owner.settings import Settings
 from holdfast.pdp import Location
-from holdfast.tables import PostgresSchema
 
 CONTENT = random.Random(1).randbytes(2 * SEGMENT_BYTES + 100)
 
@@ -27,8 +26,8 @@ class Hosts:
 
 
 @pytest.fixture
-def hosts(site: Site, tmp_path: Path, rooms: Iterator[PostgresSchema]) -> Hosts:
-    settings = Settings(database=next(rooms).address)
+def hosts(site: Site, tmp_path: Path, addresses: Iterator[str]) -> Hosts:
+    settings = Settings(database=next(addresses))
     found = []
     for name in ("one", "two"):
         folder = tmp_path / name

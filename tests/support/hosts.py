@@ -8,15 +8,15 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from eth_account import Account
 from tests.support import parts
+from tests.support.database import run_sql
 from tests.support.ledger_env import account_of, anvil, sender_of
 from tests.support.owner_env import PASSPHRASE, QUICK, RunningNode, new_node_key, node_process
 from tests.support.processes import end_with_tests
@@ -99,8 +99,7 @@ class Site:
             put(place, "file", Original.of(Location(str(path)), SEGMENT_BYTES), processes=1)
 
     def query(self, text: str) -> list[Any]:
-        with closing(psycopg.connect(self.database)) as connection:
-            return connection.execute(text.encode()).fetchall()
+        return run_sql(self.first.address, text)
 
     @contextmanager
     def serving(self, home: Home) -> Iterator[Host]:

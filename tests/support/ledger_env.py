@@ -40,7 +40,6 @@ from holdfast.ledger.keccak import address_of
 from holdfast.ledger.local import LocalLedger
 from holdfast.ledger.transactions import Node, Sender, Terms
 from holdfast.pdp import Challenge, Proof, draw_challenge, target_of
-from holdfast.tables import PostgresSchema
 
 TERMS = Terms(poll=0.05, gas=8_000_000)
 NODE = PrivateKey(b"\x07" * 32)
@@ -224,20 +223,21 @@ def _listens(port: int) -> bool:
 
 def sender_of(
     web3: Web3,
-    storage: Path | PostgresSchema,
+    storage: Path | str,
     number: int = 1,
     terms: Terms = TERMS,
     pause: Callable[[float], None] = time.sleep,
 ) -> Sender:
+    """Return the sender with that number, its journal in a folder or in a database."""
     account = account_of(number)
-    address = bytes.fromhex(account.address[2:])
-    place = storage / "journal" if isinstance(storage, Path) else storage
-    journal = Journal(place, web3.eth.chain_id, address)
+    whose = web3.eth.chain_id, bytes.fromhex(account.address[2:])
+    journal = (
+        Journal.in_file(storage / "journal", *whose)
+        if isinstance(storage, Path)
+        else Journal.in_database(storage, *whose)
+    )
     sender = Sender(web3, account, journal, terms, pause)
-    if isinstance(
-        place, PostgresSchema
-    ):  # SQLite closes itself, and only in the thread that opened it
-        weakref.finalize(sender, journal.close)
+    weakref.finalize(sender, journal.close)
     return sender
 
 

@@ -1,13 +1,13 @@
 """The control plane over real nodes, on a clock of its own: audits, responses and evidence."""
 
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from sqlalchemy import Engine, func, select
+from tests.support.database import run_sql
 from tests.support.owner_env import World, flip
 from tests.support.simulated_fleet import Clock
 from tests.support.simulated_operation import SIGNER
@@ -124,7 +124,7 @@ def guarded(engine: Engine, world: World, settings: Responses | None = None) -> 
     begin(engine, "fixed-high", scenario, clock.now)
     with HomeFleet(home) as fleet:
         known = schedule.names()
-        if fresh := [row for row in fleet.registered() if row[0] not in known]:
+        if fresh := [row for row in fleet.unscheduled() if row[0] not in known]:
             schedule.add(fresh, clock.now)
         challenger = AuditRunner(
             fleet,
@@ -167,6 +167,5 @@ def steps(running: Guarded) -> list[tuple[str, str]]:
 
 def move_node(home: Home, url: str, holding: str = "plain") -> None:
     """Let the catalogue say that the node of a holding is somewhere else."""
-    with closing(sqlite3.connect(home.folder / "catalogue.db")) as db:
-        db.execute("UPDATE holdings SET url = ? WHERE name = ?", (url, holding))
-        db.commit()
+    change = "UPDATE catalogue SET url = :url WHERE name = :name"
+    run_sql(home.address, change, url=url, name=holding)

@@ -121,9 +121,11 @@ class Site:
 
 @contextmanager
 def site(folder: Path, settings: ControlSettings | None = None) -> Iterator[Site]:
+    settings = settings or ControlSettings(rails=Rails(jitter=0.0, surprise=0.0))
     home = Home.create(folder / "home", PASSPHRASE, QUICK)
+    home = replace(home, settings=replace(home.settings, database=settings.database))
     new_node_key(folder / "node.key")
-    place = Site(folder, home, settings or ControlSettings(rails=Rails(jitter=0.0, surprise=0.0)))
+    place = Site(folder, home, settings)
     place.start_node()
     try:
         yield place

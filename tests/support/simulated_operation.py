@@ -70,7 +70,7 @@ def operation(
     rails = rails or Rails(jitter=0.0, surprise=0.0)
     clock = clock or Clock()
     world = World(scenario, count, seed, clock, others, chain)
-    engine = connect(address or str(folder / "control.db"))
+    engine = connect(address or str(folder / "holdfast.db"))
     migrate(engine)
     schedule = Schedule(engine)
     schedule.add(world.rows(), clock.now)

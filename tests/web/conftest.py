@@ -18,17 +18,20 @@ def served(
     """Yield an API over each kind of database, which nobody changes."""
     folder = tmp_path_factory.mktemp("served")
     if request.param == "sqlite":
-        with serving(folder, str(folder / "control.db")) as running:
+        with serving(folder, str(folder / "holdfast.db")) as running:
             yield running
         return
     server = request.getfixturevalue("postgres")
     name = f"web{next(_numbers)}"
-    with parts.database(server, name) as address, serving(folder, address) as running:
+    with (
+        parts.database(server, name) as address,
+        serving(folder, f"{address}&schema=public") as running,
+    ):
         yield running
 
 
 @pytest.fixture
 def changing(tmp_path: Path) -> Iterator[Served]:
     """Yield an API of one's own to change things by."""
-    with serving(tmp_path, str(tmp_path / "control.db"), count=2, days=20) as running:
+    with serving(tmp_path, str(tmp_path / "holdfast.db"), count=2, days=20) as running:
         yield running

@@ -27,7 +27,7 @@ SOON = replace(PAPER, horizon=20)
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Engine:
-    engine = connect(str(tmp_path / "control.db"))
+    engine = connect(str(tmp_path / "holdfast.db"))
     migrate(engine)
     return engine
 

@@ -106,7 +106,7 @@ def test_an_order_that_can_not_be_recorded_is_not_carried_out(
 @pytest.fixture
 def rivals(tmp_path: Path) -> Iterator[Served]:
     """Yield an API whose operation has a challenger in shadow."""
-    with serving(tmp_path, str(tmp_path / "control.db"), count=2, days=1) as running:
+    with serving(tmp_path, str(tmp_path / "holdfast.db"), count=2, days=1) as running:
         author = Author("a test", running.clock.now)
         with transaction(running.engine) as connection:
             known = read_aliases(connection)

@@ -53,7 +53,7 @@ def home(
         '[control]\nscenario = "paper"\n[control.promotion]\nceiling = 0.9\nepisodes = 64\n'
         'decisions = 2\nshadow = "1 day"\ngas_margin = 1000\nrails_margin = 1.0\n'
     )
-    with serving(folder, str(folder / "control.db"), EASY, count=2, days=1) as running:
+    with serving(folder, str(folder / "holdfast.db"), EASY, count=2, days=1) as running:
         monkeypatch.setattr("holdfast.control.service.milliseconds", running.clock)
         author = Author("a test", running.clock.now)
         version = Registry(running.engine).register("fixed-high", PAPER, author.at).version

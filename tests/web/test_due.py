@@ -30,7 +30,7 @@ def test_dashboard_api_and_command_count_alike(
     command = Workplace(tmp_path, capsys)
     assert command.run("init").code == 0
     (folder / "holdfast.toml").write_text('[control]\nscenario = "paper"\n')
-    with serving(folder, str(folder / "control.db"), count=len(DUE), days=1) as served:
+    with serving(folder, str(folder / "holdfast.db"), count=len(DUE), days=1) as served:
         now = served.clock.now
         monkeypatch.setattr("holdfast.control.service.milliseconds", served.clock)
         with transaction(served.engine) as connection:

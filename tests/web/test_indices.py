@@ -14,6 +14,7 @@ from holdfast.web.server import open_context
 def test_every_view_finds_its_first_content_by_indices(served: Served) -> None:
     address = served.engine.url.render_as_string(hide_password=False)
     place = address.replace("+psycopg", "").removeprefix("sqlite:///")
+    place += "&schema=public" if "://" in place else ""
     settings = ControlSettings(database=place, scenario=PAPER)
     with open_context(served.folder, settings, clock=served.clock) as context:
         door = Door(context)

@@ -61,6 +61,7 @@ class Front:
 def front(served: Served) -> Iterator[Front]:
     address = served.engine.url.render_as_string(hide_password=False)
     place = address.replace("+psycopg", "").removeprefix("sqlite:///")
+    place += "&schema=public" if "://" in place else ""
     settings = ControlSettings(database=place, scenario=PAPER)
     served.client.get("/fleet")  # two applications must not be built at once: warnings are global
     with open_context(served.folder, settings, clock=served.clock) as context:

@@ -36,7 +36,7 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
         def start(web: WebSettings) -> Served:
             if web not in running:
                 folder = tmp_path_factory.mktemp("proxied")
-                place = str(folder / "control.db")
+                place = str(folder / "holdfast.db")
                 running[web] = opened.enter_context(
                     serving(folder, place, count=2, days=2, web=web)
                 )

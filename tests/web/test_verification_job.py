@@ -38,7 +38,7 @@ def test_the_anchors_of_a_home_are_checked_and_a_log_put_back_is_found(tmp_path:
     with site(tmp_path) as place:
         place.holding("attic", os.urandom(3000))
         step(place)
-        database = place.home.folder / "control.db"
+        database = place.home.folder / "holdfast.db"
         shutil.copy(database, tmp_path / "old.db")
         place.times.now += 20 * DAY  # an audit is due
         step(place)

@@ -92,7 +92,7 @@ def _ledger(folder: Path, sectors: int) -> Ledger:
         ) from error
     account = Account.from_key((1).to_bytes(32, "big"))  # the one that eth-tester gives funds
     address = bytes.fromhex(account.address[2:])
-    journal = Journal(folder / f"journal-{sectors}", web3.eth.chain_id, address)
+    journal = Journal.in_file(folder / f"journal-{sectors}", web3.eth.chain_id, address)
     sender = Sender(web3, account, journal, Terms(gas=GAS_LIMIT))
     return EvmLedger(sender, deploy(sender, sectors), sectors=sectors)
 

@@ -361,13 +361,13 @@ def _serve(listener: socket.socket, folder: Path, address: str) -> None:
 
 @contextmanager
 def _sqlite(folder: str) -> Iterator[str]:
-    yield str(Path(folder) / "control.db")
+    yield str(Path(folder) / "holdfast.db")
 
 
 @contextmanager
 def _postgres(_folder: str) -> Iterator[str]:
     server = postgres.Server()
     try:
-        yield server.make("bench")
+        yield f"{server.make('bench')}&schema=public"
     finally:
         server.remove()

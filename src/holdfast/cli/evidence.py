@@ -343,13 +343,13 @@ def key_command(
     from holdfast.control.evidence.signer import current_signer, evidence_signer  # noqa: PLC0415
     from holdfast.control.settings.models import read_control  # noqa: PLC0415
     from holdfast.owner.ledgers import public_sender  # noqa: PLC0415
-    from holdfast.storage.database import is_there, opened  # noqa: PLC0415 - as the others
+    from holdfast.storage.database import Standing, connected, standing_of  # noqa: PLC0415 - as the others
 
     place = open_home(home, passphrase_file)
     address = read_control(place.folder).address(place.folder)
     signer = evidence_signer(place.keyring)
-    if is_there(address):
-        with opened(address, read_only=True) as engine:
+    if standing_of(address)[0] is Standing.CURRENT:
+        with connected(address, read_only=True) as engine:
             signer = current_signer(place.keyring, engine)
     verifier = str(signer.verifier)
     if as_json:

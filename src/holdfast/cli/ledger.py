@@ -93,7 +93,7 @@ def deploy(
     since = web3.eth.block_number
     address = bytes.fromhex(account.address[2:])
     path = journal or keystore.with_name(f"{keystore.name}.transactions")
-    written = Journal(path, web3.eth.chain_id, address)
+    written = Journal.in_file(path, web3.eth.chain_id, address)
     try:
         terms = transactions.Terms(fee_cap=fee_cap * GWEI, confirmations=confirmations)
         sender = transactions.Sender(web3, account, written, terms)

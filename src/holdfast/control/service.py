@@ -9,7 +9,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Thread
 
@@ -76,8 +76,9 @@ class Service:
     check: Callable[[], None]  # raises if the settings can't be used any more
     clock: Callable[[], int]
     pause: Callable[[float], object]
-    _enrolled: int = 0
+    _looked: int = 0
     _anchored: int = 0
+    _postponed: dict[str, int] = field(default_factory=dict)  # holdings not scheduled until then
 
     def run(self, stopping: Callable[[], bool]) -> None:
         """Do what is due, again and again; what goes wrong is told, and tried again."""
@@ -138,50 +139,50 @@ class Service:
     def step(self) -> bool:
         """Do what is due now; return whether there may be more of it."""
         now = self.clock()
-        looking = now - self._enrolled >= self.upkeep.enrol or now < self._enrolled
-        if looking:
-            self.enrol(now)
+        self.enrol(now)
         start = time.perf_counter()
         tick = self.worker.tick()
         self.metrics.ticked(tick, time.perf_counter() - start)
         self.watch.saw(tick)
         _tell(tick)
         sequenced = self.sequencer.sequence()
-        if looking:
+        if now - self._looked >= self.upkeep.enrol or now < self._looked:
             self.look(now)
+            self._looked = now
         if now - self._anchored >= self.upkeep.anchor or now < self._anchored:
             self.anchor(now)
         self.watch.went_well()
         return bool(tick.claimed or sequenced)
 
     def enrol(self, now: int) -> None:
-        """Put new holdings on the schedule, and their registrations into the evidence."""
-        known = self.schedule.names()
-        fresh = [row for row in self.fleet.registered() if row[0] not in known]
-        registrations, trouble = self._registrations([name for name, _, _ in fresh], now)
-        if trouble is not None and not known and not registrations:
-            raise trouble
+        """Schedule new holdings, and record their registrations in the evidence."""
+        retry = now + self.upkeep.enrol
+        postponed = {name for name, until in self._postponed.items() if now < until <= retry}
+        fresh = [row for row in self.fleet.unscheduled() if row[0] not in postponed]
+        registrations, errors = self._registrations([name for name, _, _ in fresh], now)
+        self._postponed |= dict.fromkeys(errors, retry)
+        if errors and not registrations and not self.schedule.names():
+            raise next(iter(errors.values()))
         fresh = [row for row in fresh if row[0] in registrations]
         if fresh:
             try:
                 self.schedule.add(fresh, now, registrations)
             except InputError:
-                return  # another worker was quicker: the next look finds what is left
+                return  # another worker was faster: the next step sees the rest
             log.info("holdings are scheduled from now on", count=len(fresh))
-        self._enrolled = now
 
     def _registrations(
         self, names: Sequence[str], now: int
-    ) -> tuple[dict[str, bytes], HoldfastError | None]:
-        """Return the leaves of new holdings, and why there is none of another one."""
-        found, trouble = {}, None
+    ) -> tuple[dict[str, bytes], dict[str, HoldfastError]]:
+        """Return the leaves of new holdings, and for the others why there is none."""
+        leaves, errors = {}, {}
         for name in names:
             try:
-                found[name] = leaf.encode(self.fleet.registration(name, now))
+                leaves[name] = leaf.encode(self.fleet.registration(name, now))
             except HoldfastError as error:
                 log.warning("a holding is not scheduled yet", holding=name, reason=str(error))
-                trouble = error
-        return found, trouble
+                errors[name] = error
+        return leaves, errors
 
     def look(self, now: int) -> None:
         """Look after what no audit tells of: lateness, settings, a chain that changed its mind."""

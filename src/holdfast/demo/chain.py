@@ -33,7 +33,7 @@ def opened_chain(folder: Path, sectors: int) -> Iterator[Chain]:
     tester = EthereumTester(PyEVMBackend())
     web3 = Web3(EthereumTesterProvider(tester))
     address = bytes.fromhex(PAYER.address[2:])
-    journal = Journal(folder / "transactions.db", web3.eth.chain_id, address)
+    journal = Journal.in_file(folder / "transactions.db", web3.eth.chain_id, address)
     try:
         sender = Sender(web3, PAYER, journal, TERMS)
         contract = deploy(sender, sectors)

@@ -18,11 +18,11 @@ from holdfast.doctor.nodes import StoredHolding
 from holdfast.errors import HoldfastError
 from holdfast.ledger import local
 from holdfast.ledger.interface import Receipt
-from holdfast.owner.home import CATALOGUE, KEY, catalogue_in
+from holdfast.owner.home import KEY, catalogue_in
 from holdfast.owner.keyring import Keyring
 from holdfast.owner.ledgers import public_sender
 from holdfast.owner.settings import Settings, read_settings
-from holdfast.storage.database import Standing, opened
+from holdfast.storage.database import Standing, connected, standing_of
 
 SETTINGS = "settings"
 
@@ -54,6 +54,7 @@ def _settings(folder: Path) -> tuple[Settings | None, ControlSettings | None, li
     cure = f"correct {folder / 'holdfast.toml'}; docs/control.md tells every key"
     try:
         settings, control = read_settings(folder), read_control(folder)
+        control.address(folder)
     except HoldfastError as error:
         return None, None, [fault(SETTINGS, one_line(str(error)), cure)]
     try:
@@ -91,7 +92,7 @@ class _Examination:
         cure = "start the database, or correct its address in holdfast.toml"
         stored = guarded(database.PART, partial(database.look, address), cure)
         yield from stored
-        holdings, trouble = self._holdings()
+        holdings, trouble = self._holdings(address)
         yield from trouble
         sectors = {each.record.sectors for each in holdings if each.record.number is not None}
         references: list[Reference] = []
@@ -103,10 +104,10 @@ class _Examination:
             references += [seen.reference] if seen.reference else []
         yield from clocks.look(references)
 
-    def _holdings(self) -> tuple[list[StoredHolding], list[Check]]:
-        if self.settings.database is None and not (self.folder / CATALOGUE).exists():
-            return [], [ok("holdings", "there are none yet: `holdfast holding add NAME URL`")]
+    def _holdings(self, address: str) -> tuple[list[StoredHolding], list[Check]]:
         try:
+            if standing_of(address)[0] in {None, Standing.EMPTY}:
+                return [], [ok("holdings", "there are none yet: `holdfast holding add NAME URL`")]
             with catalogue_in(self.folder) as catalogue:
                 records = catalogue.holdings()
                 files = {each.name: catalogue.files(each.name) for each in records}
@@ -135,7 +136,7 @@ class _Examination:
     ) -> list[Check]:
         if any(each.grade is not Grade.OK for each in stored):
             return [skipped(evidence.PART, "the database can't be read")]
-        if database.standing_of(address)[0] in {None, Standing.EMPTY}:
+        if standing_of(address)[0] in {None, Standing.EMPTY}:
             return [ok(evidence.PART, "nothing is recorded yet")]
         sound = all(each.grade is not Grade.FAULT for each in on_ledger)
 
@@ -148,7 +149,7 @@ class _Examination:
             return ledger.history_of(self.settings.evm, max(since, first_block(self.folder)))
 
         def look() -> list[Check]:
-            with opened(address, read_only=True) as engine:
+            with connected(address, read_only=True) as engine:
                 who = self._sender()
                 return list(evidence.look(self.folder, engine, self.keyring, history, who))
 

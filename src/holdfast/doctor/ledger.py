@@ -1,20 +1,20 @@
 """The ledger: it can be reached, is the one that was used so far, and has our contract."""
 
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.doctor.clock import Reference
 from holdfast.doctor.finding import Check, fault, ok, one_line, warning
-from holdfast.errors import HoldfastError, InputError, LedgerError, PassphraseError
+from holdfast.errors import InputError, LedgerError, PassphraseError
 from holdfast.ledger import local
 from holdfast.ledger.interface import Receipt
 from holdfast.ledger.price import PASSING, gas_of_an_audit
-from holdfast.owner.ledgers import journal_of, keystore_passphrase
+from holdfast.owner.home import address_in
+from holdfast.owner.ledgers import keystore_passphrase
 from holdfast.owner.settings import EvmSettings, Settings
-from holdfast.tables import open_tables
+from holdfast.storage.database import Standing, standing_of
 
 if TYPE_CHECKING:
     from web3 import Web3
@@ -84,14 +84,10 @@ def _same_chain(home: Path, settings: Settings, chain: int) -> Iterator[Check]:
 
 
 def _chains(home: Path, settings: Settings) -> set[int]:
-    place = journal_of(home, settings)
-    if isinstance(place, Path) and not place.exists():
-        return set()
-    with closing(open_tables(place, "", "the journal of transactions")) as tables:
-        try:
-            return {chain for (chain,) in tables.execute("SELECT DISTINCT chain FROM intents")}
-        except HoldfastError:  # there are no tables yet
-            return set()
+    from holdfast.ledger.journal import chains  # noqa: PLC0415 - as above
+
+    address = address_in(home, settings.database)
+    return chains(address) if standing_of(address)[0] is Standing.CURRENT else set()
 
 
 def _contract(web3: "Web3", evm: EvmSettings, chain: int, sectors: set[int]) -> Iterator[Check]:

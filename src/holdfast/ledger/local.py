@@ -43,7 +43,7 @@ from holdfast.ledger.interface import (
 from holdfast.ledger.signing import signer
 from holdfast.pdp import Challenge, Proof, PublicKey
 from holdfast.pdp.field import SCALAR_BYTES
-from holdfast.tables import open_file
+from holdfast.storage.sqlite import open_file
 
 CHAIN = 0  # no chain has this id: a signature for a local ledger is good for nothing else
 _SCHEMA = """

@@ -1,16 +1,15 @@
-"""The owner's home, a folder.
+"""The owner's home: a folder with the owner's key, settings and database.
 
 owner.key        the one secret, sealed
-owner.pub        what nodes know the owner by
+owner.pub        the public key, by which nodes know the owner
 holdfast.toml    settings, if there are any
 holdings/NAME/   tags on their way
-
-and, unless the settings name a database that several hosts share:
-
-catalogue.db     holdings, files, which tags they have, what is under way
-transactions.db  transactions on a chain, written down before they are broadcast
 ledger-16.db     the local ledger for holdings of 16 sectors a block
-NAME.lock        which whoever changes the holding has
+
+and, unless the settings name a PostgreSQL database:
+
+holdfast.db      holdings, files, the schedule, the evidence, transactions on a chain
+NAME.lock        locked by the process that changes the holding
 
 Only its owner may read what is made here, whatever the mode of the folder and the umask.
 """
@@ -30,12 +29,11 @@ from holdfast.node.identity import encode_owner, read_owner
 from holdfast.owner.catalogue import Catalogue
 from holdfast.owner.holding import Holding
 from holdfast.owner.keyring import Keyring, read_keyring, write_keyring
-from holdfast.owner.ledgers import opened_ledger
-from holdfast.owner.settings import Settings, read_settings
+from holdfast.owner.ledgers import evm_ledger, local_ledger
+from holdfast.owner.settings import DATABASE, Settings, read_settings
 from holdfast.pdp.sealing import DEFAULT_COST, ScryptCost
-from holdfast.tables import Place, PostgresSchema
 
-KEY, PUBLIC, CATALOGUE = "owner.key", "owner.pub", "catalogue.db"
+KEY, PUBLIC = "owner.key", "owner.pub"
 
 
 @dataclass(frozen=True)
@@ -62,11 +60,18 @@ class Home:
 
     def catalogue(self) -> AbstractContextManager[Catalogue]:
         check_home(self.folder)
-        return closing(Catalogue(place_of(self.folder, self.settings, self.keyring.owner)))
+        return closing(Catalogue.open(self.address))
+
+    @property
+    def address(self) -> str:
+        """The address of the home's database."""
+        return database_address(self.folder, self.settings.database, self.keyring.owner)
 
     def ledger(self, sectors: int) -> AbstractContextManager[Ledger]:
-        sender = self.keyring.sender
-        return opened_ledger(self.folder, self.settings, sender, sectors, self.clock)
+        sender, evm = self.keyring.sender, self.settings.evm
+        if evm is not None:
+            return evm_ledger(self.address, evm, sectors)
+        return local_ledger(self.folder, sender, sectors, self.clock)
 
     def client(self, url: str, node: bytes, ca: str | None) -> NodeClient:
         authority = Path(ca) if ca else None
@@ -122,17 +127,24 @@ def check_home(folder: Path) -> None:
 def catalogue_in(folder: Path) -> AbstractContextManager[Catalogue]:
     """Open a home's catalogue, which is not secret."""
     check_home(folder)
-    settings = read_settings(folder)
-    owner = read_owner(str(folder / PUBLIC)) if settings.database else b""
-    return closing(Catalogue(place_of(folder, settings, owner)))
+    return closing(Catalogue.open(address_in(folder, read_settings(folder).database)))
 
 
-def place_of(folder: Path, settings: Settings, owner: bytes) -> Place:
-    """Return where the catalogue is: owners who share a database have one each."""
-    if settings.database is None:
-        return folder / CATALOGUE
-    if (folder / CATALOGUE).exists():
+def address_in(folder: Path, database: str) -> str:
+    """Return the address of a home's database, without opening the home."""
+    owner = read_owner(str(folder / PUBLIC)) if "://" in database else b""
+    return database_address(folder, database, owner)
+
+
+def database_address(folder: Path, database: str, owner: bytes) -> str:
+    """Return a file's path, or an address of PostgreSQL, where every owner has its own schema."""
+    if "://" not in database:
+        return str(folder / database)
+    if (folder / DATABASE).exists():
         raise InputError(
-            f"{folder} has its tables in files: take database out of [home], or begin a new home"
+            f"{folder} has its database in a file: take database out of [home], or restore a "
+            "backup with the new settings"
         )
-    return PostgresSchema(settings.database, f"holdfast_{owner.hex()[:16]}")
+    if "schema=" in database:
+        return database
+    return f"{database}{'&' if '?' in database else '?'}schema=holdfast_{owner.hex()[:16]}"

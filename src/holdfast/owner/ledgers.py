@@ -20,24 +20,17 @@ from holdfast.ledger.local import LocalLedger
 from holdfast.node.identity import read_owner
 from holdfast.owner.settings import EvmSettings, Settings
 from holdfast.pdp import PublicKey
-from holdfast.tables import Place, PostgresSchema
 
 KEYSTORE_VARIABLE = secret_variables.KEYSTORE_PASSPHRASE
 MAX_PASSPHRASE_BYTES = 4096
 MAX_KEYSTORE_BYTES = 1 << 16
-JOURNAL = "transactions.db"
-TRANSACTIONS = "holdfast_transactions"  # a schema for all owners: two may pay from one account
 
 
 @contextmanager
-def opened_ledger(
-    home: Path, settings: Settings, sender: bytes, sectors: int, clock: Callable[[], float]
+def local_ledger(
+    home: Path, sender: bytes, sectors: int, clock: Callable[[], float]
 ) -> Iterator[Ledger]:
-    """Yield the ledger for holdings of that many sectors; first conclude what a crash left."""
-    if settings.evm is not None:
-        with _evm(journal_of(home, settings), settings.evm, sectors) as chain:
-            yield chain
-        return
+    """Yield the local ledger for holdings of that many sectors."""
     local = LocalLedger(home / f"ledger-{sectors}.db", sender, clock, sectors=sectors)
     try:
         yield local
@@ -45,11 +38,33 @@ def opened_ledger(
         local.close()
 
 
-def journal_of(home: Path, settings: Settings) -> Place:
-    """Return where the journal of transactions is."""
-    if settings.database is None:
-        return home / JOURNAL
-    return PostgresSchema(settings.database, TRANSACTIONS)
+@contextmanager
+def evm_ledger(database: str, settings: EvmSettings, sectors: int) -> Iterator[Ledger]:
+    """Yield the contract on a chain, whose journal is in that database.
+
+    What a crash left is finished first.
+    """
+    try:
+        # An extra, and a second of imports that a local ledger does without.
+        from holdfast.ledger import evm, transactions  # noqa: PLC0415
+        from holdfast.ledger.journal import Journal  # noqa: PLC0415
+    except ImportError as error:
+        raise InputError(
+            "an EVM ledger needs more libraries: pip install 'holdfast[evm]'"
+        ) from error
+    web3 = transactions.connect(settings.url)
+    account = transactions.read_account(settings.keystore, keystore_passphrase(settings))
+    if (known := evm.recognise(web3, settings.contract)) != sectors:
+        raise InputError(f"the contract is for {known} sectors a block, not for {sectors}")
+    address = bytes.fromhex(account.address[2:])
+    journal = Journal.in_database(database, web3.eth.chain_id, address)
+    try:
+        sender = transactions.Sender(web3, account, journal, transactions.Terms())
+        chain = evm.EvmLedger(sender, settings.contract, sectors=sectors)
+        chain.reconcile()
+        yield chain
+    finally:
+        journal.close()
 
 
 def registered_number(ledger: Ledger, public: PublicKey, node: bytes) -> tuple[int, Receipt | None]:
@@ -77,31 +92,6 @@ def _key(ledger: Ledger, number: int) -> PublicKey | None:
         if error.reason is Reason.UNKNOWN:
             return None
         raise
-
-
-@contextmanager
-def _evm(place: Place, settings: EvmSettings, sectors: int) -> Iterator[Ledger]:
-    try:
-        # An extra, and a second of imports that a local ledger does without.
-        from holdfast.ledger import evm, transactions  # noqa: PLC0415
-        from holdfast.ledger.journal import Journal  # noqa: PLC0415
-    except ImportError as error:
-        raise InputError(
-            "an EVM ledger needs more libraries: pip install 'holdfast[evm]'"
-        ) from error
-    web3 = transactions.connect(settings.url)
-    account = transactions.read_account(settings.keystore, keystore_passphrase(settings))
-    if (found := evm.recognise(web3, settings.contract)) != sectors:
-        raise InputError(f"the contract is for {found} sectors a block, not for {sectors}")
-    address = bytes.fromhex(account.address[2:])
-    journal = Journal(place, web3.eth.chain_id, address)
-    try:
-        sender = transactions.Sender(web3, account, journal, transactions.Terms())
-        chain = evm.EvmLedger(sender, settings.contract, sectors=sectors)
-        chain.reconcile()
-        yield chain
-    finally:
-        journal.close()
 
 
 def public_sender(home: Path, settings: Settings) -> bytes | None:

@@ -1,4 +1,4 @@
-"""Settings of the home: the ledger it uses, and where its tables are."""
+"""Settings of the home: the ledger it uses, and where its database is."""
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +18,7 @@ from holdfast.settings_file import (
 )
 
 ADDRESS_BYTES = 20
+DATABASE = "holdfast.db"  # the file in the home, by default
 TABLES = ("home", "ledger", "control")  # `holdfast.control.settings.models` reads the last
 
 
@@ -32,8 +33,12 @@ def _parse_contract(value: Any) -> bytes:
 
 
 def _parse_database(value: Any) -> str:
-    if not isinstance(value, str) or not value.startswith(("postgresql://", "postgres://")):
-        raise InputError("must be as in postgresql://host/name")
+    if not isinstance(value, str) or not value:
+        raise InputError("must be a file or an address as in postgresql://host/name")
+    if "://" not in value:
+        return value
+    if not value.startswith(("postgresql://", "postgres://")):
+        raise InputError("must be a file or an address as in postgresql://host/name")
     parts = split_address(value)
     try:
         readable = parts.port is None or parts.port > 0
@@ -50,14 +55,14 @@ def _parse_database(value: Any) -> str:
 
 Contract = Annotated[bytes, parsed_by(_parse_contract), PlainSerializer(lambda c: f"0x{c.hex()}")]
 FilePath = Annotated[Path, parsed_by(lambda value: Path(parse_text(value)))]
-SharedDatabase = Annotated[str, parsed_by(_parse_database), PlainSerializer(public_address)]
+Database = Annotated[str, parsed_by(_parse_database), PlainSerializer(public_address)]
 
 
 @dataclass(frozen=True)
 class HomeSettings(Table):
-    """`database` is None if the tables are in files of the home."""
+    """`database` is a file in the home, or an address of PostgreSQL that several hosts share."""
 
-    database: SharedDatabase | None = field(default=None, repr=False)
+    database: Database = field(default=DATABASE, repr=False)  # it may have a password
 
 
 @dataclass(frozen=True)
@@ -77,18 +82,18 @@ class LocalLedger(Table):
 
 @dataclass(frozen=True)
 class Settings:
-    """`evm` is None where the local ledger serves, `database` where files do."""
+    """`evm` is None where the local ledger serves."""
 
     evm: EvmSettings | None = None
-    database: str | None = field(default=None, repr=False)  # it may have a password
+    database: str = field(default=DATABASE, repr=False)  # it may have a password
 
 
 def read_settings(home: Path) -> Settings:
     """Return what the home's `holdfast.toml` says; without one, the defaults."""
     file = SettingsFile.read(home)
     file.refuse_unknown(TABLES)
-    settings = Settings(_ledger(file), read_shared_database(file))
-    if settings.database is not None and settings.evm is None:
+    settings = Settings(_ledger(file), read_database(file))
+    if "://" in settings.database and settings.evm is None:
         raise InputError(
             f"{file.path}: hosts that share a database must share the ledger, and a local one is a "
             "file: name a chain in [ledger], or no database in [home]"
@@ -96,9 +101,15 @@ def read_settings(home: Path) -> Settings:
     return settings
 
 
-def read_shared_database(file: SettingsFile) -> str | None:
-    """Return the database that hosts share, if the table `[home]` names one."""
-    return file.table("home", HomeSettings).database
+def read_database(file: SettingsFile) -> str:
+    """Return the home's database; `[control] database` is another name for `[home] database`."""
+    home, control = file.table("home", HomeSettings), file.document.get("control", {})
+    if not isinstance(control, dict) or "database" not in control:
+        return home.database
+    alias = file.check("control", HomeSettings, {"database": control["database"]})
+    if "database" in file.document.get("home", {}) and home != alias:
+        raise InputError(f"{file.path}: [home] and [control] name two databases; a home has one")
+    return alias.database
 
 
 def _ledger(file: SettingsFile) -> EvmSettings | None:

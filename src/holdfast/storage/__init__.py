@@ -1,1 +1,1 @@
-"""The database: schema, migrations, connections, bulk statements."""
+"""The home's database: schema, migrations, connections, locks, bulk statements."""

@@ -1,7 +1,8 @@
 """The tables of the control plane. Times are whole milliseconds since 1970.
 
-One row a holding carries its schedule, its lease, what audits taught about it, the policy's state
-and the audit under way; the rest is what came of it.
+A row of `holdings` has the schedule of one holding, its lease, what audits showed, the policy's
+state and the pending audit; the other tables have the results. `holdfast.storage.home_schema` has
+the owner's tables of the same database.
 """
 
 from sqlalchemy import (
@@ -12,19 +13,15 @@ from sqlalchemy import (
     Index,
     Integer,
     LargeBinary,
-    MetaData,
     SmallInteger,
     Table,
     Text,
     false,
 )
 
+from holdfast.storage.home_schema import RowId, metadata
+
 NEVER = 2**62
-
-metadata = MetaData(naming_convention={"ix": "%(table_name)s_by_%(column_0_N_name)s"})
-
-# SQLite numbers rows by itself only where the key is declared as INTEGER.
-_Number = BigInteger().with_variant(Integer, "sqlite")
 
 
 def _moment(name: str, default: int = 0) -> Column[int]:
@@ -34,15 +31,15 @@ def _moment(name: str, default: int = 0) -> Column[int]:
 holdings = Table(
     "holdings",
     metadata,
-    Column("id", _Number, primary_key=True),
+    Column("id", RowId, primary_key=True),
     Column("name", Text, nullable=False, unique=True),
     Column("blocks", BigInteger, nullable=False),
-    # The schedule, and who is at work on it.
+    # The schedule, and the worker's lease.
     _moment("due"),
     _moment("lease"),  # until then
     Column("token", BigInteger, nullable=False, server_default="0"),
     Column("quarantined", Boolean, nullable=False, server_default=false()),
-    # What audits taught.
+    # What audits showed.
     Column("number", BigInteger, nullable=False, server_default="0"),  # of audits concluded
     _moment("added"),  # to the schedule
     _moment("audited"),  # when the last one ended, or the holding was added
@@ -59,14 +56,14 @@ holdings = Table(
     Column("interval", Integer, nullable=False, server_default="0"),
     Column("ratio", Float, nullable=False, server_default="0"),
     Column("overrides", Integer, nullable=False, server_default="0"),
-    Column("flight", LargeBinary),  # the audit under way, written before it has any effect
+    Column("flight", LargeBinary),  # the pending audit, saved before it takes effect
     Index(None, "due"),
 )
 
 audits = Table(
     "audits",
     metadata,
-    Column("id", _Number, primary_key=True),
+    Column("id", RowId, primary_key=True),
     Column("holding", BigInteger, nullable=False),
     Column("number", BigInteger, nullable=False),
     _moment("due"),
@@ -101,7 +98,7 @@ audits = Table(
     ),
 )
 
-# Nodes by their address: when they are probed, and whether they were there when we came.
+# Nodes by their address: when they are probed, and whether they were present at each contact.
 nodes = Table(
     "nodes",
     metadata,
@@ -116,7 +113,7 @@ nodes = Table(
     Index(None, "reached"),
 )
 
-# Challenges that a ledger is told of at once: without all the words none of them can be settled.
+# Challenges that are opened together: settling one of them needs the words of all.
 batches = Table(
     "batches",
     metadata,
@@ -126,32 +123,32 @@ batches = Table(
     Column("words", LargeBinary, nullable=False),
 )
 
-# What a failed audit leads to: its steps in their order, of which one at a time is ready.
+# The steps of the response to a failed audit, in their order; one of them is ready at a time.
 responses = Table(
     "responses",
     metadata,
-    Column("id", _Number, primary_key=True),
+    Column("id", RowId, primary_key=True),
     Column("holding", BigInteger, nullable=False),
     Column("audit", BigInteger, nullable=False),  # the number of the one that failed
     Column("step", Text, nullable=False),
     Column("state", Text, nullable=False),
-    Column("detail", Text, nullable=False),  # why it came to this; at its end, what came of it
+    Column("detail", Text, nullable=False),  # the reason; at its end, the result
     _moment("due"),
     _moment("lease"),
     Column("token", BigInteger, nullable=False, server_default="0"),
     _moment("began"),
     _moment("ended", NEVER),
     Column("awaits", BigInteger),  # the number of the audit that follows up
-    Column("progress", LargeBinary),  # of a step that takes several goes
+    Column("progress", LargeBinary),  # of a step that takes several attempts
     Index(None, "holding"),
     Index(None, "state", "due"),
 )
 
-# Leaves come in with what they tell of, and get their place in the tree from the sequencer.
+# A leaf is inserted with the change that it records; the sequencer gives it its place in the tree.
 leaves = Table(
     "leaves",
     metadata,
-    Column("id", _Number, primary_key=True),
+    Column("id", RowId, primary_key=True),
     Column("place", BigInteger, unique=True),
     Column("holding", BigInteger),
     Column("body", LargeBinary, nullable=False),
@@ -165,21 +162,21 @@ leaves = Table(
     ),
 )
 
-# What the sequencer keeps: one row, the tree's size and the roots of its full subtrees.
+# One row for the sequencer: the tree's size and the roots of its full subtrees.
 trees = Table(
     "trees",
     metadata,
-    Column("id", _Number, primary_key=True),
+    Column("id", RowId, primary_key=True),
     Column("size", BigInteger, nullable=False),
     Column("frontier", LargeBinary, nullable=False),
-    _moment("anchoring"),  # until then a worker may be at it; 0 where none has begun and not ended
+    _moment("anchoring"),  # until then a worker may be anchoring; 0 if none is
 )
 
 # Signed heads of the tree; one whose root was anchored on the ledger is signed again to say so.
 checkpoints = Table(
     "checkpoints",
     metadata,
-    Column("id", _Number, primary_key=True),
+    Column("id", RowId, primary_key=True),
     Column("size", BigInteger, nullable=False),
     Column("anchored", Boolean, nullable=False),
     Column("note", LargeBinary, nullable=False),
@@ -187,7 +184,7 @@ checkpoints = Table(
     Index(None, "size", "anchored", unique=True),
 )
 
-# Public keys of holdings, by their id: what a stranger needs to check proofs again.
+# Public keys of holdings, by their id: anyone needs them to check proofs again.
 public_keys = Table(
     "public_keys",
     metadata,
@@ -198,7 +195,7 @@ public_keys = Table(
 alerts = Table(
     "alerts",
     metadata,
-    Column("id", _Number, primary_key=True),
+    Column("id", RowId, primary_key=True),
     Column("kind", Text, nullable=False),
     Column("subject", Text, nullable=False),
     Column("detail", Text, nullable=False),
@@ -206,7 +203,7 @@ alerts = Table(
     _moment("seen"),
     _moment("ended", NEVER),
     # How many of its two messages were delivered, whether the detail is newer than the first, and
-    # until when a worker is at that.
+    # until when a worker is sending one.
     Column("told", SmallInteger, nullable=False, server_default="0"),
     Column("changed", Boolean, nullable=False, server_default=false()),
     _moment("telling"),
@@ -222,7 +219,7 @@ alerts = Table(
     ),
 )
 
-# Policies that were registered. None is ever changed or removed.
+# Registered policies. None is ever changed or removed.
 versions = Table(
     "versions",
     metadata,
@@ -235,7 +232,7 @@ versions = Table(
     _moment("registered"),
 )
 
-# Who decides and who runs in shadow: the last rows say it. None is ever changed or removed.
+# Which version decides and which runs in shadow: the last rows say it. None is changed or removed.
 promotions = Table(
     "promotions",
     metadata,
@@ -260,20 +257,20 @@ shadows = Table(
     Column("chosen", SmallInteger, nullable=False),
 )
 
-# What was learnt of the fleet from its log, as JSON.
+# Fits of the model to the fleet's log, as JSON.
 fits = Table(
     "fits",
     metadata,
-    Column("id", _Number, primary_key=True),
+    Column("id", RowId, primary_key=True),
     _moment("at"),
     Column("document", Text, nullable=False),
 )
 
-# Damage that the owner planted in a holding of its own, to see whether audits find it.
+# Damage that the owner planted in a holding, to see whether audits find it.
 canaries = Table(
     "canaries",
     metadata,
-    Column("id", _Number, primary_key=True),
+    Column("id", RowId, primary_key=True),
     Column("holding", BigInteger, nullable=False),
     Column("damaged", Text, nullable=False),  # the blocks, as a list in JSON
     _moment("planted"),
@@ -288,19 +285,19 @@ canaries = Table(
     ),
 )
 
-# Roots of the tree's subtrees of 256 leaves, by their place, so that no proof reads many leaves.
+# Roots of the tree's subtrees of 256 leaves, by their place, so that a proof reads few leaves.
 subtrees = Table(
     "subtrees",
     metadata,
-    Column("id", _Number, primary_key=True, autoincrement=False),
+    Column("id", RowId, primary_key=True, autoincrement=False),
     Column("root", LargeBinary, nullable=False),
 )
 
-# Who may speak to the API from afar. What the token itself is, nobody here knows.
+# Tokens for the API. Only a digest of the token is stored.
 tokens = Table(
     "tokens",
     metadata,
-    Column("id", _Number, primary_key=True),
+    Column("id", RowId, primary_key=True),
     Column("name", Text, nullable=False),
     Column("role", Text, nullable=False),
     Column("digest", LargeBinary, nullable=False),
@@ -308,7 +305,7 @@ tokens = Table(
     _moment("revoked", NEVER),
 )
 
-# The settings that starts of the control plane have met, as JSON without secrets, the last one now.
+# The settings that the control plane started with, as JSON without secrets, the newest last.
 configurations = Table(
     "configurations",
     metadata,
@@ -318,17 +315,17 @@ configurations = Table(
     Column("document", Text, nullable=False),
 )
 
-# Under which names the evidence was signed, the last one now: a restored log has one of its own.
+# The names that the evidence was signed under, the newest last: a restored log has its own.
 origins = Table(
     "origins",
     metadata,
-    Column("id", _Number, primary_key=True),
+    Column("id", RowId, primary_key=True),
     Column("name", Text, nullable=False),
     _moment("since"),
 )
 
-# A version in shadow beside a champion: sums over its decisions about a holding, as `shadow` adds
-# them up. Each decision by itself is in the evidence.
+# A version in shadow beside a champion: sums over its decisions about a holding. Each decision is
+# in the evidence.
 shadow_sums = Table(
     "shadow_sums",
     metadata,
@@ -347,7 +344,7 @@ shadow_sums = Table(
     ),
 )
 
-# What inference says of a holding's damage, as of then and after so many audits.
+# What inference says of a holding's damage, at that time and after that many audits.
 confidences = Table(
     "confidences",
     metadata,
@@ -357,3 +354,5 @@ confidences = Table(
     Column("at_most", Float, nullable=False),  # share of its blocks, at 95 %
     Column("damaged", Float, nullable=False),  # probability that any block is
 )
+
+TABLES = metadata.sorted_tables  # all of the database, those that others refer to first

@@ -9,7 +9,7 @@ from typing import Self
 from holdfast.evidence import leaf
 from holdfast.ledger.interface import Ledger, holding_id
 from holdfast.node.client import NodeClient
-from holdfast.owner import Holding, Home
+from holdfast.owner import Holding, Home, check_home
 from holdfast.pdp import PublicKey
 
 MOST_OPEN = 512
@@ -73,20 +73,17 @@ class HomeFleet:
 
     def nodes(self) -> dict[bytes, Callable[[], NodeClient]]:
         """Return how to make a client of every node, by the node's address."""
-        with self._home.catalogue() as catalogue:
-            records = catalogue.holdings()
         return {
             record.node: partial(self._home.client, record.url, record.node, record.ca)
-            for record in records
+            for record in self._catalogue.holdings()
         }
 
-    def registered(self) -> list[tuple[str, int, PublicKey]]:
-        """Return every holding with files in it: its name, its blocks and its public key."""
-        with self._home.catalogue() as catalogue:
-            records = [each for each in catalogue.holdings() if each.number is not None]
-        found = []
-        for record in records:
+    def unscheduled(self) -> list[tuple[str, int, PublicKey]]:
+        """Return every holding with files that is not audited yet: its name, blocks and key."""
+        check_home(self._home.folder)  # it may be gone
+        rows = []
+        for record in self._catalogue.unscheduled():
             holding = self.subject(record.name)
             if blocks := holding.inventory.blocks:
-                found.append((record.name, blocks, holding.key.public))
-        return found
+                rows.append((record.name, blocks, holding.key.public))
+        return rows

@@ -1,4 +1,4 @@
-"""What a backup says of itself: its version, and the size and SHA-256 of all that is in it."""
+"""The manifest of a backup: its version, and the size and SHA-256 of every file in it."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -25,7 +25,7 @@ class Manifest:
 
     format: int
     holdfast: str
-    schema: str | None  # of the control plane's database, if there is one
+    schema: str | None  # of the database, if there is one
     made: int
     members: tuple[Member, ...]
 
@@ -40,14 +40,14 @@ class Manifest:
                 raise InputError(
                     f"{name} was made by a newer Holdfast ({fields['holdfast']}): upgrade this one"
                 )
-            members = tuple(Member(**each) for each in fields.pop("members"))
-            found = cls(**fields, members=members)
-            sound = all(_is_relative(each.name) and each.bytes >= 0 for each in members)
+            members = tuple(Member(**member) for member in fields.pop("members"))
+            manifest = cls(**fields, members=members)
+            valid = all(_is_relative(member.name) and member.bytes >= 0 for member in members)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise MalformedError(f"{name} is not a backup of Holdfast") from error
-        if not sound or len({each.name for each in members}) != len(members):
+        if not valid or len({member.name for member in members}) != len(members):
             raise MalformedError(f"{name} has names in it that no backup has")
-        return found
+        return manifest
 
 
 def _is_relative(name: str) -> bool:

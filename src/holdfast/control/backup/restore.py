@@ -1,8 +1,7 @@
-"""A home made from a backup, in which nothing can happen twice.
+"""Makes a home from a backup, in which nothing can happen twice.
 
-What the old home did after the backup is lost. So the evidence goes on under a key of its own,
-unless the operator knows that nothing came after. Tags need no such care: every tagging draws a
-nonce of its own.
+What the old home did after the backup is lost. So the evidence continues under a new key, unless
+the operator knows that nothing came after. Tags need no such care: every tagging draws a new nonce.
 """
 
 import hashlib
@@ -11,14 +10,14 @@ import secrets
 import shutil
 import tarfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast import atomic
-from holdfast.control.backup.create import CONTROL, SETTINGS
+from holdfast.control.backup.create import SETTINGS
 from holdfast.control.backup.manifest import MANIFEST, Manifest
-from holdfast.control.backup.snapshot import control_filled, room_filled
+from holdfast.control.backup.snapshot import fill_database
 from holdfast.control.evidence.reader import VERIFIER
 from holdfast.control.evidence.signer import begin_anew, current_signer
 from holdfast.control.settings.configuration import configuration_hash
@@ -26,24 +25,20 @@ from holdfast.control.settings.models import read_control
 from holdfast.control.settings.show import recorded_settings
 from holdfast.errors import InputError, MalformedError, StorageError
 from holdfast.evidence.note import Verifier
-from holdfast.ledger import journal
-from holdfast.owner import catalogue
-from holdfast.owner.home import CATALOGUE, KEY, place_of
+from holdfast.owner.home import KEY, database_address
 from holdfast.owner.keyring import Keyring, read_keyring
-from holdfast.owner.ledgers import JOURNAL, journal_of
-from holdfast.owner.settings import Settings, read_settings
+from holdfast.owner.settings import DATABASE, Settings, read_settings
 from holdfast.settings_file import MAX_SETTINGS_BYTES
-from holdfast.storage.database import connect, known_revisions, migrate
-from holdfast.tables import PostgresSchema
+from holdfast.storage.database import connected, known_revisions, migrate
 
 MAX_MANIFEST_BYTES = 1 << 20
-STRIDE = 1 << 20
+PIECE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
 class Restored:
     manifest: Manifest
-    verifier: Verifier | None  # of the evidence from now on, if there is any
+    verifier: Verifier | None  # of the evidence from now on, if there is a database
 
 
 def restore(
@@ -57,13 +52,13 @@ def restore(
 ) -> Restored:
     """Make a home from a backup, whole or not at all.
 
-    `moved` says that the old home did nothing after the backup. `settings` come in place of those
-    in the backup.
+    `moved` says that the old home did nothing after the backup. `settings` replace those in the
+    backup.
     """
     check_absent(home)
     replaced = None if settings is None else atomic.read(settings, at_most=MAX_SETTINGS_BYTES)
     with _opened(backup) as tar, _draft(home) as draft:
-        manifest = _checked(tar, str(backup))
+        manifest = _check(tar, str(backup))
         _extract(tar, manifest, draft, str(backup))
         before = read_settings(draft)
         if replaced is not None:
@@ -71,8 +66,8 @@ def restore(
         after = read_settings(draft)
         _check_ledger(before, after)
         keyring = read_keyring(draft / KEY, passphrase)
-        verifier = _prepared(draft, keyring, now, moved=moved)
-        _settle(draft, home, after, keyring)
+        verifier = _fence(draft, keyring, now, moved=moved)
+        _place(draft, home, after, keyring)
     return Restored(manifest, verifier)
 
 
@@ -92,8 +87,8 @@ def _opened(backup: Path) -> Iterator[tarfile.TarFile]:
         raise StorageError(f"can't restore {backup}: {error.strerror or error}") from error
 
 
-def _checked(tar: tarfile.TarFile, name: str) -> Manifest:
-    """Return the manifest, once everything in the backup was held against it."""
+def _check(tar: tarfile.TarFile, name: str) -> Manifest:
+    """Compare everything in the backup with its manifest; return the manifest."""
     first = tar.next()
     if first is None or first.name != MANIFEST or first.size > MAX_MANIFEST_BYTES:
         raise MalformedError(f"{name} is not a backup of Holdfast")
@@ -102,8 +97,8 @@ def _checked(tar: tarfile.TarFile, name: str) -> Manifest:
         raise InputError(
             f"{name} was made by a newer Holdfast (schema {manifest.schema}): upgrade this one"
         )
-    found = [(each.name, each.size, each.isreg()) for each in tar.getmembers()[1:]]
-    if found != [(each.name, each.bytes, True) for each in manifest.members]:
+    entries = [(entry.name, entry.size, entry.isreg()) for entry in tar.getmembers()[1:]]
+    if entries != [(member.name, member.bytes, True) for member in manifest.members]:
         raise MalformedError(f"{name} is damaged: it has not what its manifest says")
     for member in manifest.members:
         digest = hashlib.sha256()
@@ -119,7 +114,7 @@ def _pieces(tar: tarfile.TarFile, name: str) -> Iterator[bytes]:
     if content is None:
         raise MalformedError(f"{name} in the backup is no file")
     with content:
-        while piece := content.read(STRIDE):
+        while piece := content.read(PIECE_BYTES):
             yield piece
 
 
@@ -141,7 +136,7 @@ def _extract(tar: tarfile.TarFile, manifest: Manifest, draft: Path, name: str) -
 
 @contextmanager
 def _draft(home: Path) -> Iterator[Path]:
-    """Yield a folder beside the home, which is gone afterwards if it has not become the home."""
+    """Yield a folder beside the home, which is removed if it didn't become the home."""
     atomic.make_directory(home.parent)
     draft = home.with_name(f".{home.name}.{secrets.token_hex(4)}.part")
     try:
@@ -152,18 +147,17 @@ def _draft(home: Path) -> Iterator[Path]:
 
 
 def _check_ledger(before: Settings, after: Settings) -> None:
-    """Refuse another ledger: holdings are registered on the one that they were."""
-    contracts = [each.evm.contract if each.evm else None for each in (before, after)]
+    """Refuse another ledger: holdings stay registered where they are."""
+    contracts = [settings.evm.contract if settings.evm else None for settings in (before, after)]
     if contracts[0] != contracts[1]:
         raise InputError("the settings name another ledger than the backup: it must be the same")
 
 
-def _prepared(draft: Path, keyring: Keyring, now: int, *, moved: bool) -> Verifier | None:
-    """Fence what the old home may have done after the backup; return who signs from now on."""
-    if not (draft / CONTROL).exists():
+def _fence(draft: Path, keyring: Keyring, now: int, *, moved: bool) -> Verifier | None:
+    """Fence off what the old home may have done after the backup; return who signs from now on."""
+    if not (draft / DATABASE).exists():
         return None
-    engine = connect(str(draft / CONTROL))
-    try:
+    with connected(str(draft / DATABASE)) as engine:
         migrate(engine)
         if moved:
             signer = current_signer(keyring, engine)
@@ -171,45 +165,27 @@ def _prepared(draft: Path, keyring: Keyring, now: int, *, moved: bool) -> Verifi
             settings, key = read_settings(draft), keyring.settings_key()
             values = recorded_settings(draft, settings, read_control(draft), key)
             signer = begin_anew(engine, keyring, configuration_hash(values), draft, now)
-    finally:
-        engine.dispose()
     atomic.write(draft / VERIFIER, f"{signer.verifier}\n".encode(), mode=atomic.PRIVATE)
     return signer.verifier
 
 
-def _settle(draft: Path, home: Path, settings: Settings, keyring: Keyring) -> None:
-    """Bring the tables where the settings have them, and give the home its name.
-
-    Databases take all or nothing, one right after the other.
-    """
-    address = read_control(draft).address(draft)
-    control, poured = draft / CONTROL, list[Path]()
-    with ExitStack() as stack:
-        if control.exists():
-            if "://" in address:
-                stack.enter_context(control_filled(control, address))
-                poured.append(control)
-            elif not Path(address).is_relative_to(draft):
-                raise InputError(
-                    "the settings name a database outside the home: give others by --settings"
-                )
-            elif Path(address) != control:
-                Path(address).parent.mkdir(parents=True, exist_ok=True)
-                control.rename(address)
-        if settings.database is not None:
-            copies = [
-                (draft / name).replace(draft / f"{name}.copy") for name in (CATALOGUE, JOURNAL)
-            ]
-            places = place_of(draft, settings, keyring.owner), journal_of(draft, settings)
-            scripts = catalogue.SCHEMA, journal.SCHEMA
-            for copy, place, script in zip(copies, places, scripts, strict=True):
-                if isinstance(place, PostgresSchema):
-                    shared = script is journal.SCHEMA
-                    stack.enter_context(room_filled(copy, script, place, shared=shared))
-                    poured.append(copy)
-    for path in poured:
-        path.unlink()
+def _place(draft: Path, home: Path, settings: Settings, keyring: Keyring) -> None:
+    """Bring the database where the settings have it, and give the home its name."""
+    copy, shared = draft / DATABASE, "://" in settings.database
+    if copy.exists() and not shared:
+        path = draft / settings.database
+        if not path.is_relative_to(draft):
+            raise InputError(
+                "the settings name a database outside the home: give others by --settings"
+            )
+        path.parent.mkdir(parents=True, exist_ok=True)
+        copy.rename(path)
+    elif copy.exists():
+        copy = copy.rename(draft / f"{DATABASE}.copy")
+        address = database_address(draft, settings.database, keyring.owner)
+        fill_database(copy, address)
+        copy.unlink()
     try:
-        os.rename(draft, home)  # noqa: PTH104 - it takes the place of an empty folder, too
+        os.rename(draft, home)  # noqa: PTH104 - it replaces an empty folder, too
     except OSError as error:
         raise InputError(f"{home} appeared meanwhile: name another --home") from error

@@ -37,6 +37,7 @@ from holdfast.model.arrays import IntArray
 from holdfast.pdp import PublicKey
 from holdfast.storage import bulk
 from holdfast.storage.database import transaction
+from holdfast.storage.home_schema import catalogue
 from holdfast.storage.schema import (
     NEVER,
     audits,
@@ -161,6 +162,16 @@ class Lag:
     quarantined: int
 
 
+# Catalogue rows of holdings that have just been scheduled get their ids.
+_LINK = (
+    update(catalogue)
+    .where(catalogue.c.scheduled.is_(None))
+    .values(
+        scheduled=select(holdings.c.id).where(holdings.c.name == catalogue.c.name).scalar_subquery()
+    )
+)
+
+
 class Schedule:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -195,6 +206,7 @@ class Schedule:
                 fresh = [{"id": i, "points": p} for i, p in points.items() if i not in known]
                 if fresh:
                     connection.execute(insert(public_keys), fresh)
+                connection.execute(_LINK)
                 _register(connection, registrations or {})
         except IntegrityError as error:
             raise InputError("a holding of that name is on the schedule already") from error

@@ -1,7 +1,6 @@
 """The table `[control]` of the home's `holdfast.toml`: everything an operator can set, checked.
 
 [control]
-database = "control.db"            # a file in the home, or postgresql://host/name; [home]'s, if any
 policy = "drqn-cmdp-plus"
 scenario = "field"
 settlement = "batch"               # one transaction for all audits due together, or "single"
@@ -45,7 +44,8 @@ from holdfast.control.scheduling.telemetry import Outcome
 from holdfast.durations import DAY, HOUR, MINUTE, SECOND
 from holdfast.errors import InputError
 from holdfast.model.scenario import SCENARIOS, Scenario
-from holdfast.owner.settings import read_shared_database
+from holdfast.owner.home import address_in
+from holdfast.owner.settings import DATABASE, read_database
 from holdfast.settings_file import (
     Address,
     Count,
@@ -260,7 +260,7 @@ class WebSettings(Table):
 
 @dataclass(frozen=True)
 class ControlSettings(Table):
-    database: Address = field(default="control.db", repr=False)  # it may have a password
+    database: Address = field(default=DATABASE, repr=False)  # the home's: see `read_database`
     policy: Text = "drqn-cmdp-plus"
     scenario: NamedScenario = SCENARIOS["field"]
     settlement: SettlementMode = SettlementMode.BATCH
@@ -277,18 +277,10 @@ class ControlSettings(Table):
     web: WebSettings = field(default_factory=WebSettings)
 
     def address(self, home: Path) -> str:
-        return self.database if "://" in self.database else str(home / self.database)
+        return address_in(home, self.database)
 
 
 def read_control(home: Path) -> ControlSettings:
     """Return what `holdfast.toml` says of the control plane, with defaults for the rest."""
     file = SettingsFile.read(home)
-    settings, shared = file.table("control", ControlSettings), read_shared_database(file)
-    if shared is None or "://" in settings.database:
-        return settings
-    if "database" in file.document.get("control", {}):
-        raise InputError(
-            f"{file.path}: database in [control]: hosts that share a home must share the schedule "
-            "and the evidence"
-        )
-    return replace(settings, database=shared)
+    return replace(file.table("control", ControlSettings), database=read_database(file))

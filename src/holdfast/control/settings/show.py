@@ -40,8 +40,8 @@ def effective_settings(home: Path) -> list[Setting]:
     """Return every setting of a home; raise if they can't be used."""
     settings, control, file = read_settings(home), read_control(home), SettingsFile.read(home)
     named = {name for name, _ in _flatten(file.document)}
-    if settings.database is not None:
-        named.add("control.database")
+    if "control.database" in named:
+        named.add("home.database")  # which it is another name for
     return [
         Setting(name, value, Source.FILE if name in named else Source.DEFAULT)
         for name, value in _written(settings, control)
@@ -59,7 +59,6 @@ def recorded_settings(
     secrets = {
         "home.database": settings.database,
         "ledger.url": settings.evm.url if settings.evm else None,
-        "control.database": control.database,
         "control.alerts.webhook": control.alerts.webhook,
     }
     values: dict[str, str | None] = {}
@@ -85,7 +84,9 @@ def _written(settings: Settings, control: ControlSettings) -> Iterator[tuple[str
     evm = settings.evm
     ledger = {"kind": "local"} if evm is None else {"kind": "evm", **as_written(evm)}
     home = as_written(HomeSettings(settings.database))
-    return _flatten({"home": home, "ledger": ledger, "control": as_written(control)})
+    plane = as_written(control)
+    del plane["database"]  # which is the home's
+    return _flatten({"home": home, "ledger": ledger, "control": plane})
 
 
 def _flatten(tables: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

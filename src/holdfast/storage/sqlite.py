@@ -1,0 +1,45 @@
+"""Opens SQLite files so that commits are durable and readers don't wait for the writer."""
+
+import sqlite3
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from holdfast import atomic
+
+LOCK_TIMEOUT_SECONDS = 60  # to wait for another writer
+RETRY_DELAY_SECONDS = 0.005
+
+
+def open_file(path: Path) -> sqlite3.Connection:
+    """Open a file, which is made if it is missing; only its owner may read a new one."""
+    if str(path) != ":memory:":
+        make_private(path)
+    file = sqlite3.connect(path, isolation_level=None, timeout=LOCK_TIMEOUT_SECONDS)
+    make_durable(file)
+    return file
+
+
+def make_private(path: Path) -> None:
+    """Make a file that only its owner may read; leave an error to SQLite, which reports it."""
+    with suppress(OSError):
+        atomic.make_private(path)
+
+
+def make_durable(file: sqlite3.Connection) -> None:
+    """Set the write-ahead log, and have every commit reach the disk.
+
+    Several processes may do this at once when the file is new. SQLite then refuses without waiting,
+    whatever the connection's timeout, so we wait ourselves.
+    """
+    deadline = time.monotonic() + LOCK_TIMEOUT_SECONDS
+    while True:
+        try:
+            file.execute("PRAGMA journal_mode = WAL").close()
+            break
+        except sqlite3.OperationalError as error:
+            busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY  # in any of its forms
+            if not busy or time.monotonic() > deadline:
+                raise
+            time.sleep(RETRY_DELAY_SECONDS)
+    file.execute("PRAGMA synchronous = FULL").close()
