@@ -24,7 +24,7 @@ from holdfast.node.signature import Gate
 from holdfast.node.store import Store
 from holdfast.node.wire import Limits
 from holdfast.owner import Finding, Holding, HoldingRecord, Original, put, run_audit
-from holdfast.owner.audit import BatchPosition, Question, Watch, ask, id_on, open_on, settle
+from holdfast.owner.audit import BatchPosition, Clock, Question, ask, id_on, open_on, settle
 from holdfast.owner.catalogue import Catalogue
 from holdfast.owner.keyring import Keyring
 from holdfast.pdp import Challenge, Location, Proof, draw_challenge, target_of
@@ -149,9 +149,9 @@ class Stage:
 
     def audit(self, holding: Holding, samples: int) -> Finding:
         """Audit the whole way; pauses pass on the ledger's clock alone."""
-        watch = Watch(self.world.now, lambda seconds: self.world.advance(math.ceil(seconds)))
+        clock = Clock(self.world.now, lambda seconds: self.world.advance(math.ceil(seconds)))
         ledger = self.world.owner
-        return run_audit(ledger, holding, samples, patience=PATIENCE, watch=watch)
+        return run_audit(ledger, holding, samples, patience=PATIENCE, clock=clock)
 
     def question(self, holding: Holding, samples: int, seed: bytes) -> Question:
         challenge = draw_challenge(holding.inventory, samples, seed=seed)
@@ -167,7 +167,7 @@ class Stage:
         prefix = question.challenge.inventory_hash[:4]
         word = Entry(question.target, holding.number, samples, prefix).encode()
         batch = Batch(self.world.owner.sender, seed, question.deadline, (word,))
-        return replace(question, place=BatchPosition(batch, 0))
+        return replace(question, position=BatchPosition(batch, 0))
 
     def asked(self, holding: Holding, question: Question) -> Answer:
         """Open the challenge and return the node's answer, which must be one."""

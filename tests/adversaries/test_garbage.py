@@ -20,7 +20,7 @@ from holdfast.node.holding import Holding as Kept
 from holdfast.node.proof_messages import ProofAnswer, ProofRequest
 from holdfast.node.wire import Code, NodeRefusedError
 from holdfast.owner import Holding, Outcome, resume
-from holdfast.owner.audit import Watch
+from holdfast.owner.audit import Clock
 from holdfast.pdp import Challenge, Proof, encoding
 from holdfast.pdp.field import Q
 
@@ -209,6 +209,6 @@ def test_who_denies_the_inventory_is_timed_out_in_the_end(stage: Stage) -> None:
     with pytest.raises(NodeRefusedError, match="never heard of it"):
         stage.audit(holding, 20)
     stage.world.advance(100)
-    watch = Watch(stage.world.now, lambda _seconds: None)
-    (finding,) = resume(stage.world.owner, holding, watch)
+    clock = Clock(stage.world.now, lambda _seconds: None)
+    (finding,) = resume(stage.world.owner, holding, clock)
     assert finding.outcome is Outcome.TIMEOUT

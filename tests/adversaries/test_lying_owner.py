@@ -81,20 +81,20 @@ def test_a_batch_does_not_use_what_the_node_once_signed_twice(any_stage: Stage) 
     world, batched = any_stage.world, any_stage.batched(holding, 40, b"b" * 32)
     kept = node.kept(holding)
     kept.replace_blocks(kept.record.files[0].file_id, [0], bytes(31 * world.owner.sectors))
-    place = batched.place
-    assert place is not None
-    (word,) = place.batch.words
+    position = batched.position
+    assert position is not None
+    (word,) = position.batch.words
     beside = word[:-1] + bytes([word[-1] ^ 1])
     with refused(Reason.MALFORMED):
-        world.owner.open_many(replace(place.batch, words=(word, word)))
+        world.owner.open_many(replace(position.batch, words=(word, word)))
     signed = any_stage.asked(holding, batched)
     for words, reason in (((word,), Reason.OPEN), (tuple(sorted((word, beside))), Reason.USED)):
         with refused(reason):
-            world.owner.open_many(replace(place.batch, words=words))
-    assert names(world.owner.settle(place.batch, {0: signed})) == ["Failed"]
+            world.owner.open_many(replace(position.batch, words=words))
+    assert names(world.owner.settle(position.batch, {0: signed})) == ["Failed"]
     with refused(Reason.UNKNOWN):
-        world.owner.settle(place.batch, {0: signed})
-    longer = replace(place.batch, deadline=place.batch.deadline + 1)
+        world.owner.settle(position.batch, {0: signed})
+    longer = replace(position.batch, deadline=position.batch.deadline + 1)
     world.owner.open_many(longer)
     with refused(Reason.WRONG):
         world.owner.settle(longer, {0: signed})

@@ -15,12 +15,12 @@ from holdfast.owner import (
     Holding,
     LocalCopy,
     Original,
-    Others,
     Outcome,
     Replica,
+    ReplicaSources,
     find_damage,
-    mend,
     put,
+    repair_file,
 )
 from holdfast.owner.removal import remove
 from holdfast.pdp import Location
@@ -58,7 +58,7 @@ def repair(stage: Stage, holding: Holding) -> None:
     """Put back what is damaged from the file that was put first."""
     (damaged,) = find_damage(holding)
     copy = LocalCopy(Location(str(stage.folder / f"{holding.name}.bin")))
-    assert mend(damaged, [copy]) == []
+    assert repair_file(damaged, [copy]) == []
 
 
 def replaces(request: Captured) -> bool:
@@ -281,7 +281,7 @@ def test_a_refusal_in_the_name_of_the_node_loses_no_block(
     replica, others = (Replica(one, one.file("file")) for one in (holding, copy))
     spot = Spot((replica.file.file_id.hex(), 1), 0, (7,), handled=1, untagged=(7,))
     with pytest.raises(NodeRefusedError):
-        _tags_mended(spot, replica, Others([others], {}))
+        _tags_mended(spot, replica, ReplicaSources([others], {}))
     between.tactic = None
-    assert _tags_mended(spot, replica, Others([others], {})).lost == ()
+    assert _tags_mended(spot, replica, ReplicaSources([others], {})).lost == ()
     assert stage.audit(holding, BLOCKS).outcome is Outcome.PASSED

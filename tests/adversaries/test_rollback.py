@@ -35,8 +35,8 @@ from holdfast.owner import (
     add_holding,
     find_damage,
     get,
-    mend,
     put,
+    repair_file,
     run_audit,
 )
 from holdfast.pdp import Location, TagFile
@@ -242,7 +242,7 @@ def assert_usable(victim: Victim, node: Thief, content: bytes) -> None:
         for part in ("data", "tags"):
             flip(node.segments(part)[-1], 500)
         (damaged,) = find_damage(holding)
-        assert mend(damaged, [copy]) == []
+        assert repair_file(damaged, [copy]) == []
         finding = run_audit(ledger, holding, holding.inventory.blocks, patience=60)
         assert finding.outcome is Outcome.PASSED
         assert get(Replica(holding, holding.file("file")), [], out).lost == ()

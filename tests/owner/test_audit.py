@@ -15,7 +15,7 @@ from tests.support.small_node import SAMPLE_CAP
 from holdfast.errors import RefusedError, UnansweredError, UnreachableError
 from holdfast.ledger.interface import Answer, Ledger, Receipt, TimedOut
 from holdfast.owner import Holding, Outcome, resume, run_audit, sample_cap
-from holdfast.owner.audit import BROUGHT_LATE, NoAnswer, Watch, ask, draw, open_on, settle
+from holdfast.owner.audit import SUBMITTED_LATE, Clock, NoAnswer, ask, draw, open_on, settle
 from holdfast.owner.catalogue import Intent
 from holdfast.pdp import Proof
 
@@ -29,10 +29,10 @@ class Time:
     now: float = 1e9
 
     @property
-    def watch(self) -> Watch:
-        return Watch(lambda: self.now, self.pause)
+    def clock(self) -> Clock:
+        return Clock(lambda: self.now, self.sleep)
 
-    def pause(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> None:
         self.now += seconds
 
 
@@ -55,7 +55,7 @@ def events(ledger: Ledger) -> list[object]:
 
 
 def test_an_honest_node_passes(audited: tuple[Ledger, Holding], time: Time) -> None:
-    finding = run_audit(*audited, 50, patience=30, watch=time.watch)
+    finding = run_audit(*audited, 50, patience=30, clock=time.clock)
     assert (finding.outcome, finding.reason) == (Outcome.PASSED, None)
     assert not audited[1].catalogue.audits("plain")
 
@@ -66,7 +66,7 @@ def test_damage_in_the_sample_fails(
     blocks = audited[1].inventory.blocks
     for segment in world.one.stored(audited[1], "data"):
         flip(segment, *range(0, segment.stat().st_size, 31))
-    finding = run_audit(*audited, min(blocks, SAMPLE_CAP), patience=30, watch=time.watch)
+    finding = run_audit(*audited, min(blocks, SAMPLE_CAP), patience=30, clock=time.clock)
     assert finding.outcome is Outcome.FAILED
 
 
@@ -75,7 +75,7 @@ def test_a_node_that_admits_damage_runs_into_the_deadline(
 ) -> None:
     for segment in world.one.stored(audited[1], "tags"):
         flip(segment, *range(100, segment.stat().st_size, 31))
-    finding = run_audit(*audited, 50, patience=30, watch=time.watch)
+    finding = run_audit(*audited, 50, patience=30, clock=time.clock)
     assert finding.outcome is Outcome.TIMEOUT
     assert finding.reason is not None
     assert "refuses to prove it" in finding.reason
@@ -91,7 +91,7 @@ def test_a_node_that_cannot_be_reached_times_out_and_has_not_failed(
     home = replace(world.home, clock=lambda: time.now)
     with home.holding("gone") as place, home.ledger(2) as ledger:
         assert sample_cap(place) is None
-        finding = run_audit(ledger, place, 50, patience=30, watch=time.watch)
+        finding = run_audit(ledger, place, 50, patience=30, clock=time.clock)
         assert isinstance(events(ledger)[-1], TimedOut)
     assert finding.outcome is Outcome.TIMEOUT
     assert finding.reason is not None
@@ -121,8 +121,8 @@ def test_a_proof_that_we_bring_late_is_no_fault_of_the_node(
         return submit(*told)
 
     monkeypatch.setattr(ledger, "submit", slowly)
-    finding = run_audit(ledger, place, 50, patience=30, watch=time.watch)
-    assert (finding.outcome, finding.reason) == (Outcome.TIMEOUT, BROUGHT_LATE)
+    finding = run_audit(ledger, place, 50, patience=30, clock=time.clock)
+    assert (finding.outcome, finding.reason) == (Outcome.TIMEOUT, SUBMITTED_LATE)
 
 
 def test_the_reason_of_a_timeout_is_that_the_node_took_the_challenge(
@@ -136,7 +136,7 @@ def test_the_reason_of_a_timeout_is_that_the_node_took_the_challenge(
         raise next(errors)
 
     monkeypatch.setattr(place.node, "prove", prove)
-    finding = run_audit(ledger, place, 50, patience=30, watch=time.watch)
+    finding = run_audit(ledger, place, 50, patience=30, clock=time.clock)
     assert (finding.outcome, finding.reason) == (Outcome.TIMEOUT, "took it")
 
 
@@ -157,7 +157,7 @@ def test_another_node_at_the_same_place_is_not_believed(world: World, time: Time
     run_sql(world.home.address, "UPDATE catalogue SET url = :url", url=world.two.url)
     home = replace(world.home, clock=lambda: time.now)
     with home.holding("plain") as place, home.ledger(2) as ledger:
-        finding = run_audit(ledger, place, 50, patience=5, watch=time.watch)
+        finding = run_audit(ledger, place, 50, patience=5, clock=time.clock)
     assert finding.outcome is Outcome.TIMEOUT
 
 
@@ -168,7 +168,7 @@ def test_disagreement_on_the_inventory_is_told_and_no_timeout(
     with world.home.catalogue() as catalogue:
         catalogue.conclude("plain", Intent(replace(record, version=record.version + 1)))
     with pytest.raises(RefusedError, match="disagree on what is stored"):
-        run_audit(*audited, 50, patience=30, watch=time.watch)
+        run_audit(*audited, 50, patience=30, clock=time.clock)
 
 
 def test_what_the_node_took_in_a_crash_is_audited_too(
@@ -181,7 +181,7 @@ def test_what_the_node_took_in_a_crash_is_audited_too(
     assert run_sql(world.home.address, "SELECT * FROM files") == before
     with world.home.catalogue() as catalogue:  # as if we had been killed before we heard of it
         catalogue.intend("plain", Intent(stored))
-    finding = run_audit(ledger, place, 50, patience=30, watch=time.watch)
+    finding = run_audit(ledger, place, 50, patience=30, clock=time.clock)
     assert finding.outcome is Outcome.PASSED
     assert [file.name for file in place.catalogue.files("plain")] == ["file", "more"]
 
@@ -194,10 +194,10 @@ def test_an_audit_left_open_is_expired_after_its_deadline(
     place.catalogue.begin_audit("plain", question.row)
     open_on(ledger, place, question)
     time.now += 100
-    (finding,) = resume(ledger, place, time.watch)
+    (finding,) = resume(ledger, place, time.clock)
     assert finding.outcome is Outcome.TIMEOUT
     assert finding.reason == "the audit was interrupted on the owner's side"
-    assert resume(ledger, place, time.watch) == []
+    assert resume(ledger, place, time.clock) == []
 
 
 def test_an_audit_that_was_never_opened_is_dropped_after_its_deadline(
@@ -207,7 +207,7 @@ def test_an_audit_that_was_never_opened_is_dropped_after_its_deadline(
     question = draw(ledger, place, 50, time.now, 30)
     place.catalogue.begin_audit("plain", question.row)
     time.now += 100
-    assert resume(ledger, place, time.watch) == []
+    assert resume(ledger, place, time.clock) == []
     assert not place.catalogue.audits("plain")
 
 
@@ -222,7 +222,7 @@ def test_an_audit_that_was_settled_before_the_crash_is_not_held_again(
     assert isinstance(answer, Answer)
     settle(ledger, place, question, answer)
     told = len(events(ledger))
-    (finding,) = resume(ledger, place, time.watch)
+    (finding,) = resume(ledger, place, time.clock)
     assert finding.outcome is Outcome.PASSED
     assert len(events(ledger)) == told
 
@@ -238,7 +238,7 @@ def test_a_verdict_that_somebody_else_brought_about_first_counts(
         return submit(holding, challenge, answer)
 
     monkeypatch.setattr(ledger, "submit", overtaken)
-    finding = run_audit(ledger, place, 50, patience=30, watch=time.watch)
+    finding = run_audit(ledger, place, 50, patience=30, clock=time.clock)
     assert finding.outcome is Outcome.PASSED
 
 
@@ -248,8 +248,8 @@ def test_an_audit_that_a_later_one_overtook_before_it_was_opened_is_dropped(
     ledger, place = audited
     question = draw(ledger, place, 50, time.now, 30)
     place.catalogue.begin_audit("plain", question.row)
-    assert run_audit(ledger, place, 50, patience=30, watch=time.watch).outcome is Outcome.PASSED
+    assert run_audit(ledger, place, 50, patience=30, clock=time.clock).outcome is Outcome.PASSED
     told = len(events(ledger))
-    assert resume(ledger, place, time.watch) == []
+    assert resume(ledger, place, time.clock) == []
     assert len(events(ledger)) == told
-    assert run_audit(ledger, place, 50, patience=30, watch=time.watch).outcome is Outcome.PASSED
+    assert run_audit(ledger, place, 50, patience=30, clock=time.clock).outcome is Outcome.PASSED

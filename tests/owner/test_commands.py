@@ -231,7 +231,7 @@ def test_a_holding_that_is_half_made_says_how_to_go_on(world: World, desk: Workp
         catalogue.add_holding(half)
     world.file(CONTENT, "photos")
     sentence = desk.run("put", "photos", "--to", "half").sentence()
-    assert f"`holdfast holding add half {world.one.url}` goes on where it stopped" in sentence
+    assert f"`holdfast holding add half {world.one.url}` finishes that" in sentence
     must(desk, "holding", "add", "half", world.one.url)
     must(desk, "put", "photos", "--to", "half")
 

@@ -1,4 +1,4 @@
-"""Damage found and mended, whatever it hit, from whoever has the same content."""
+"""Damage is found and repaired, whatever it hit, from any copy of the same content."""
 
 import random
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from tests.support.owner_env import BLOCK_BYTES, World, flip
 from tests.support.small_node import SAMPLE_CAP, SEGMENT_BYTES
 
 from holdfast.errors import RefusedError
-from holdfast.owner import Damaged, Holding, LocalCopy, Replica, find_damage, mend
+from holdfast.owner import DamagedFile, Holding, LocalCopy, Replica, find_damage, repair_file
 from holdfast.pdp import Location
 from holdfast.pdp.readers import Range
 from holdfast.pdp.tagfile import HEADER_BYTES, PAGE_BYTES
@@ -48,7 +48,7 @@ def copy_in(other: Holding) -> Replica:
     return Replica(other, other.file("file"))
 
 
-def blocks_of(damage: list[Damaged]) -> dict[str, list[int]]:
+def blocks_of(damage: list[DamagedFile]) -> dict[str, list[int]]:
     return {damaged.replica.file.name: damaged.blocks for damaged in damage}
 
 
@@ -73,7 +73,7 @@ def test_damaged_blocks_are_put_back_from_the_other_replica(
         size = damaged.replica.block_bytes
         last = (len(CONTENT) - 1) // size
         assert blocks_of([damaged]) == {"file": [0, 3000 // size, last]}
-        assert mend(damaged, [copy_in(elsewhere)]) == []
+        assert repair_file(damaged, [copy_in(elsewhere)]) == []
         assert [segment.read_bytes() for segment in data] == before
         assert find_damage(place) == []
 
@@ -82,7 +82,7 @@ def test_damaged_blocks_are_put_back_from_the_owners_copy(world: World, path: Pa
     with world.home.changing("secret") as place:
         flip(segments(world, place, "data")[2], 5)
         (damaged,) = find_damage(place)
-        assert mend(damaged, [LocalCopy(Location(str(path)))]) == []
+        assert repair_file(damaged, [LocalCopy(Location(str(path)))]) == []
         assert find_damage(place) == []
 
 
@@ -94,7 +94,7 @@ def test_a_lost_segment_is_put_back(world: World, part: str) -> None:
         before = lost.read_bytes()
         lost.unlink()
         (damaged,) = find_damage(place)
-        assert mend(damaged, [copy_in(elsewhere)]) == []
+        assert repair_file(damaged, [copy_in(elsewhere)]) == []
         assert lost.read_bytes() == before
         assert find_damage(place) == []
 
@@ -115,7 +115,7 @@ def test_damaged_tags_are_put_back(world: World, offset: int) -> None:
         flip(tags, offset)
         (damaged,) = find_damage(place)
         assert len(damaged.blocks) <= 8
-        assert mend(damaged, [copy_in(elsewhere)]) == []
+        assert repair_file(damaged, [copy_in(elsewhere)]) == []
         assert tags.read_bytes() == before
         assert find_damage(place) == []
 
@@ -129,7 +129,7 @@ def test_the_tag_of_an_empty_last_block_is_put_back(world: World) -> None:
         flip(tags, len(before) - 10)
         (damaged,) = find_damage(place)
         assert 10 in damaged.blocks
-        assert mend(damaged, [LocalCopy(Location(str(path)))]) == []
+        assert repair_file(damaged, [LocalCopy(Location(str(path)))]) == []
         assert tags.read_bytes() == before
 
 
@@ -139,7 +139,7 @@ def test_a_block_that_nobody_has_is_lost_and_the_others_are_not(world: World) ->
         flip(segments(world, place, "data")[0], 10, 4000)
         flip(segments(world, elsewhere, "data")[0], 11)
         (damaged,) = find_damage(place)
-        assert mend(damaged, [copy_in(elsewhere)]) == [0]
+        assert repair_file(damaged, [copy_in(elsewhere)]) == [0]
         assert blocks_of(find_damage(place)) == {"file": [0]}
 
 
@@ -158,8 +158,8 @@ def test_nothing_goes_out_for_content_that_was_never_tagged(world: World, part: 
         stored = [*segments(world, place, "data"), *segments(world, place, "tags")]
         before = [segment.read_bytes() for segment in stored]
         (damaged,) = find_damage(place)
-        with pytest.raises(RefusedError, match="other content than was tagged"):
-            mend(damaged, [Liar()])
+        with pytest.raises(RefusedError, match="content that was never tagged"):
+            repair_file(damaged, [Liar()])
         assert [segment.read_bytes() for segment in stored] == before
 
 
@@ -171,7 +171,7 @@ def test_a_block_whose_tag_is_lost_with_it_is_put_back(world: World) -> None:
         flip(stored[0], 3 * BLOCK_BYTES)
         flip(stored[1], HEADER_BYTES + 3 * TAG_BYTES)
         (damaged,) = find_damage(place)
-        assert mend(damaged, [copy_in(elsewhere)]) == []
+        assert repair_file(damaged, [copy_in(elsewhere)]) == []
         assert [segment.read_bytes() for segment in stored] == before
 
 

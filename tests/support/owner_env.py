@@ -16,7 +16,7 @@ from tests.support.processes import running
 from tests.support.small_node import SEGMENT_BYTES
 
 from holdfast.node.identity import NodeKey, write_node_key
-from holdfast.owner import Holding, Home, Original, Put, add_holding, put
+from holdfast.owner import Holding, Home, Original, UploadResult, add_holding, put
 from holdfast.pdp import Location
 from holdfast.pdp.sealing import ScryptCost
 
@@ -76,7 +76,7 @@ class World:
 
     def put(
         self, holding: str, path: Path, name: str | None = None, *, replace_other: bool = False
-    ) -> Put:
+    ) -> UploadResult:
         original = Original.of(Location(str(path)), SEGMENT_BYTES)
         with self.home.changing(holding) as place:
             return put(place, name or path.name, original, replace_other=replace_other, processes=1)

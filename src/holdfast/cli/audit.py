@@ -186,8 +186,8 @@ def repair(
     from holdfast.owner import (  # noqa: PLC0415
         LocalCopy,
         find_damage,
-        mend,
         other_replicas,
+        repair_file,
         run_audit,
         sample_cap,
     )
@@ -205,9 +205,9 @@ def repair(
             file = damaged.replica.file
             copies: list[Copy] = [LocalCopy(own[file.sha256])] if file.sha256 in own else []
             with other_replicas(opened, place, file) as others:
-                for name, error in others.away.items():
+                for name, error in others.unreachable.items():
                     terminal.complain(f"holding {name} is left out: {error}")
-                lost = mend(damaged, [*copies, *others.replicas])
+                lost = repair_file(damaged, [*copies, *others.replicas])
             mended.append(
                 {
                     "name": damaged.replica.file.name,

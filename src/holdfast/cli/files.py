@@ -19,7 +19,7 @@ from holdfast.pdp import Location
 from holdfast.pdp.tagging import available_processes
 
 if TYPE_CHECKING:
-    from holdfast.owner import Home, Original, Put, Replica
+    from holdfast.owner import Home, Original, Replica, UploadResult
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The file's name in the catalogue.")]
 
@@ -255,15 +255,15 @@ def _everywhere(
     holdings: list[str],
     name: str,
     original: "Original",
-    put_file: Callable[..., "Put"],
+    put_file: Callable[..., "UploadResult"],
     reach: Callable[[float], None],
-) -> dict[str, "Put"]:
+) -> dict[str, "UploadResult"]:
     """Put one file on all these nodes at once; what fails on one does not stop the others."""
     together = _Together(reach)
     # Two commands' worth of processes on the same cores would only take turns.
     processes = None if len(holdings) == 1 else max(1, available_processes() // len(holdings))
 
-    def put_on(holding: str) -> "Put":
+    def put_on(holding: str) -> "UploadResult":
         with home.changing(holding) as place:
             progress = together.progress_of(holding)
             return put_file(place, name, original, processes=processes, progress=progress)
@@ -293,7 +293,7 @@ def _names(files: list[str], name: str | None) -> dict[str, str]:
     return names
 
 
-def _facts(holding: str, done: "Put") -> dict[str, Any]:
+def _facts(holding: str, done: "UploadResult") -> dict[str, Any]:
     return {
         "name": done.file.name,
         "holding": holding,

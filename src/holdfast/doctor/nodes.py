@@ -107,11 +107,11 @@ def _compared(part: str, kept: StoredHolding, theirs: str | None, ours: str) -> 
     if theirs == ours:
         return ok(part, f"{record.url} answers, is the one that was pinned, and has your files")
     if record.number is None:
-        cure = f"`holdfast holding add {record.name} {record.url}` goes on where it stopped"
+        cure = f"`holdfast holding add {record.name} {record.url}` finishes that"
         return warning(part, "the holding is not registered yet", cure)
     if kept.changing:
         found = "owner and node differ by a file that is on its way"
-        return warning(part, found, "put the same file again: it goes on where it stopped")
+        return warning(part, found, "put the same file again: the upload resumes")
     found = "owner and node disagree on what is stored: one of them was restored from an old copy"
     cure = "bring back the newest backup, or make a new holding there and put the files again"
     return fault(part, found, cure)

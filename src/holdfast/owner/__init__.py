@@ -1,8 +1,8 @@
-"""The owner's side: a home, files put on nodes and had back, audits of one holding, repair."""
+"""The owner's side: a home, files put on nodes and fetched back, audits of one holding, repair."""
 
 from holdfast.owner.audit import Finding, Outcome, resume, run_audit, sample_cap
 from holdfast.owner.catalogue import Catalogue, FileRecord, HoldingRecord
-from holdfast.owner.download import Fetched, get
+from holdfast.owner.download import DownloadResult, get
 from holdfast.owner.enrolment import add_holding
 from holdfast.owner.fingerprint import Original
 from holdfast.owner.holding import Holding
@@ -10,23 +10,23 @@ from holdfast.owner.home import Home, catalogue_in, check_home, check_new
 from holdfast.owner.removal import remove
 from holdfast.owner.repair import (
     Copy,
-    Damaged,
+    DamagedFile,
     LocalCopy,
     find_damage,
-    mend,
-    put_back,
+    recheck_blocks,
+    repair_file,
+    restore_blocks,
     spans_of,
-    still_damaged,
 )
 from holdfast.owner.replica import Replica
-from holdfast.owner.replica_sources import Others, other_replicas
-from holdfast.owner.upload import Put, check_source, put
+from holdfast.owner.replica_sources import ReplicaSources, other_replicas
+from holdfast.owner.upload import UploadResult, check_source, put
 
 __all__ = [
     "Catalogue",
     "Copy",
-    "Damaged",
-    "Fetched",
+    "DamagedFile",
+    "DownloadResult",
     "FileRecord",
     "Finding",
     "Holding",
@@ -34,10 +34,10 @@ __all__ = [
     "Home",
     "LocalCopy",
     "Original",
-    "Others",
     "Outcome",
-    "Put",
     "Replica",
+    "ReplicaSources",
+    "UploadResult",
     "add_holding",
     "catalogue_in",
     "check_home",
@@ -45,14 +45,14 @@ __all__ = [
     "check_source",
     "find_damage",
     "get",
-    "mend",
     "other_replicas",
     "put",
-    "put_back",
+    "recheck_blocks",
     "remove",
+    "repair_file",
+    "restore_blocks",
     "resume",
     "run_audit",
     "sample_cap",
     "spans_of",
-    "still_damaged",
 ]

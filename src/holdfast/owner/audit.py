@@ -1,7 +1,7 @@
 """One audit of one holding, in steps: draw and target, open, ask, settle, expire.
 
-`run_audit` takes them all in order. A challenge is written down before the ledger hears of it, so
-that one which a crash left open is found again and brought to its verdict.
+`run_audit` takes them in order. A challenge is saved before it is opened on the ledger, so that one
+which a crash left open can be brought to its verdict.
 """
 
 import secrets
@@ -35,23 +35,23 @@ from holdfast.owner.holding import Holding
 from holdfast.pdp import Challenge, Inventory, SecretKey, draw_challenge, target_of
 from holdfast.pdp.challenge import SEED_BYTES
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.25, 4.0  # seconds between two attempts
-SHORTEST_ASK_SECONDS = 0.1
-BROUGHT_LATE = (
-    "its proof came before the deadline, and we brought it to the ledger after it: "
-    "that is no fault of the node"
+RETRY_DELAY_SECONDS, MAX_RETRY_DELAY_SECONDS = 0.25, 4.0
+MIN_ASK_SECONDS = 0.1
+SUBMITTED_LATE = (
+    "its proof came before the deadline, and we submitted it after the deadline: "
+    "that is not the node's fault"
 )
 
 
 @dataclass(frozen=True)
-class Watch:
-    """Time, and a way to let it pass."""
+class Clock:
+    """The time, and a way to wait."""
 
     now: Callable[[], float]
-    pause: Callable[[float], None]
+    sleep: Callable[[float], None]
 
 
-REAL_TIME = Watch(time.time, time.sleep)
+REAL_TIME = Clock(time.time, time.sleep)
 
 
 class Prover(Protocol):
@@ -93,7 +93,7 @@ OUTCOMES = {Passed: Outcome.PASSED, Failed: Outcome.FAILED, TimedOut: Outcome.TI
 
 @dataclass(frozen=True)
 class BatchPosition:
-    """Where a challenge stands among those that the ledger is told of at once."""
+    """A challenge's position in a batch that is opened in one transaction."""
 
     batch: Batch
     index: int
@@ -101,26 +101,28 @@ class BatchPosition:
 
 @dataclass(frozen=True)
 class Question:
-    """A challenge over the whole holding, as the ledger is told of it: by itself or in a batch.
+    """A challenge over the whole holding as it is opened on the ledger, alone or in a batch.
 
-    `holding` is what the ledger knows the holding by, which has the owner in it.
+    `holding` is the holding's id on the ledger, which contains the owner's address.
     """
 
     holding: int
     challenge: Challenge
     target: bytes
     deadline: int
-    place: BatchPosition | None = None
+    position: BatchPosition | None = None
 
     @property
     def opening(self) -> Opening:
-        return Opening(self.target, self.deadline, self.place.batch.seed if self.place else None)
+        return Opening(
+            self.target, self.deadline, self.position.batch.seed if self.position else None
+        )
 
     @property
     def name(self) -> bytes:
         """Its name on the ledger."""
-        if self.place:
-            return self.place.batch.challenge_id(self.place.index)
+        if self.position:
+            return self.position.batch.challenge_id(self.position.index)
         return self.opening.name(self.holding, self.challenge)
 
     @property
@@ -134,10 +136,10 @@ class Question:
 
 @dataclass(frozen=True)
 class NoAnswer:
-    """No answer that counts, and why: of a failing proof it tells nothing.
+    """No answer that counts, and why. It says nothing about a failing proof.
 
-    `delivered` says whether the node took the challenge: then the silence is the node's. `late`
-    says that an answer came and the ledger got it after the deadline.
+    `delivered` says whether the node received the challenge: if so, silence is the node's
+    fault. `late` says that an answer reached the ledger after the deadline.
     """
 
     reason: str
@@ -187,10 +189,10 @@ def open_on(ledger: Ledger, holding: Subject, question: Question) -> int:
 
     In a batch the others are opened with it.
     """
-    challenge, place = question.challenge, question.place
+    challenge, position = question.challenge, question.position
     try:
-        if place:
-            return ledger.open_many(place.batch).gas // len(place.batch.words)
+        if position:
+            return ledger.open_many(position.batch).gas // len(position.batch.words)
         return ledger.open(holding.number, challenge, question.target, question.deadline).gas
     except LedgerRefusedError as error:
         if error.reason is not Reason.OPEN:
@@ -221,10 +223,10 @@ def ask(
 def settle(
     ledger: Ledger, holding: Subject, question: Question, answer: Answer
 ) -> Finding | NoAnswer:
-    """Bring the answer to the ledger, where it may come too late to count."""
+    """Submit the answer to the ledger, where it may be too late to count."""
     try:
-        if place := question.place:
-            receipt = ledger.settle(place.batch, {place.index: answer})
+        if position := question.position:
+            receipt = ledger.settle(position.batch, {position.index: answer})
         else:
             receipt = ledger.submit(question.holding, question.name, answer)
     except LedgerRefusedError as error:
@@ -235,9 +237,9 @@ def settle(
 
 
 def expire(ledger: Ledger, holding: Subject, question: Question, silence: NoAnswer) -> Finding:
-    """Have the ledger say that the deadline has passed."""
-    if place := question.place:
-        receipt = ledger.expire_many(place.batch, [place.index])
+    """Have the ledger record that the deadline has passed."""
+    if position := question.position:
+        receipt = ledger.expire_many(position.batch, [position.index])
     else:
         receipt = ledger.expire(question.holding, question.name)
     return replace(verdict_in(receipt, holding, question), reason=silence.reason)
@@ -249,26 +251,26 @@ def run_audit(
     samples: int,
     *,
     patience: int,
-    watch: Watch = REAL_TIME,
+    clock: Clock = REAL_TIME,
 ) -> Finding:
     """Audit the holding the whole way; the node has `patience` seconds to answer."""
     if holding.catalogue.intents(holding.name):
-        with suppress(NodeError):  # nobody to ask yet: the audit will tell
+        with suppress(NodeError):  # the audit will show whether the node answers
             holding.reconcile()
-    question = draw(ledger, holding, samples, watch.now(), patience)
+    question = draw(ledger, holding, samples, clock.now(), patience)
     holding.catalogue.begin_audit(holding.name, question.row)
     open_on(ledger, holding, question)
-    finding = _awaited(ledger, holding, question, watch)
+    finding = _await_verdict(ledger, holding, question, clock)
     holding.catalogue.end_audit(holding.name, question.row, finding.block)
     return finding
 
 
-def resume(ledger: Ledger, holding: Holding, watch: Watch = REAL_TIME) -> list[Finding]:
+def resume(ledger: Ledger, holding: Holding, clock: Clock = REAL_TIME) -> list[Finding]:
     """Bring the audits that a crash left open to their verdict; those never opened are dropped."""
     findings = []
     for row in holding.catalogue.audits(holding.name):
         question = Question.of(id_on(ledger, holding), row)
-        finding = _resumed(ledger, holding, question, watch)
+        finding = _resume_audit(ledger, holding, question, clock)
         holding.catalogue.end_audit(holding.name, row, finding.block if finding else None)
         if finding:
             findings.append(finding)
@@ -278,7 +280,7 @@ def resume(ledger: Ledger, holding: Holding, watch: Watch = REAL_TIME) -> list[F
 def verdict_on(
     ledger: Ledger, holding: Subject, question: Question, since: int = 0
 ) -> Finding | None:
-    """Return what the ledger has said of a challenge since that block, if it has."""
+    """Return the ledger's verdict on a challenge since that block, if there is one."""
     for receipt in ledger.receipts(since):
         try:
             return verdict_in(receipt, holding, question)
@@ -287,14 +289,16 @@ def verdict_on(
     return None
 
 
-def _resumed(ledger: Ledger, holding: Holding, question: Question, watch: Watch) -> Finding | None:
-    if found := verdict_on(ledger, holding, question, holding.record.block):
-        return found
+def _resume_audit(
+    ledger: Ledger, holding: Holding, question: Question, clock: Clock
+) -> Finding | None:
+    if finding := verdict_on(ledger, holding, question, holding.record.block):
+        return finding
     interrupted = NoAnswer("the audit was interrupted on the owner's side")
     try:
-        if watch.now() <= question.deadline:
+        if clock.now() <= question.deadline:
             open_on(ledger, holding, question)
-            return _awaited(ledger, holding, question, watch)
+            return _await_verdict(ledger, holding, question, clock)
         return expire(ledger, holding, question, interrupted)
     except LedgerRefusedError as error:
         if error.reason in {Reason.UNKNOWN, Reason.LATE, Reason.USED}:
@@ -302,10 +306,10 @@ def _resumed(ledger: Ledger, holding: Holding, question: Question, watch: Watch)
         raise
 
 
-def _awaited(ledger: Ledger, holding: Holding, question: Question, watch: Watch) -> Finding:
-    """Return the verdict, to which anyone may have brought the challenge before us."""
+def _await_verdict(ledger: Ledger, holding: Holding, question: Question, clock: Clock) -> Finding:
+    """Return the verdict, which anyone may have caused before us."""
     try:
-        return _brought_to_verdict(ledger, holding, question, watch)
+        return _ask_until_verdict(ledger, holding, question, clock)
     except LedgerRefusedError as error:
         if error.reason is Reason.UNKNOWN:
             verdict = verdict_on(ledger, holding, question, holding.record.block)
@@ -314,40 +318,40 @@ def _awaited(ledger: Ledger, holding: Holding, question: Question, watch: Watch)
         raise
 
 
-def _brought_to_verdict(
-    ledger: Ledger, holding: Holding, question: Question, watch: Watch
+def _ask_until_verdict(
+    ledger: Ledger, holding: Holding, question: Question, clock: Clock
 ) -> Finding:
-    """Ask until there is an answer or the deadline has passed, and bring it to the ledger."""
+    """Ask until there is an answer or the deadline has passed, and submit it to the ledger."""
     silence = NoAnswer("there was no time to ask the node", delivered=False)
-    pause = FIRST_PAUSE
-    while (left := question.deadline - watch.now()) >= 0:
-        told: Finding | Answer | NoAnswer
-        told = ask(ledger, holding, question, max(left, SHORTEST_ASK_SECONDS))
-        if isinstance(told, Answer):
-            in_time = watch.now() <= question.deadline
-            told = settle(ledger, holding, question, told)
-            if isinstance(told, NoAnswer) and told.late and in_time:
-                silence = NoAnswer(BROUGHT_LATE)
+    delay = RETRY_DELAY_SECONDS
+    while (left := question.deadline - clock.now()) >= 0:
+        result: Finding | Answer | NoAnswer
+        result = ask(ledger, holding, question, max(left, MIN_ASK_SECONDS))
+        if isinstance(result, Answer):
+            in_time = clock.now() <= question.deadline
+            result = settle(ledger, holding, question, result)
+            if isinstance(result, NoAnswer) and result.late and in_time:
+                silence = NoAnswer(SUBMITTED_LATE)
                 break
-        if isinstance(told, Finding):
-            return told
-        if told.delivered or not silence.delivered:
-            silence = told
-        watch.pause(pause)
-        pause = min(2 * pause, LONGEST_PAUSE)
+        if isinstance(result, Finding):
+            return result
+        if result.delivered or not silence.delivered:
+            silence = result
+        clock.sleep(delay)
+        delay = min(2 * delay, MAX_RETRY_DELAY_SECONDS)
     while True:
         try:
             return expire(ledger, holding, question, silence)
         except LedgerRefusedError as error:
             if error.reason is not Reason.EARLY:  # a chain's clock stands still between blocks
                 raise
-            watch.pause(FIRST_PAUSE)
+            clock.sleep(RETRY_DELAY_SECONDS)
 
 
 def verdict_in(receipt: Receipt, holding: Subject, question: Question) -> Finding:
-    """Return what the ledger says of this challenge, LookupError if it says nothing.
+    """Return the verdict on this challenge in a receipt; LookupError if there is none.
 
-    Anyone may write to a ledger: an event counts only for the holding and the name that it bears.
+    Anyone may write to a ledger: an event counts only for the holding and challenge that it names.
     """
     asked = (question.holding, question.name)
     verdicts = [event for event in receipt.events if isinstance(event, (Passed, Failed, TimedOut))]

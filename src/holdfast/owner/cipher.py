@@ -21,7 +21,7 @@ AES_BLOCK = 16
 
 @dataclass(frozen=True)
 class FileCipher:
-    """The keystream of one version of one file; applying it twice gives back what was."""
+    """The keystream of one version of one file; applying it twice restores the content."""
 
     key: bytes = field(repr=False)
 

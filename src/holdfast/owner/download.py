@@ -1,7 +1,7 @@
-"""A file had back from a node: every block checked, bad ones taken from another replica.
+"""Downloads a file: every block is checked, and bad ones are taken from another replica.
 
-The SHA-256 of the owner's copy has the last word, and the output appears whole or not at all. What
-an interruption left of it is checked anew, against the tags, and not fetched again.
+The result must have the SHA-256 of the owner's copy, and the output appears whole or not at all.
+What an interrupted download wrote is checked against the tags and not fetched again.
 """
 
 import hashlib
@@ -19,16 +19,16 @@ from holdfast.pdp.readers import Range
 from holdfast.pdp.tagfile import PAGE_TAGS
 
 RUN_BYTES = 8 << 20
-MARK_BYTES = 4  # of the content's hash, in the name of what is unfinished
+MARK_BYTES = 4  # of the content's hash, in the draft's name
 
 
 @dataclass(frozen=True)
-class Fetched:
-    """How it went: byte ranges that were bad on the node, and those found nowhere else."""
+class DownloadResult:
+    """Byte ranges that were bad on the node, and those that no replica has."""
 
     bad: tuple[Range, ...]
     lost: tuple[Range, ...]
-    kept: int = 0  # bytes that were here from an attempt before
+    kept: int = 0  # bytes that an earlier attempt had written
 
 
 class _LostError(HoldfastError):
@@ -42,10 +42,10 @@ def get(
     others: Sequence[Replica],
     out: Path,
     progress: Progress = lambda _bytes: None,
-) -> Fetched:
+) -> DownloadResult:
     """Write the file to `out` unless a part of it is lost; `others` hold the same content.
 
-    Interrupted, it goes on when it is called again.
+    An interrupted call resumes when it is made again.
     """
     try:
         with atomic.resuming(out, replica.file.sha256[:MARK_BYTES].hex()) as file:
@@ -56,24 +56,24 @@ def get(
                     lost = _patch(other, file, lost)
             _check_whole(file, replica, lost)
     except _LostError as error:
-        return Fetched(tuple(bad), tuple(error.ranges))
-    return Fetched(tuple(bad), (), kept)
+        return DownloadResult(tuple(bad), tuple(error.ranges))
+    return DownloadResult(tuple(bad), (), kept)
 
 
 def _check_whole(file: BufferedRandom, replica: Replica, lost: Sequence[Range]) -> None:
     file.truncate(replica.file.length)
     file.seek(0)
     if hashlib.file_digest(file, "sha256").digest() != replica.file.sha256:
-        Path(file.name).unlink()  # it would never become whole
+        Path(file.name).unlink()  # it can never become whole
         raise _LostError(lost or [(0, replica.file.length)])
 
 
 def _download(
     replica: Replica, file: BufferedRandom, progress: Progress
 ) -> tuple[list[Range], int]:
-    """Write what is not there yet; return the ranges that tags don't confirm, and what was there.
+    """Write what is missing; return the ranges that tags don't confirm, and bytes that were there.
 
-    Of a run that an attempt before has written, the tags alone are fetched, if they confirm it.
+    For a run that an earlier attempt has written, only the tags are fetched if they confirm it.
     """
     bad: list[Range] = []
     kept, there = 0, file.seek(0, os.SEEK_END)

@@ -1,4 +1,4 @@
-"""How a holding comes to be: its node is pinned, its key made, told to the node and registered."""
+"""Creates a holding: pins its node, makes its key, and registers it with node and ledger."""
 
 import re
 import secrets
@@ -10,7 +10,7 @@ from holdfast.node.client import node_facts
 from holdfast.owner.catalogue import HoldingRecord, RegistrationRecord
 from holdfast.owner.home import Home
 from holdfast.owner.keyring import SALT_BYTES
-from holdfast.owner.ledgers import registered_number
+from holdfast.owner.ledgers import ensure_registered
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -27,7 +27,7 @@ def add_holding(
 ) -> HoldingRecord:
     """Make a holding on the node at that URL, or finish one that a crash left half made.
 
-    The node's address is pinned as it is found, unless it is told.
+    The node's address is pinned. If `address` is given, the node must have it.
     """
     if not _NAME.fullmatch(name):
         raise InputError(
@@ -37,7 +37,7 @@ def add_holding(
     with home.catalogue() as catalogue:
         record = next((known for known in catalogue.holdings() if known.name == name), None)
         if record is None:
-            pinned = pinned_address(url, ca, address)
+            pinned = address_to_pin(url, ca, address)
             salt = secrets.token_bytes(SALT_BYTES)
             record = HoldingRecord(name, url, pinned, ca, salt, sectors, encrypted)
         elif record.number is not None:
@@ -49,7 +49,7 @@ def add_holding(
         ):
             node.holdings()  # or it refuses us, before anything is written down
             catalogue.add_holding(record)
-            number, receipt = registered_number(ledger, public, record.node)
+            number, receipt = ensure_registered(ledger, public, record.node)
             if receipt is not None:
                 where = (receipt.transaction, receipt.block, receipt.gas)
                 catalogue.record_registration(name, RegistrationRecord(*where))
@@ -58,9 +58,9 @@ def add_holding(
         return catalogue.holding(name)
 
 
-def pinned_address(url: str, ca: str | None, expected: bytes | None) -> bytes:
+def address_to_pin(url: str, ca: str | None, expected: bytes | None) -> bytes:
     """Return the address by which the node at that URL is known from now on."""
-    found = bytes.fromhex(node_facts(url, authority=Path(ca) if ca else None).address)
-    if expected not in {None, found}:
-        raise InputError(f"the node at {url} has the address {found.hex()}, not the one expected")
-    return found
+    address = bytes.fromhex(node_facts(url, authority=Path(ca) if ca else None).address)
+    if expected not in {None, address}:
+        raise InputError(f"the node at {url} has the address {address.hex()}, not the one expected")
+    return address

@@ -1,4 +1,4 @@
-"""What a source holds at one time: its length and digests, so that no other bytes go out for it."""
+"""The length and digests of a source at one time, so that no other bytes are sent for it."""
 
 import hashlib
 import os
@@ -15,7 +15,7 @@ Progress = Callable[[int], None]
 
 
 class ChangedError(StorageError):
-    """A file became another one while it was being put."""
+    """A file changed while it was being put."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"{name} changed while it was being put: try again")
@@ -23,7 +23,7 @@ class ChangedError(StorageError):
 
 @dataclass(frozen=True)
 class Content:
-    """`segments` are the SHA-256 of each segment of `segment_bytes`, the last one shorter."""
+    """`segments` are the SHA-256 of the segments of `segment_bytes`; the last may be shorter."""
 
     length: int
     sha256: bytes
@@ -73,7 +73,7 @@ class MeasuredReader:
 def measure(
     source: Source, segment_bytes: int, progress: Progress = lambda _bytes: None
 ) -> Content:
-    """Read the source once; `progress` is told how many bytes are done so far."""
+    """Read the source once; `progress` gets how many bytes are done so far."""
     whole = hashlib.sha256()
     segments = []
     with source.open() as reader:
@@ -97,7 +97,7 @@ class Original:
 
     @classmethod
     def of(cls, source: Location, segment_bytes: int = SEGMENT_BYTES) -> Self:
-        with source.open():  # or it can't be read, which is said better than by its state
+        with source.open():  # an unreadable file raises a clearer error here
             state = _state(source)
         return cls(source, measure(source, segment_bytes), state)
 

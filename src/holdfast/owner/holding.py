@@ -1,4 +1,4 @@
-"""One holding as its owner sees it: its record and key, its files, and the way to its node."""
+"""One holding as its owner sees it: its record, key and files, and the client of its node."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,10 +39,10 @@ class Holding:
         return self.catalogue.inventory(self.name, self.key_id, self.key.sectors)
 
     def file(self, name: str) -> FileRecord:
-        found = self.catalogue.file(self.name, name)
-        if found is None:
+        file = self.catalogue.file(self.name, name)
+        if file is None:
             raise InputError(f"holding {self.name!r} has no file {name!r}")
-        return found
+        return file
 
     def cipher(self, file: FileRecord) -> FileCipher | None:
         if self.cipher_secret is None:
@@ -62,18 +62,18 @@ class Holding:
         return self.record.number
 
     def tags_path(self, file: FileRecord) -> Path:
-        """Return where the tags of a file on its way to the node lie, by the nonce they have."""
+        """Return where the tags of a file that is being uploaded are kept, named by their nonce."""
         return self.folder / "tags" / file.nonce.hex()
 
     def sweep(self) -> None:
-        """Remove the tags of files that are not on their way any more."""
+        """Remove the tags of files that are no longer being uploaded."""
         wanted = {self.tags_path(intent.file) for intent in self.catalogue.intents(self.name)}
         for path in (self.folder / "tags").iterdir():
             if path not in wanted:
                 path.unlink()
 
     def reconcile(self) -> None:
-        """Take over what the node did for us while a crash kept us from hearing of it."""
+        """Record what the node has done for us that a crash kept us from recording."""
         ours = self.inventory
         theirs = self._hash_at_node()
         if theirs == ours.hash:
@@ -93,10 +93,10 @@ class Holding:
                 return bytes.fromhex(facts.inventory_hash)
         if self.record.number is None:
             raise self._unregistered()
-        raise RefusedError(f"the node of holding {self.name!r} does not know it any more")
+        raise RefusedError(f"the node of holding {self.name!r} no longer knows it")
 
     def _unregistered(self) -> InputError:
         return InputError(
             f"holding {self.name!r} is not registered yet: `holdfast holding add {self.name} "
-            f"{self.record.url}` goes on where it stopped"
+            f"{self.record.url}` finishes that"
         )

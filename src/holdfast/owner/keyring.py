@@ -1,6 +1,6 @@
-"""All secrets of an owner, derived from one: the only one to keep, and it is kept sealed.
+"""All secrets of an owner, derived from one that is stored encrypted.
 
-A holding's secrets are named by a salt, so that no two holdings ever share any.
+Every holding has a salt of its own, so no two holdings share a secret.
 """
 
 import secrets
@@ -75,7 +75,7 @@ def write_keyring(
     path: Path, keyring: Keyring, passphrase: bytes, cost: ScryptCost = DEFAULT_COST
 ) -> None:
     """Write the sealed secret, which only its owner may read; an existing one is never replaced."""
-    atomic.write(path, _sealed(keyring, passphrase, cost), mode=0o600, overwrite=False)
+    atomic.write(path, _seal(keyring, passphrase, cost), mode=0o600, overwrite=False)
 
 
 def reseal(
@@ -83,11 +83,11 @@ def reseal(
 ) -> Keyring:
     """Seal the same secret under another passphrase, and return it; the file is replaced whole."""
     keyring = read_keyring(path, passphrase)
-    atomic.write(path, _sealed(keyring, another, cost), mode=0o600)
+    atomic.write(path, _seal(keyring, another, cost), mode=0o600)
     return keyring
 
 
-def _sealed(keyring: Keyring, passphrase: bytes, cost: ScryptCost) -> bytes:
+def _seal(keyring: Keyring, passphrase: bytes, cost: ScryptCost) -> bytes:
     return sealing.seal(_KIND, keyring.root, {"owner": keyring.owner.hex()}, passphrase, cost)
 
 

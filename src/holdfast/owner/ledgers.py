@@ -1,4 +1,4 @@
-"""The ledger that the home's settings name, and a holding's place on it."""
+"""Opens the ledger that the home's settings name, and registers holdings on it."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -67,11 +67,11 @@ def evm_ledger(database: str, settings: EvmSettings, sectors: int) -> Iterator[L
         journal.close()
 
 
-def registered_number(ledger: Ledger, public: PublicKey, node: bytes) -> tuple[int, Receipt | None]:
-    """Return the number of the holding with that key, which is registered if it is not yet.
+def ensure_registered(ledger: Ledger, public: PublicKey, node: bytes) -> tuple[int, Receipt | None]:
+    """Register the holding with that key unless it is; return its number.
 
-    An owner's holdings are numbered in their order, so one that a crash left unrecorded is found;
-    then there is no receipt.
+    An owner's holdings are numbered in order, so one that a crash left unrecorded is there. Then
+    there is no receipt.
     """
     number = 0
     while (known := _key(ledger, number)) is not None:

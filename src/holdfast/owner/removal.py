@@ -1,4 +1,4 @@
-"""A file taken off a node: intent, removal, and only then the catalogue."""
+"""Removes a file from a node: saves the intent, removes the file, then updates the catalogue."""
 
 from holdfast.errors import InputError
 from holdfast.owner.catalogue import Intent
@@ -7,7 +7,7 @@ from holdfast.owner.upload import abandon
 
 
 def remove(holding: Holding, name: str) -> None:
-    """Remove a file, or one that is still on its way; nobody else may change the holding."""
+    """Remove a file, or give up its upload. Nobody else may change the holding meanwhile."""
     catalogue = holding.catalogue
     held, pending = catalogue.file(holding.name, name), catalogue.intent(holding.name, name)
     if pending and not pending.removes:

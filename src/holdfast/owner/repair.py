@@ -1,7 +1,7 @@
-"""Damaged blocks of a holding found, and put back from another replica or from the owner's copy.
+"""Finds a holding's damaged blocks, and restores them from another replica or the owner's copy.
 
-Content that was tagged before has the same tag again. Nothing is ever sent for any other: before a
-replaced tag leaves the owner, all tags of the file together must have the SHA-256 in the catalogue.
+The same content always has the same tag, and no other content is ever sent: before a replaced tag
+leaves the owner, all tags of the file together must have the SHA-256 in the catalogue.
 """
 
 import hashlib
@@ -16,18 +16,18 @@ from holdfast.node.wire import Code, NodeRefusedError, RepairTarget
 from holdfast.owner.download import runs_of
 from holdfast.owner.fingerprint import Progress
 from holdfast.owner.holding import Holding
-from holdfast.owner.replica import BLOCKS_AT_ONCE, Kept, Replica
+from holdfast.owner.replica import BLOCKS_AT_ONCE, BlockTags, Replica
 from holdfast.pdp import Challenge, Location, Proof, locate
 from holdfast.pdp.localisation import Span
 from holdfast.pdp.readers import Range
 from holdfast.pdp.tagfile import PAGE_TAGS, encode_pages
 
-SPAN_BLOCKS = 1 << 14  # asked for at first: 8 MiB at 16 sectors a block
-GRAIN_BLOCKS = 1 << 12  # looked at instead of halved: 2 MiB are there as soon as proofs
+SPAN_BLOCKS = 1 << 14  # per proof at first: 8 MiB at 16 sectors a block
+GRAIN_BLOCKS = 1 << 12  # read instead of halved: 2 MiB arrive as fast as the proofs would
 
 
 class Copy(Protocol):
-    """Where plain bytes of a file may be had."""
+    """A source of a file's plain bytes."""
 
     def read(self, ranges: Sequence[Range]) -> Sequence[bytes | None]: ...
 
@@ -44,25 +44,25 @@ class LocalCopy:
 
 
 @dataclass(frozen=True)
-class Damaged:
-    """The damaged blocks of one file, with what the node keeps of them."""
+class DamagedFile:
+    """The damaged blocks of one file, with the tags that the node has of them."""
 
     replica: Replica
-    kept: Mapping[int, Kept]
+    tags: Mapping[int, BlockTags]
 
     @property
     def blocks(self) -> list[int]:
-        return sorted(self.kept)
+        return sorted(self.tags)
 
 
 def find_damage(
     holding: Holding, progress: Progress = lambda _blocks: None, *, within: Span | None = None
-) -> list[Damaged]:
-    """Find the damaged blocks by proofs over spans, and by a look at the small ones that fail."""
+) -> list[DamagedFile]:
+    """Find the damaged blocks by proofs over spans, and by reading small spans that fail."""
     inventory = holding.inventory
     records = {file.file_id: file for file in holding.catalogue.files(holding.name)}
     replicas = [Replica(holding, records[entry.file_id]) for entry in inventory.files]
-    found: dict[int, dict[int, Kept]] = {}
+    damaged_in: dict[int, dict[int, BlockTags]] = {}  # by the file's position in the inventory
 
     def respond(challenge: Challenge) -> Proof | None:
         try:
@@ -78,7 +78,7 @@ def find_damage(
             blocks = inventory.files[at].blocks
             run = replicas[at].run(max(span[0] - first, 0), min(span[1] - first, blocks))
             damaged = run.damaged
-            found.setdefault(at, {}).update(damaged)
+            damaged_in.setdefault(at, {}).update(damaged)
             yield from (first + block for block in damaged)
             at += 1
 
@@ -88,20 +88,20 @@ def find_damage(
         span = (start, min(start + size, whole[1]))
         locate(holding.key, inventory, respond, span=span, grain=GRAIN_BLOCKS, inspect=inspect)
         progress(span[1])
-    return [Damaged(replicas[at], kept) for at, kept in sorted(found.items()) if kept]
+    return [DamagedFile(replicas[at], tags) for at, tags in sorted(damaged_in.items()) if tags]
 
 
-def mend(damaged: Damaged, copies: Sequence[Copy]) -> list[int]:
-    """Put the blocks and their tags back; return the blocks that no copy has.
+def repair_file(damaged: DamagedFile, copies: Sequence[Copy]) -> list[int]:
+    """Restore the blocks and their tags; return the blocks that no copy has.
 
-    Content goes out only once it is sure to be what was tagged: because the node's tag is its own,
-    or because with its tag the file has all the tags that it was given at first.
+    Content is sent only when it is known to be what was tagged: because the node stores its tag, or
+    because with its tag the file has all the tags that it had at first.
     """
-    replica, kept = damaged.replica, damaged.kept
-    lost, corrections = put_back(damaged, copies)
+    replica, stored = damaged.replica, damaged.tags
+    lost, corrections = restore_blocks(damaged, copies)
     if corrections:
         _check_tags(replica, corrections)
-        gone = [i for i, tag in corrections.items() if kept[i].content_tag != tag]
+        gone = [i for i, tag in corrections.items() if stored[i].content_tag != tag]
         for offer in _offers(replica, gone, copies):
             _replace_blocks(
                 replica, offer, [i for i in offer.tags if offer.tags[i] == corrections[i]]
@@ -110,28 +110,32 @@ def mend(damaged: Damaged, copies: Sequence[Copy]) -> list[int]:
     return lost
 
 
-def put_back(damaged: Damaged, copies: Sequence[Copy]) -> tuple[list[int], dict[int, bytes]]:
-    """Put those blocks back of which the node has the tag.
+def restore_blocks(
+    damaged: DamagedFile, copies: Sequence[Copy]
+) -> tuple[list[int], dict[int, bytes]]:
+    """Restore the blocks whose tag the node has.
 
     Return the blocks that no copy has, and the tags that the rest should have.
     """
-    replica, kept = damaged.replica, damaged.kept
-    found: set[int] = set()
+    replica, stored = damaged.replica, damaged.tags
+    restorable: set[int] = set()
     corrections: dict[int, bytes] = {}
     for offer in _offers(replica, damaged.blocks, copies):
-        found |= offer.tags.keys()
-        _replace_blocks(replica, offer, [i for i, tag in offer.tags.items() if kept[i].tag == tag])
-        corrections |= {i: tag for i, tag in offer.tags.items() if kept[i].tag != tag}
-    return [index for index in damaged.blocks if index not in found], corrections
+        restorable |= offer.tags.keys()
+        _replace_blocks(
+            replica, offer, [i for i, tag in offer.tags.items() if stored[i].tag == tag]
+        )
+        corrections |= {i: tag for i, tag in offer.tags.items() if stored[i].tag != tag}
+    return [index for index in damaged.blocks if index not in restorable], corrections
 
 
-def still_damaged(replica: Replica, blocks: Sequence[int]) -> Damaged:
+def recheck_blocks(replica: Replica, blocks: Sequence[int]) -> DamagedFile:
     """Look at these ascending blocks again; return which of them are damaged now."""
-    kept: dict[int, Kept] = {}
+    tags: dict[int, BlockTags] = {}
     for start, stop in spans_of(blocks):
         for at in range(start, stop, GRAIN_BLOCKS):
-            kept |= replica.run(at, min(at + GRAIN_BLOCKS, stop)).damaged
-    return Damaged(replica, kept)
+            tags |= replica.run(at, min(at + GRAIN_BLOCKS, stop)).damaged
+    return DamagedFile(replica, tags)
 
 
 def spans_of(blocks: Sequence[int]) -> list[Span]:
@@ -153,15 +157,15 @@ class Offer:
 def _offers(replica: Replica, blocks: Sequence[int], copies: Sequence[Copy]) -> Iterator[Offer]:
     """Yield what the copies have of these ascending blocks, some at a time."""
     for first in range(0, len(blocks), BLOCKS_AT_ONCE):
-        found: dict[int, bytes] = {}
+        content: dict[int, bytes] = {}
         for copy in copies:
-            missing = [i for i in blocks[first : first + BLOCKS_AT_ONCE] if i not in found]
+            missing = [i for i in blocks[first : first + BLOCKS_AT_ONCE] if i not in content]
             spans = [replica.span(index, index + 1) for index in missing]
             for index, (offset, _), part in zip(missing, spans, copy.read(spans), strict=True):
                 if part is not None:
-                    found[index] = replica.crypt(offset, part)
-        if found:
-            stored = dict(sorted(found.items()))
+                    content[index] = replica.crypt(offset, part)
+        if content:
+            stored = dict(sorted(content.items()))
             yield Offer(stored, replica.tags_for(list(stored), b"".join(stored.values())))
 
 
@@ -197,6 +201,6 @@ def _check_tags(replica: Replica, corrections: Mapping[int, bytes]) -> None:
         digest.update(encode_pages(start // PAGE_TAGS, tags))
     if digest.digest() != file.tags_sha256:
         raise RefusedError(
-            f"the tags of {file.name!r} can't be replaced, for some would be of other content than "
-            "was tagged: put the file again"
+            f"the tags of {file.name!r} can't be replaced: some would belong to content that was "
+            "never tagged. Put the file again"
         )

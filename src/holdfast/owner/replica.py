@@ -1,4 +1,4 @@
-"""One file on one node, of which nothing is believed that its tags don't confirm.
+"""One file on one node. Nothing the node returns is trusted unless its tags confirm it.
 
 A block is sound if the tag that the owner computes for it is the tag that the node returns: only
 the content that was tagged has it.
@@ -35,8 +35,8 @@ _LOST = {Code.DAMAGED, Code.STORAGE, Code.NOT_FOUND}
 
 
 @dataclass(frozen=True)
-class Kept:
-    """What a node keeps of a block: the tag that its content has, and its tag, if legible."""
+class BlockTags:
+    """The tag of a block's stored content, and the tag that the node stores, if it is legible."""
 
     content_tag: bytes
     tag: bytes | None
@@ -44,9 +44,9 @@ class Kept:
 
 @dataclass(frozen=True)
 class Run:
-    """Neighbouring blocks as the node has them: content, the tags it should have, those kept.
+    """Neighbouring blocks as the node has them: content, the tags it should have, those stored.
 
-    Of tags that are not `legible` the node can make no proof.
+    The node can make no proof with tags that are not `legible`.
     """
 
     start: int
@@ -61,14 +61,14 @@ class Run:
         return self._indices(self._wrong)
 
     @property
-    def damaged(self) -> dict[int, Kept]:
+    def damaged(self) -> dict[int, BlockTags]:
         """Which blocks keep a proof from passing."""
-        found = {}
+        damaged = {}
         for index in self._indices(self._wrong | ~self.legible):
             row = index - self.start
             tag = self.tags[row].tobytes() if self.legible[row] else None
-            found[index] = Kept(self.content_tags[row].tobytes(), tag)
-        return found
+            damaged[index] = BlockTags(self.content_tags[row].tobytes(), tag)
+        return damaged
 
     @property
     def _wrong(self) -> Mask:
@@ -111,7 +111,7 @@ class Replica:
         return content if cipher is None else cipher.apply(offset, content)
 
     def run(self, start: int, stop: int, content: bytes | None = None) -> Run:
-        """Fetch neighbouring blocks and check each; what the node has lost comes as zeros.
+        """Fetch and check neighbouring blocks; what the node has lost comes as zeros.
 
         Where their content is at hand, as it is stored, only the tags are fetched.
         """
@@ -123,7 +123,7 @@ class Replica:
         return Run(start, content, content_tags, tags, legible)
 
     def tags(self, start: int, stop: int) -> tuple[Bytes, Mask]:
-        """Return the tags that the node keeps, and which are legible; zeros where it lost them."""
+        """Return the tags that the node stores, and which are legible; zeros where it lost them."""
         first, last = start // PAGE_TAGS, -(-stop // PAGE_TAGS)
         offset = HEADER_BYTES + first * PAGE_BYTES if first else 0
         end = min(HEADER_BYTES + last * PAGE_BYTES, self.header.file_bytes)
@@ -143,10 +143,10 @@ class Replica:
 
     def sound(self, indices: Sequence[int]) -> dict[int, bytes]:
         """Return the plain bytes of those of these ascending blocks that are sound."""
-        found: dict[int, bytes] = {}
+        blocks: dict[int, bytes] = {}
         for first in range(0, len(indices), BLOCKS_AT_ONCE):
-            found |= self._sound(indices[first : first + BLOCKS_AT_ONCE])
-        return found
+            blocks |= self._sound(indices[first : first + BLOCKS_AT_ONCE])
+        return blocks
 
     def read(self, ranges: Sequence[Range]) -> list[bytes | None]:
         """Return these ranges of plain bytes, None where a block is not sound."""
@@ -172,7 +172,7 @@ class Replica:
         borders = [start, *range(start - start % stride + stride, stop, stride), stop]
         pieces = []
         for at, end in pairwise(borders):
-            piece = _unless_lost(partial(node.read, *where, at, end))
+            piece = _fetch_unless_lost(partial(node.read, *where, at, end))
             pieces.append(bytes(end - at) if piece is None else piece)
         return b"".join(pieces)
 
@@ -182,7 +182,7 @@ class Replica:
         def fetch() -> tuple[bytes, bytes]:
             return node.blocks(*where, indices), b"".join(node.tags(*where, indices))
 
-        fetched = _unless_lost(fetch)
+        fetched = _fetch_unless_lost(fetch)
         if fetched is None:  # one of them is lost, or the checksum over some tags is
             if len(indices) == 1:
                 return {}
@@ -194,24 +194,24 @@ class Replica:
             raise NodeError(
                 f"{node.url} sent {len(content)} bytes where {len(indices)} blocks were asked for"
             )
-        found = {}
+        sound = {}
         for row, (index, right) in enumerate(self.tags_for(indices, content).items()):
             if right == tags[row * TAG_BYTES : (row + 1) * TAG_BYTES]:
                 offset, length = self.span(index, index + 1)
                 at = row * self.block_bytes
-                found[index] = self.crypt(offset, content[at : at + length])
-        return found
+                sound[index] = self.crypt(offset, content[at : at + length])
+        return sound
 
     def _rows(self, content: bytes, count: int) -> Bytes:
-        """Return stored bytes as blocks, one row each, the file's last one padded."""
+        """Return stored bytes as blocks, one per row, the file's last one padded."""
         if len(content) < count * self.block_bytes:
             whole = (count - 1) * self.block_bytes
             content = content[:whole] + padded(content[whole:], self.header.layout)
         return np.frombuffer(content, np.uint8).reshape(count, self.block_bytes)
 
 
-def _unless_lost(fetch: Callable[[], T]) -> T | None:
-    """Return what the node gives; None if it has to say that it has not got it any more."""
+def _fetch_unless_lost(fetch: Callable[[], T]) -> T | None:
+    """Return what the node sends; None if it says that it has lost it."""
     try:
         return fetch()
     except NodeRefusedError as error:

@@ -1,4 +1,4 @@
-"""Where else the content of a file may be had: replicas of it in other holdings."""
+"""Replicas of a file in other holdings, from which its content can be restored."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -12,16 +12,16 @@ from holdfast.owner.replica import Replica
 
 
 @dataclass(frozen=True)
-class Others:
-    """Replicas whose nodes answer, and why each of the rest can't be asked, by holding."""
+class ReplicaSources:
+    """Replicas whose nodes answer, and the errors of those that don't, by holding."""
 
     replicas: list[Replica]
-    away: dict[str, str]
+    unreachable: dict[str, str]
 
 
 @contextmanager
-def other_replicas(home: Home, holding: Holding, file: FileRecord) -> Iterator[Others]:
-    found = Others([], {})
+def other_replicas(home: Home, holding: Holding, file: FileRecord) -> Iterator[ReplicaSources]:
+    sources = ReplicaSources([], {})
     with ExitStack() as stack:
         for record in holding.catalogue.holdings():
             same = [f for f in holding.catalogue.files(record.name) if f.sha256 == file.sha256]
@@ -30,7 +30,7 @@ def other_replicas(home: Home, holding: Holding, file: FileRecord) -> Iterator[O
             other = stack.enter_context(home.holding(record.name))
             try:
                 other.node.facts()
-                found.replicas.append(Replica(other, same[0]))
+                sources.replicas.append(Replica(other, same[0]))
             except NodeError as error:
-                found.away[record.name] = str(error)
-        yield found
+                sources.unreachable[record.name] = str(error)
+        yield sources

@@ -1,6 +1,6 @@
-"""A file put on a node: intent, tags, upload, commit, and only then the catalogue.
+"""Puts a file on a node: saves the intent, tags, uploads, commits, then updates the catalogue.
 
-Whatever interrupts it, the same command resumes. The intent binds a nonce to the SHA-256 of one
+An interrupted command resumes when it is run again. The intent binds a nonce to the SHA-256 of one
 content. Tags are made once under a nonce, and nothing but that content is encrypted and sent under
 it: where tags are missing, or the content is another one, a fresh nonce is drawn.
 """
@@ -19,8 +19,8 @@ from holdfast.pdp.keys import FILE_ID_BYTES, draw_nonce
 
 
 @dataclass(frozen=True)
-class Put:
-    """What came of it: `sent` bytes of data and tags, none if the node had the file already."""
+class UploadResult:
+    """`sent` counts bytes of data and tags: none if the node had the file already."""
 
     file: FileRecord
     sent: int
@@ -35,7 +35,7 @@ def put(
     replace_other: bool = False,
     processes: int | None = None,
     progress: Progress = lambda _bytes: None,
-) -> Put:
+) -> UploadResult:
     """Put a file on the node; `progress` counts its length twice, for tagging and for sending.
 
     A file `in_place` lies by that path in the storage beside the node, and only its tags are sent.
@@ -54,7 +54,7 @@ def put(
         if holding.file(name).source != original.absolute_source:
             holding.catalogue.move_source(holding.name, name, original.absolute_source)
         progress(2 * length)
-        return Put(holding.file(name), 0)
+        return UploadResult(holding.file(name), 0)
     tags = holding.tags_path(intent.file)
     try:
         if not tags.exists():
@@ -69,7 +69,7 @@ def put(
 
 
 def abandon(holding: Holding, intent: Intent) -> None:
-    """Give up a file that is on its way."""
+    """Give up an upload."""
     if intent.upload is not None:
         holding.node.abort(holding.key_id, intent.upload.hex())
     holding.catalogue.abandon(holding.name, intent)
@@ -77,7 +77,7 @@ def abandon(holding: Holding, intent: Intent) -> None:
 
 
 def check_source(catalogue: Catalogue, holding: str, name: str, original: Original) -> None:
-    """Raise if the holding has another file of that name, or if one is on its way.
+    """Raise if the holding has another file of that name, or one is being uploaded.
 
     An upload of the same content resumes from any path: nothing is replaced.
     """
@@ -102,9 +102,9 @@ def _is_same_file(one: str, other: str) -> bool:
 
 
 def _intent(holding: Holding, name: str, original: Original) -> Intent | None:
-    """Return what is to be done, written down; None if the node has just this file.
+    """Save and return what is to be done; None if the node has this very file.
 
-    An intent without its tags is begun anew, for tags are made once under a nonce.
+    An intent without its tags starts again, because tags are made once under a nonce.
     """
     catalogue = holding.catalogue
     held, pending = catalogue.file(holding.name, name), catalogue.intent(holding.name, name)
@@ -134,7 +134,7 @@ def _tag(
     processes: int | None,
     progress: Progress,
 ) -> None:
-    """Write the tags, under their name only once it is sure that they are of this content."""
+    """Write the tags. They get their name only when they are known to be of this content."""
     doubtful = tags.with_suffix(".doubtful")
     tag_file(
         holding.stored_form(file, original.source),
@@ -157,7 +157,7 @@ def _send(
     tags: Path,
     in_place: str | None,
     progress: Progress,
-) -> Put:
+) -> UploadResult:
     """Upload what the node is missing and have it committed."""
     node, key_id = holding.node, holding.key_id
     segment_bytes = node.segment_bytes(max(intent.file.length, tags.stat().st_size))
@@ -198,4 +198,4 @@ def _send(
             segment_bytes=segment_bytes,
             on_progress=reach,
         )
-    return Put(file, sent)
+    return UploadResult(file, sent)

@@ -28,7 +28,7 @@ from holdfast.ledger.interface import (
 )
 from holdfast.node.wire import NodeRefusedError
 from holdfast.owner import audit
-from holdfast.owner.audit import SHORTEST_ASK_SECONDS, Finding, NoAnswer, Subject
+from holdfast.owner.audit import MIN_ASK_SECONDS, Finding, NoAnswer, Subject
 from holdfast.pdp import verify_with_key
 
 OUTCOMES = {
@@ -171,7 +171,7 @@ class RunningAudit:
         """Return the time for which the node may be asked."""
         if self._ended is not None:
             return PROOF_SECONDS  # it has its verdict, and is asked for its proof alone
-        return max(self.left(now), SHORTEST_ASK_SECONDS)
+        return max(self.left(now), MIN_ASK_SECONDS)
 
     def left(self, now: int) -> float:
         """Return the seconds until the deadline."""
@@ -230,7 +230,7 @@ class RunningAudit:
     def ask(self, clock: Callable[[], int], share: float = 1.0) -> Reply:
         """Ask the node once, for that share of the time until the deadline and no longer."""
         sent = clock()
-        seconds = max(share * self.seconds(sent), SHORTEST_ASK_SECONDS)
+        seconds = max(share * self.seconds(sent), MIN_ASK_SECONDS)
         told: Answer | NoAnswer
         try:
             told = audit.ask(self.ledger, self._subject, self._question, seconds)

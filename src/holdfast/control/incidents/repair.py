@@ -12,14 +12,14 @@ from holdfast.node.wire import NodeRefusedError
 from holdfast.owner import (
     Holding,
     Home,
-    Others,
     Replica,
+    ReplicaSources,
     find_damage,
-    mend,
     other_replicas,
-    put_back,
+    recheck_blocks,
+    repair_file,
+    restore_blocks,
     spans_of,
-    still_damaged,
 )
 from holdfast.owner.repair import SPAN_BLOCKS
 from holdfast.owner.replica import BLOCKS_AT_ONCE
@@ -115,11 +115,11 @@ def repair_more(home: Home, holding: Holding, damage: Damage) -> tuple[Damage, b
     return replace(damage, spots=tuple(there)), True
 
 
-def _lot_put_back(spot: Spot, replica: Replica, others: Others) -> Spot:
+def _lot_put_back(spot: Spot, replica: Replica, others: ReplicaSources) -> Spot:
     lot = spot.blocks[spot.handled : spot.handled + BLOCKS_AT_ONCE]
-    lost, corrections = put_back(still_damaged(replica, lot), others.replicas)
-    if lost and others.away:
-        raise NodeError(f"a replica can't be asked: {min(others.away.values())}")
+    lost, corrections = restore_blocks(recheck_blocks(replica, lot), others.replicas)
+    if lost and others.unreachable:
+        raise NodeError(f"a replica can't be asked: {min(others.unreachable.values())}")
     return replace(
         spot,
         handled=spot.handled + len(lot),
@@ -128,10 +128,10 @@ def _lot_put_back(spot: Spot, replica: Replica, others: Others) -> Spot:
     )
 
 
-def _tags_mended(spot: Spot, replica: Replica, others: Others) -> Spot:
+def _tags_mended(spot: Spot, replica: Replica, others: ReplicaSources) -> Spot:
     """Replace the tags of a file all at once, for only together can they be checked."""
     try:
-        lost = mend(still_damaged(replica, spot.untagged), others.replicas)
+        lost = repair_file(recheck_blocks(replica, spot.untagged), others.replicas)
     except NodeRefusedError:  # which says nothing of what is lost
         raise
     except RefusedError:  # tags of blocks that are lost are wrong, too
