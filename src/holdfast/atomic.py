@@ -51,9 +51,9 @@ def resuming(path: Path, mark: str) -> Iterator[BufferedRandom]:
     check_output(path, overwrite=False)
     draft = path.parent / f".{path.name}.{mark}.part"
     try:
-        with open(draft, "r+b", opener=_opened_or_made) as file:
-            found = os.fstat(file.fileno())
-            if (found.st_uid, found.st_nlink) != (os.geteuid(), 1):
+        with open(draft, "r+b", opener=_open_or_create) as file:
+            status = os.fstat(file.fileno())
+            if (status.st_uid, status.st_nlink) != (os.geteuid(), 1):
                 raise InputError(f"{draft} is not ours alone: remove it, or name another output")
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -138,7 +138,7 @@ def read(path: Path, *, at_most: int) -> bytes:
     return content
 
 
-def _opened_or_made(path: str, flags: int) -> int:
+def _open_or_create(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW, 0o666)
 
 

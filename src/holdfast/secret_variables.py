@@ -1,8 +1,8 @@
-"""Passphrases given by environment variables: taken out of the environment before anything starts.
+"""Takes passphrases out of the environment before a command starts.
 
-A child inherits the environment, and any process of the same user can read that with which another
-one was started, in `/proc/PID/environ`. So a command keeps them in memory, wipes them there, and
-hands them to those children alone that need them, through a pipe.
+A child inherits the environment, and any process of the same user can read it in
+`/proc/PID/environ`. So a command keeps the passphrases in memory, wipes them in the environment,
+and hands them through a pipe to those children that need them.
 """
 
 import ctypes
@@ -25,31 +25,31 @@ def secret(variable: str) -> bytes | None:
 
 
 @contextmanager
-def withdrawn() -> Iterator[None]:
+def withdraw_secrets() -> Iterator[None]:
     """Keep the secrets out of the environment for as long as a command runs."""
-    found = {name: os.environb[name.encode()] for name in VARIABLES if name in os.environ}
-    for name in found:
+    values = {name: os.environb[name.encode()] for name in VARIABLES if name in os.environ}
+    for name in values:
         _wipe(name)
         del os.environ[name]
-    _withdrawn.update(found)
+    _withdrawn.update(values)
     try:
         yield
     finally:
-        for name, value in found.items():
+        for name, value in values.items():
             del _withdrawn[name]
             os.environb[name.encode()] = value
 
 
 def accept(secrets: Mapping[str, bytes]) -> None:
-    """Take over, in a child, what its parent has handed to it."""
+    """Accept, in a child, the secrets that its parent handed over."""
     _withdrawn.update(secrets)
 
 
 def _wipe(name: str) -> None:
-    """Overwrite a variable's value where the process was given it."""
+    """Overwrite a variable's value in the process's memory."""
     with suppress(OSError, AttributeError):  # where there is no such C library, it stays
         getenv = ctypes.CDLL(None).getenv
         getenv.argtypes, getenv.restype = [ctypes.c_char_p], ctypes.c_void_p
-        place = getenv(name.encode())
-        if place:
-            ctypes.memset(place, 0, len(ctypes.string_at(place)))
+        address = getenv(name.encode())
+        if address:
+            ctypes.memset(address, 0, len(ctypes.string_at(address)))

@@ -2,6 +2,7 @@
 
 from tests.adversaries.stage import PATIENCE, Stage, Turncoat, Way
 from tests.ledger.scenes import refused
+from tests.support.tag_definition import sectors_of
 
 from holdfast.ledger.interface import Answer, Opened, Passed, Reason
 from holdfast.node.holding import Holding as Kept
@@ -10,7 +11,7 @@ from holdfast.owner import Holding, Outcome
 from holdfast.owner.audit import Question, id_on
 from holdfast.pdp import Challenge, Proof, curve, draw_challenge, verification, verify_with_key
 from holdfast.pdp.blocks import padded
-from holdfast.pdp.field import Q, sectors_of
+from holdfast.pdp.field import Q
 from holdfast.pdp.keys import PublicKey
 from holdfast.pdp.limbs import Layout
 

@@ -16,6 +16,7 @@ from typing import Self
 import numpy as np
 import pytest
 from tests.support.owner_env import flip
+from tests.support.tag_definition import sectors_of
 
 from holdfast.errors import RefusedError
 from holdfast.node.holding import Holding as StoredHolding
@@ -40,7 +41,7 @@ from holdfast.owner import (
     run_audit,
 )
 from holdfast.pdp import Location, TagFile
-from holdfast.pdp.field import Q, sectors_of
+from holdfast.pdp.field import Q
 from holdfast.pdp.readers import Memory
 from holdfast.pdp.sealing import ScryptCost
 

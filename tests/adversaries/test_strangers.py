@@ -19,7 +19,7 @@ from holdfast.control.scheduling.guardrails import SECOND
 from holdfast.control.scheduling.telemetry import Outcome
 from holdfast.control.settings.models import Timeouts
 from holdfast.ledger import signing
-from holdfast.ledger.build import compiled
+from holdfast.ledger.build import compile_contract
 from holdfast.ledger.evm import EvmLedger
 from holdfast.ledger.interface import (
     Answer,
@@ -145,7 +145,9 @@ def test_either_way_of_keeping_batches_apart_is_enough(
     for old, new in undone:
         assert changed["audit.vy"].count(old) == 1
         changed["audit.vy"] = changed["audit.vy"].replace(old, new)
-    assert forged(evm_world(tmp_path, 1, compiled(1, changed)), leaf_of_64_bytes) == verdicts
+    assert (
+        forged(evm_world(tmp_path, 1, compile_contract(1, changed)), leaf_of_64_bytes) == verdicts
+    )
 
 
 class Copycat:

@@ -20,7 +20,7 @@ from holdfast.control.scheduling.guardrails import DAY
 from holdfast.control.settings.models import RetrainingSettings
 from holdfast.demo.nodes import StorageNode
 from holdfast.node.identity import RequestKey
-from holdfast.secret_variables import KEYSTORE_PASSPHRASE, accept, secret, withdrawn
+from holdfast.secret_variables import KEYSTORE_PASSPHRASE, accept, secret, withdraw_secrets
 
 KEYSTORE = "another passphrase"
 LINUX = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="/proc is Linux's")
@@ -85,7 +85,7 @@ WRITE_ENVIRONMENT = "import os, sys; open(sys.argv[-2] + '/env', 'w').write(repr
 def test_a_retraining_gets_no_passphrase(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(secret_variables.PASSPHRASE, PASSPHRASE)
     command = (sys.executable, "-c", WRITE_ENVIRONMENT)
-    with withdrawn():
+    with withdraw_secrets():
         retraining = Retraining(tmp_path, RetrainingSettings(every=1), lambda: 0, command)
         assert retraining.look(DAY) is None
         for _ in range(300):
@@ -98,11 +98,11 @@ def test_a_retraining_gets_no_passphrase(tmp_path: Path, monkeypatch: pytest.Mon
 @LINUX
 def test_a_node_of_the_demo_is_given_its_passphrase_by_a_pipe(tmp_path: Path) -> None:
     node = StorageNode("one", tmp_path, RequestKey.generate().owner)
-    node.begin()
+    node.start()
     try:
         assert node._process is not None
         environment = Path(f"/proc/{node._process.pid}/environ").read_bytes()
-        node.ready()
+        node.wait_until_ready()
     finally:
         node.kill()
     assert node._passphrase.encode() not in environment
@@ -117,7 +117,7 @@ def test_a_child_has_what_is_handed_to_it_and_nothing_else(monkeypatch: pytest.M
     monkeypatch.setenv(KEYSTORE_PASSPHRASE, KEYSTORE)
     context = get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
-    with withdrawn():
+    with withdraw_secrets():
         assert secret(KEYSTORE_PASSPHRASE) == KEYSTORE.encode()
         listed = subprocess.run(["/usr/bin/env"], capture_output=True, check=True).stdout
         assert KEYSTORE.encode() not in listed

@@ -33,7 +33,7 @@ from holdfast.control.scheduling.guardrails import MINUTE, SECOND, Rails
 from holdfast.control.settings.models import ControlSettings, Timeouts, Upkeep, read_control
 from holdfast.errors import InputError, MalformedError, PassphraseError, StorageError
 from holdfast.evidence.bundle import Bundle
-from holdfast.evidence.checkpoint_check import kept
+from holdfast.evidence.checkpoint_check import root_in
 from holdfast.evidence.finding import Fault
 from holdfast.evidence.leaf import LOG_SETTING, ConfigurationChange, decode
 from holdfast.evidence.verification import Report, verify
@@ -79,7 +79,7 @@ def verified(home: Path, *heads: Path) -> Report:
     with opened(read_control(home).address(home), read_only=True) as engine:
         log = DatabaseLog(engine, read_verifier(home))
         first = evidence_signer(Home.open(home, PASSPHRASE).keyring).verifier
-        known = [kept(path.read_bytes(), first, str(path)) for path in heads]
+        known = [root_in(path.read_bytes(), first, str(path)) for path in heads]
         return verify(log, log.verifier, known=known)
 
 

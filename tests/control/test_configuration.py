@@ -27,7 +27,7 @@ from holdfast.control.service import opened_service
 from holdfast.control.settings.configuration import operator, record_configuration
 from holdfast.control.settings.models import AlertSettings, ControlSettings, read_control
 from holdfast.control.settings.show import recorded_settings
-from holdfast.evidence.explain import story
+from holdfast.evidence.explain import explain
 from holdfast.evidence.leaf import ConfigurationChange, Leaf, Registration, Setting, decode
 from holdfast.owner import Home
 from holdfast.owner.settings import read_settings
@@ -89,7 +89,7 @@ def test_loosened_rails_leave_one_leaf_with_the_old_and_the_new_values(place: Si
     )
     assert loosened.by == operator()
     assert loosened.hash != first.hash
-    assert story(loosened)[1] == "control.rails.longest was 14, is 60."
+    assert explain(loosened)[1] == "control.rails.longest was 14, is 60."
     assert place.verified().findings == ()
 
 
@@ -120,7 +120,7 @@ def test_a_holding_is_registered_in_the_evidence_once_before_its_first_audit(pla
     report = place.verified()
     assert report.findings == ()
     assert report.audits >= 1
-    words = story(registration)
+    words = explain(registration)
     assert "registered, with 4 sectors a block" in words[0]
     assert words[1].endswith(f"on local ledger 0x{domain.contract.hex()}.")
 
@@ -133,7 +133,7 @@ def test_a_registration_whose_transaction_a_crash_has_lost_is_recorded_without_i
     with database(place) as engine:
         (registration,) = [leaf for leaf in told(engine) if isinstance(leaf, Registration)]
     assert registration.transaction is None
-    assert "does not know the transaction" in story(registration)[2]
+    assert "does not know the transaction" in explain(registration)[2]
     assert place.verified().findings == ()
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from holdfast import atomic
-from holdfast.demo.environment import set_up
-from holdfast.demo.faults import SPAN, planned
+from holdfast.demo.environment import open_environment
+from holdfast.demo.faults import SPAN, plan_faults
 from holdfast.demo.story import Story
 from holdfast.demo.view import Caption
 
@@ -25,12 +25,12 @@ FOREIGN = re.compile(r"@font-face \{.*?\}\s*|<!--.*?-->\s*", re.DOTALL)
 
 def draw(path: Path) -> None:
     frames: list[Frame] = []
-    with tempfile.TemporaryDirectory() as folder, set_up(Path(folder), 0) as stage:
-        Story(stage, planned(stage.blocks, 0), SPAN, 5, frames.append).run()
-        caption = Caption.of(stage)
-    telling = next((each for each in frames if any(r.quarantined for r in each.rows)), frames[-1])
+    with tempfile.TemporaryDirectory() as folder, open_environment(Path(folder), 0) as environment:
+        Story(environment, plan_faults(environment.blocks, 0), SPAN, 5, frames.append).run()
+        caption = Caption.of(environment)
+    shown = next((f for f in frames if any(row.quarantined for row in f.rows)), frames[-1])
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
-    console.print(caption.drawn(telling))
+    console.print(caption.render(shown))
     picture = console.export_svg(title="holdfast demo")
     atomic.write(path, FOREIGN.sub("", picture).encode())
 

@@ -23,7 +23,7 @@ from web3 import Web3
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE
 from holdfast.control.settings.models import read_control
 from holdfast.doctor.clock import Reference
-from holdfast.doctor.clock import look as look_at_clock
+from holdfast.doctor.clock import check as check_clock
 from holdfast.doctor.examination import World as Around
 from holdfast.doctor.examination import examine
 from holdfast.doctor.finding import Grade
@@ -173,13 +173,13 @@ def test_a_clock_that_is_off_is_named(world: World, ahead: int, told: str) -> No
 
 def test_one_node_whose_clock_is_off_is_no_fault_of_ours() -> None:
     asked = [Reference(name, ahead, exact=True) for name, ahead in (("a", 0), ("b", 1), ("c", 900))]
-    fine, other = look_at_clock(asked)
+    fine, other = check_clock(asked)
     assert (fine.grade, other.grade) == (Grade.OK, Grade.WARNING)
     assert "of c is off" in other.found
 
 
 def test_an_idle_ledger_is_no_fault_of_the_clock() -> None:
-    (found,) = look_at_clock([Reference("the last block", -86_400, exact=False)])
+    (found,) = check_clock([Reference("the last block", -86_400, exact=False)])
     assert found.grade is Grade.OK
 
 

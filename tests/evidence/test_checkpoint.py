@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import MalformedError
-from holdfast.evidence.checkpoint import Anchor, Checkpoint, anchored, open_checkpoint
+from holdfast.evidence.checkpoint import Anchor, Checkpoint, open_checkpoint, with_anchor
 from holdfast.evidence.note import Note, Signer
 from holdfast.ledger.interface import Domain
 
@@ -54,7 +54,7 @@ def test_what_is_no_checkpoint_is_refused(text: str) -> None:
 
 
 def test_an_anchor_is_signed_with_the_root_it_is_of() -> None:
-    note = anchored(CHECKPOINT, ANCHOR).sign(SIGNER)
+    note = with_anchor(CHECKPOINT, ANCHOR).sign(SIGNER)
     opened = open_checkpoint(note, SIGNER.verifier)
     assert opened.anchor == ANCHOR
     assert (opened.size, opened.root) == (CHECKPOINT.size, CHECKPOINT.root)
@@ -93,7 +93,7 @@ def test_only_the_log_itself_speaks_for_its_tree() -> None:
 
 @given(st.data())
 def test_no_byte_of_a_signed_checkpoint_can_be_changed(data: st.DataObject) -> None:
-    content = bytearray(anchored(CHECKPOINT, ANCHOR).sign(SIGNER))
+    content = bytearray(with_anchor(CHECKPOINT, ANCHOR).sign(SIGNER))
     at = data.draw(st.integers(0, len(content) - 1))
     content[at] ^= data.draw(st.integers(1, 255))
     with pytest.raises(MalformedError):

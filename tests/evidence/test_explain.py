@@ -6,7 +6,7 @@ import pytest
 from tests.support.sample_log import MINUTE, SIGNER, START, holdings, sample
 
 from holdfast.errors import MalformedError
-from holdfast.evidence.explain import Selection, chosen, span, story, when
+from holdfast.evidence.explain import Selection, explain, select_leaves, span, when
 from holdfast.evidence.leaf import (
     Audit,
     Change,
@@ -27,7 +27,7 @@ EVERYTHING = Selection()
 
 
 def indices(selection: Selection, start: int = 0, stop: int | None = None) -> list[int]:
-    return [index for index, _ in chosen(sample(), selection, start, stop)]
+    return [index for index, _ in select_leaves(sample(), selection, start, stop)]
 
 
 def leaf(index: int) -> Leaf:
@@ -47,7 +47,7 @@ def test_an_intense_audit_is_explained_by_the_rail_that_forced_it() -> None:
         "(stale, as of 2030-03-17 16:16:40 UTC, 2 h before)."
     )
     sent = "Due at 2030-03-17 18:45:40 UTC, sent at 2030-03-17 18:46:40 UTC, 1 min late"
-    assert story(leaf(4)) == [
+    assert explain(leaf(4)) == [
         f"audit 1 of holding {'aa' * 20}00000002 on node {SECOND.name.node.hex()}: passed",
         decided,
         "drqn-cmdp-plus (111111111111) chose (7, 0.05).",
@@ -59,45 +59,45 @@ def test_an_intense_audit_is_explained_by_the_rail_that_forced_it() -> None:
 
 
 def test_a_shadow_says_what_it_would_have_done() -> None:
-    assert "In shadow, belief (222222222222) would have chosen (14, 0.05)." in story(leaf(3))
+    assert "In shadow, belief (222222222222) would have chosen (14, 0.05)." in explain(leaf(3))
 
 
 def test_an_audit_that_never_went_out_or_found_nobody_is_told_so() -> None:
     silent = replace(audit(8), sent_at=None, verdict=None)
-    assert "Due at 2030-03-17 19:45:40 UTC, never sent." in story(silent)
-    assert "The ledger has no word of it." in story(silent)
-    assert any(line.endswith("never answered.") for line in story(audit(8)))
+    assert "Due at 2030-03-17 19:45:40 UTC, never sent." in explain(silent)
+    assert "The ledger has no record of it." in explain(silent)
+    assert any(line.endswith("never answered.") for line in explain(audit(8)))
 
 
 @pytest.mark.parametrize(("shift", "said"), [(0, "on time"), (-MINUTE, "1 min early")])
 def test_an_audit_that_was_not_late_is_told_so(shift: int, said: str) -> None:
     first = audit(3)
     punctual = replace(first, sent_at=first.due_at + shift)
-    assert any(said in line for line in story(punctual))
+    assert any(said in line for line in explain(punctual))
 
 
 def test_a_decision_in_the_dark_is_told_so() -> None:
     dark = Telemetry(Freshness.MISSING, None, None)
     blind = replace(audit(4), decision=replace(audit(4).decision, telemetry=dark, chosen=None))
-    told = story(blind)
+    told = explain(blind)
     assert "Decided at 2030-03-17 18:16:40 UTC without any telemetry." in told
     assert "No policy could decide." in told
 
 
 def test_a_failure_gives_its_reason() -> None:
-    assert story(leaf(9))[0].endswith(": failed: the answer was no proof")
+    assert explain(leaf(9))[0].endswith(": failed: the answer was no proof")
 
 
 def test_what_is_no_audit_is_told_too() -> None:
-    assert "registered, with 2 sectors a block" in story(leaf(0))[0]
-    assert story(leaf(2))[0].startswith("drqn-cmdp-plus (111111111111) promoted by operator")
-    assert story(leaf(2))[0].endswith("after belief (222222222222): it misses less")
+    assert "registered, with 2 sectors a block" in explain(leaf(0))[0]
+    assert explain(leaf(2))[0].startswith("drqn-cmdp-plus (111111111111) promoted by operator")
+    assert explain(leaf(2))[0].endswith("after belief (222222222222): it misses less")
     holding = f"holding {'aa' * 20}00000001 on node {FIRST.name.node.hex()}"
-    assert story(leaf(6)) == [
+    assert explain(leaf(6)) == [
         f"response to audit 2 of {holding}: localised: 1 block of 5",
         "It concerns the blocks from 2 up to 3.",
     ]
-    assert story(leaf(7)) == [
+    assert explain(leaf(7)) == [
         "configuration changed by operator, now 333333333333",
         "rails.max_interval was 14, is 7.",
     ]
@@ -107,17 +107,17 @@ def test_how_a_policy_came_to_decide_is_told() -> None:
     promoted = leaf(2)
     assert isinstance(promoted, PolicyChange)
     forced = replace(promoted, forced=True, checks=(Check("gas", passed=False, detail="+9 %"),))
-    assert "promoted by force by operator" in story(forced)[0]
-    assert story(forced)[1:] == ["gas: BROKEN, +9 %."]
+    assert "promoted by force by operator" in explain(forced)[0]
+    assert explain(forced)[1:] == ["gas: BROKEN, +9 %."]
     named = replace(promoted, change=Change.NAMED, previous=None, reason="")
-    assert story(named) == ["drqn-cmdp-plus (111111111111) named challenger by operator"]
+    assert explain(named) == ["drqn-cmdp-plus (111111111111) named challenger by operator"]
 
 
 def test_a_long_list_of_blocks_is_cut_short() -> None:
     response = leaf(6)
     assert isinstance(response, Response)
     many = replace(response, blocks=tuple(Span(k, k + 1) for k in range(12)))
-    assert story(many)[1].endswith("9 up to 10 and 2 more spans.")
+    assert explain(many)[1].endswith("9 up to 10 and 2 more spans.")
 
 
 def test_leaves_are_chosen_by_holding_time_and_index() -> None:
@@ -132,7 +132,7 @@ def test_a_leaf_that_can_not_be_read_is_named() -> None:
     record = sample()
     record.entries_[2] = Entry(b"noise", None)
     with pytest.raises(MalformedError, match="leaf 2"):
-        list(chosen(record, EVERYTHING))
+        list(select_leaves(record, EVERYTHING))
 
 
 @pytest.mark.parametrize(

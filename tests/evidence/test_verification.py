@@ -19,7 +19,7 @@ from tests.support.sample_log import (
 
 from holdfast.errors import MalformedError
 from holdfast.evidence.checkpoint import Anchor, Checkpoint
-from holdfast.evidence.checkpoint_check import kept
+from holdfast.evidence.checkpoint_check import root_in
 from holdfast.evidence.finding import Fault
 from holdfast.evidence.leaf import Audit, Holding, Outcome, Registration, decode
 from holdfast.evidence.leaf import encode as text_of
@@ -467,11 +467,11 @@ def test_findings_are_counted_even_where_they_are_too_many_to_tell() -> None:
 
 def test_a_log_that_grew_agrees_with_what_was_kept() -> None:
     for note in sample().notes:
-        assert checked(sample(), known=[kept(note, SIGNER.verifier, "kept")]).fine
+        assert checked(sample(), known=[root_in(note, SIGNER.verifier, "kept")]).fine
 
 
 def test_a_rewritten_history_disagrees_with_what_was_kept() -> None:
-    earlier = kept(sample().notes[0], SIGNER.verifier, "kept")
+    earlier = root_in(sample().notes[0], SIGNER.verifier, "kept")
     record = sample()
     rewritten = Record(entries_=record.entries_[3:], keys=record.keys)
     rewritten.sign()
@@ -481,7 +481,7 @@ def test_a_rewritten_history_disagrees_with_what_was_kept() -> None:
 
 
 def test_a_log_cut_back_to_an_older_head_disagrees_with_what_was_kept() -> None:
-    head = kept(sample().notes[-1], SIGNER.verifier, "kept")
+    head = root_in(sample().notes[-1], SIGNER.verifier, "kept")
     record = sample()
     older = replace(record, entries_=record.entries_[:8], notes=record.notes[:3])
     assert checked(older).fine
@@ -492,4 +492,4 @@ def test_a_log_cut_back_to_an_older_head_disagrees_with_what_was_kept() -> None:
 def test_a_checkpoint_of_another_log_is_no_knowledge_of_this_one() -> None:
     stranger = Signer(SIGNER.name, b"\x02" * 32)
     with pytest.raises(MalformedError, match="not signed"):
-        kept(Checkpoint(SIGNER.name, 4, bytes(32)).sign(stranger), SIGNER.verifier, "kept")
+        root_in(Checkpoint(SIGNER.name, 4, bytes(32)).sign(stranger), SIGNER.verifier, "kept")

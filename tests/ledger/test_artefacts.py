@@ -4,12 +4,12 @@ import pytest
 
 from holdfast.errors import InputError
 from holdfast.ledger import artefact
-from holdfast.ledger.build import compiled
+from holdfast.ledger.build import compile_contract
 
 
 @pytest.mark.parametrize("sectors", artefact.SECTORS)
 def test_the_shipped_contract_is_compiled_from_the_shipped_source(sectors: int) -> None:
-    assert compiled(sectors, artefact.sources(sectors)) == artefact.load(sectors)
+    assert compile_contract(sectors, artefact.sources(sectors)) == artefact.load(sectors)
 
 
 def test_no_function_takes_funds() -> None:

@@ -10,12 +10,12 @@ from tests.support.ledger_env import evm_world
 
 from holdfast.errors import HoldfastError
 from holdfast.ledger.artefact import Artefact
-from holdfast.ledger.build import compiled
+from holdfast.ledger.build import compile_contract
 
 
 @cache
 def sound(sectors: int) -> Artefact:
-    return compiled(sectors, sources(sectors))
+    return compile_contract(sectors, sources(sectors))
 
 
 @pytest.mark.slow
@@ -24,7 +24,7 @@ def test_the_mutant_dies(mutant: Mutant, tmp_path: Path) -> None:
     changed = sources(mutant.sectors)
     assert changed[mutant.file].count(mutant.old) == 1
     changed[mutant.file] = changed[mutant.file].replace(mutant.old, mutant.new)
-    world = evm_world(tmp_path, mutant.sectors, compiled(mutant.sectors, changed))
+    world = evm_world(tmp_path, mutant.sectors, compile_contract(mutant.sectors, changed))
     with pytest.raises((AssertionError, pytest.fail.Exception, HoldfastError)):
         mutant.killer(world)
 

@@ -20,7 +20,7 @@ from web3.types import RPCEndpoint, RPCResponse
 
 from holdfast.errors import InputError, LedgerError, PassphraseError, StorageError
 from holdfast.ledger import artefact, evm
-from holdfast.ledger.build import compiled
+from holdfast.ledger.build import compile_contract
 from holdfast.ledger.evm import EvmLedger, deploy, recognise
 from holdfast.ledger.interface import Anchored, Event
 from holdfast.ledger.transactions import GWEI, Node, Terms, connect, read_account
@@ -270,7 +270,7 @@ def test_only_the_contract_that_ships_is_recognised(tmp_path: Path) -> None:
         assert recognise(web3, deploy(sender, sectors)) == sectors
     slip = artefact.sources(1)
     slip["check.vy"] = slip["check.vy"].replace("sigma < Q and mu < Q", "mu < Q")
-    for contract in (b"\x01" * 20, deploy(sender, 1, compiled(1, slip))):
+    for contract in (b"\x01" * 20, deploy(sender, 1, compile_contract(1, slip))):
         with pytest.raises(InputError, match="no audit contract of this version"):
             recognise(web3, contract)
 

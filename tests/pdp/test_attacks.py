@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.support.memory_holding import FILE_ID, NONCE, Holding, tag_in_memory
+from tests.support.tag_definition import sectors_of, tag_of
 
 from holdfast.errors import MalformedError, RefusedError
 from holdfast.model.detection import detection_probability
@@ -31,10 +32,9 @@ from holdfast.pdp import (
     verify_with_key,
     write_key,
 )
-from holdfast.pdp.field import SECTOR_BYTES, Q, sectors_of
+from holdfast.pdp.field import SECTOR_BYTES, Q
 from holdfast.pdp.journal import TagJournal
 from holdfast.pdp.sealing import ScryptCost
-from holdfast.pdp.tags import tag_of
 
 
 @pytest.fixture

@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests.support.memory_holding import FILE_ID, NONCE, Holding
+from tests.support.tag_definition import sectors_of, tag_of
 
 from holdfast.pdp.blocks import padded
-from holdfast.pdp.field import Q, sectors_of
+from holdfast.pdp.field import Q
 from holdfast.pdp.keys import SecretKey
 from holdfast.pdp.limbs import (
     MAX_ROWS,
@@ -21,7 +22,7 @@ from holdfast.pdp.limbs import (
     weights_of,
 )
 from holdfast.pdp.prf import BlockPrf
-from holdfast.pdp.tags import Tagger, tag_of
+from holdfast.pdp.tags import Tagger
 
 SECTORS = [1, 2, 3, 4, 5, 16, 17, 31, 128]
 ALPHAS = {

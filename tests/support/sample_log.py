@@ -7,7 +7,7 @@ from functools import cache
 from coincurve import PrivateKey
 from tests.support.memory_holding import Holding as Store
 
-from holdfast.evidence.checkpoint import Anchor, Checkpoint, anchored
+from holdfast.evidence.checkpoint import Anchor, Checkpoint, with_anchor
 from holdfast.evidence.leaf import (
     Audit,
     Change,
@@ -168,7 +168,7 @@ class Record:
         return Checkpoint(self.signer.name, len(self.entries_), root)
 
     def sign(self, anchor: Anchor | None = None) -> None:
-        head = anchored(self.head(), anchor) if anchor else self.head()
+        head = with_anchor(self.head(), anchor) if anchor else self.head()
         self.notes.append(head.following(self.notes[-1] if self.notes else None).sign(self.signer))
 
     def copy(self) -> "Record":

@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import func, select, update
 from tests.support.fits import fitted
 from tests.support.live_web import COUNT, DAYS, Served
+from tests.support.merkle import includes
 from tests.support.simulated_operation import SIGNER
 from tests.web.listening import events
 
@@ -20,7 +21,6 @@ from holdfast.control.settings.models import ControlSettings
 from holdfast.evidence.bundle import Bundle
 from holdfast.evidence.checkpoint import open_checkpoint
 from holdfast.evidence.leaf import Order
-from holdfast.evidence.tree import includes
 from holdfast.evidence.verification import verify
 from holdfast.model.scenario import PAPER
 from holdfast.storage.database import transaction

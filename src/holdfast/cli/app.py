@@ -103,7 +103,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 
 def run(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    with secret_variables.withdrawn():
+    with secret_variables.withdraw_secrets():
         return _run(arguments)
 
 

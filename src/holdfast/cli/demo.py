@@ -44,43 +44,49 @@ def demo(
     Example: holdfast demo --seconds 60 --keep
     """
     # All rooms at once, which would slow the start of every command.
-    from holdfast.demo.console import told  # noqa: PLC0415
-    from holdfast.demo.environment import set_up  # noqa: PLC0415
-    from holdfast.demo.faults import SPAN, planned  # noqa: PLC0415
+    from holdfast.demo.console import summary_lines  # noqa: PLC0415
+    from holdfast.demo.environment import open_environment  # noqa: PLC0415
+    from holdfast.demo.faults import SPAN, plan_faults  # noqa: PLC0415
     from holdfast.demo.story import Story  # noqa: PLC0415
-    from holdfast.demo.summary import sum_up  # noqa: PLC0415
-    from holdfast.demo.view import Caption, Lines, shown  # noqa: PLC0415
+    from holdfast.demo.summary import summarise  # noqa: PLC0415
+    from holdfast.demo.view import Caption, Lines, show_frames  # noqa: PLC0415
 
     stopped = _stop_signals()
     console = Console(stderr=as_json, highlight=False)
     with ExitStack() as stack:
         place = stack.enter_context(_place(folder))
         console.print("setting up five nodes, an owner, a ledger and the control plane")
-        stage = stack.enter_context(set_up(place, seed))
-        caption = Caption.of(stage)
-        console.print(f"the dashboard is at {stage.url}; {caption.ledger} judges", soft_wrap=True)
-        with shown(console, caption) as show:
+        environment = stack.enter_context(open_environment(place, seed))
+        caption = Caption.of(environment)
+        console.print(
+            f"the dashboard is at {environment.url}; {caption.ledger} judges", soft_wrap=True
+        )
+        with show_frames(console, caption) as show:
 
             def show_on(frame: "Frame") -> None:
                 if stopped.is_set():
                     raise KeyboardInterrupt
                 show(frame)
 
-            story = Story(stage, planned(stage.blocks, seed), SPAN, seconds, show_on)
+            story = Story(
+                environment, plan_faults(environment.blocks, seed), SPAN, seconds, show_on
+            )
             story.run()
-        summary = sum_up(story)
+        summary = summarise(story)
         if as_json:
             terminal.print_json(_facts(summary, seed))
         else:
             say("")
-            for line in told(summary):
+            for line in summary_lines(summary):
                 say(line)
         terminal.flush()
         if keep:
-            console.print(f"it goes on at this pace: look around at {stage.url}; Ctrl-C ends it")
+            console.print(
+                f"it goes on at this pace: look around at {environment.url}; Ctrl-C ends it"
+            )
             story.show = Lines(console, len(story.frame().lines))
             with suppress(KeyboardInterrupt):
-                story.linger()
+                story.keep_running()
     return 0 if summary.fine else 1
 
 
@@ -95,9 +101,9 @@ def _stop_signals() -> Event:
         stopped.set()
         raise KeyboardInterrupt
 
-    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(each) is not signal.SIG_IGN:
-            signal.signal(each, stop)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, stop)
     return stopped
 
 

@@ -18,7 +18,7 @@ from holdfast.pdp import encoding
 
 if TYPE_CHECKING:
     from holdfast.evidence.anchors import OnChain
-    from holdfast.evidence.checkpoint_check import Known
+    from holdfast.evidence.checkpoint_check import KnownRoot
     from holdfast.evidence.log import Log
     from holdfast.evidence.note import Verifier
     from holdfast.evidence.verification import Report
@@ -175,16 +175,16 @@ def show(
         start, stop = (0, None) if leaf is None else (leaf, leaf + 1)
         if stop is not None and stop > log.size:
             raise InputError(f"{source or home} has {log.size} leaves: there is no leaf {leaf}")
-        told = explain.chosen(log, selection, start, stop)
+        told = explain.select_leaves(log, selection, start, stop)
         if as_json:
             leaves = [
-                {"index": index, "story": explain.story(each), "leaf": json.loads(encode(each))}
+                {"index": index, "story": explain.explain(each), "leaf": json.loads(encode(each))}
                 for index, each in told
             ]
             terminal.print_json({"leaves": leaves})
             return
         for index, each in told:
-            first, *rest = explain.story(each)
+            first, *rest = explain.explain(each)
             say("\n  ".join([f"leaf {index}, {explain.when(each.at)}: {first}", *rest]))
 
 
@@ -278,18 +278,18 @@ def _opened(source: Path | None, home: Path) -> Iterator["Log"]:
         yield DatabaseLog(engine, read_verifier(folder))
 
 
-def _known(path: Path, pinned: "Verifier") -> "Known":
+def _known(path: Path, pinned: "Verifier") -> "KnownRoot":
     """Return the head that a file from earlier tells: a bundle's last one, or a checkpoint."""
     from holdfast.evidence.bundle import Bundle, is_bundle  # noqa: PLC0415 - as above
     from holdfast.evidence.checkpoint import MAX_NOTE_BYTES  # noqa: PLC0415
-    from holdfast.evidence.checkpoint_check import kept  # noqa: PLC0415
+    from holdfast.evidence.checkpoint_check import root_in  # noqa: PLC0415
 
     if not is_bundle(path):
-        return kept(atomic.read(path, at_most=MAX_NOTE_BYTES), pinned, str(path))
+        return root_in(atomic.read(path, at_most=MAX_NOTE_BYTES), pinned, str(path))
     heads = list(Bundle.open(path).checkpoints())
     if not heads:
         raise InputError(f"{path} has no checkpoint in it")
-    return kept(heads[-1], pinned, str(path))
+    return root_in(heads[-1], pinned, str(path))
 
 
 def _holding(text: str | None) -> int | None:

@@ -12,9 +12,9 @@ from holdfast.ledger.evm import EvmLedger, deploy
 from holdfast.ledger.journal import Journal
 from holdfast.ledger.transactions import Sender, Terms
 
-# The first of the accounts that every such chain begins with, and that have all its money.
+# The first of the accounts that hold all of such a chain's money at its start.
 PAYER = Account.from_key((1).to_bytes(32, "big"))
-TERMS = Terms(poll=0.01, gas=8_000_000)  # it has one miner, who is at work at once
+TERMS = Terms(poll=0.01, gas=8_000_000)  # its one miner works at once
 
 
 class Chain:
@@ -28,8 +28,8 @@ class Chain:
 
 
 @contextmanager
-def opened_chain(folder: Path, sectors: int) -> Iterator[Chain]:
-    """Begin a chain and put the contract on it; what is sent is written down in the folder."""
+def open_chain(folder: Path, sectors: int) -> Iterator[Chain]:
+    """Start a chain and deploy the contract on it; the folder has the journal of transactions."""
     tester = EthereumTester(PyEVMBackend())
     web3 = Web3(EthereumTesterProvider(tester))
     address = bytes.fromhex(PAYER.address[2:])

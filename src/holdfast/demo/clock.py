@@ -1,4 +1,4 @@
-"""The demo's time: it passes as time does, and can be moved ahead, but never back."""
+"""The demo's clock: it runs like any clock, and can be moved ahead but never back."""
 
 import time
 

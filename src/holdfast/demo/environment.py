@@ -1,4 +1,4 @@
-"""What the demo sets up: an owner's home, nodes that keep the same file, a ledger, the service."""
+"""Sets up the demo: an owner's home, nodes that store the same file, a ledger, the service."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
@@ -31,8 +31,8 @@ FILE = "archive.bin"
 FILE_BYTES = 2 << 20
 SECTORS = DEFAULT_SECTORS
 BLOCK_BYTES = SECTORS * SECTOR_BYTES
-# The policy's dial stands where damage is to be found soon. Audits are at most five days apart, and
-# those that are due within half a day are settled together.
+# The dial is set to find damage soon. Audits are at most five days apart, and those that are due
+# within half a day are settled together.
 SETTINGS = """\
 [control]
 policy = "drqn-cmdp-plus:rho=0.8,latency=13.5"
@@ -73,7 +73,7 @@ class HomeOnChain(Home):
 
 
 @dataclass(frozen=True)
-class Stage:
+class Environment:
     folder: Path
     clock: Clock
     chain: "Chain | None"  # none where the ledger is the local one
@@ -99,8 +99,8 @@ class Stage:
 
 
 @contextmanager
-def set_up(folder: Path, seed: int) -> Iterator[Stage]:
-    """Put everything together in an empty folder; with the context, all of it ends."""
+def open_environment(folder: Path, seed: int) -> Iterator[Environment]:
+    """Set everything up in an empty folder; all of it ends with the context."""
     clock = Clock()
     original = np.random.default_rng(seed).bytes(FILE_BYTES)
     atomic.write(folder / FILE, original)
@@ -108,24 +108,24 @@ def set_up(folder: Path, seed: int) -> Iterator[Stage]:
     atomic.write(own.folder / "holdfast.toml", SETTINGS.encode())
     settings = read_control(own.folder)
     with ExitStack() as stack:
-        stack.enter_context(_logged(folder / "service.log"))
+        stack.enter_context(_log_to(folder / "service.log"))
         nodes = {name: StorageNode(name, folder / name, own.keyring.owner) for name in NODES}
         for node in nodes.values():
             stack.callback(node.kill)
-            node.begin()
-        chain = stack.enter_context(_chain(own.folder))  # which takes as long as the nodes do
+            node.start()
+        chain = stack.enter_context(_chain(own.folder))  # takes as long as the nodes do
         home = _home(own, clock, chain)
         for node in nodes.values():
-            node.ready()
+            node.wait_until_ready()
         _fill(home, nodes.values(), folder / FILE)
         service = stack.enter_context(opened_service(home, settings, clock=clock, steady=clock))
         url = stack.enter_context(_dashboard(own.folder, settings, clock))
-        yield Stage(folder, clock, chain, nodes, original, settings, service, url)
+        yield Environment(folder, clock, chain, nodes, original, settings, service, url)
 
 
 @contextmanager
-def _logged(path: Path) -> Iterator[None]:
-    """Have the service write its log there: the terminal is the viewer's."""
+def _log_to(path: Path) -> Iterator[None]:
+    """Write the service's log there, so that the terminal shows only the demo."""
     with path.open("w") as file:
         structlog.configure(
             processors=[
@@ -143,11 +143,11 @@ def _logged(path: Path) -> Iterator[None]:
 @contextmanager
 def _chain(folder: Path) -> "Iterator[Chain | None]":
     try:
-        from holdfast.demo.chain import opened_chain  # noqa: PLC0415 - an extra
+        from holdfast.demo.chain import open_chain  # noqa: PLC0415 - an extra
     except ImportError:
         yield None
         return
-    with opened_chain(folder, SECTORS) as chain:
+    with open_chain(folder, SECTORS) as chain:
         yield chain
 
 
@@ -158,7 +158,7 @@ def _home(own: Home, clock: Clock, chain: "Chain | None") -> Home:
 
 
 def _fill(home: Home, nodes: Iterable[StorageNode], path: Path) -> None:
-    """Put the file on every node, in a holding of its own, so that each is the others' replica."""
+    """Put the file on every node, in a holding of its own: all are replicas of one another."""
     original = Original.of(Location(str(path)))
     for node in nodes:
         add_holding(home, node.name, node.url, sectors=SECTORS, encrypted=False)

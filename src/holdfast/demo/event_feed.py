@@ -1,4 +1,4 @@
-"""What has happened, as the evidence tells it: every new leaf of a holding in a few words."""
+"""New events, read from the evidence: every leaf of a holding as one line of text."""
 
 from dataclasses import dataclass
 
@@ -10,50 +10,52 @@ from holdfast.storage.database import transaction
 
 
 @dataclass(frozen=True)
-class News:
+class Event:
     at: int
     node: str
-    what: str  # the outcome of an audit, or the step of a response
-    words: str
-    blocks: tuple[int, ...] = ()  # that a step is about
+    kind: str  # the outcome of an audit, or the step of a response
+    text: str
+    blocks: tuple[int, ...] = ()  # that a step concerns
     sampled: int = 0  # blocks, by an audit
 
 
-class Newspaper:
+class EventFeed:
+    """Reads the leaves that are new since the last call."""
+
     def __init__(self, engine: Engine) -> None:
         self._engine, self._read = engine, 0
 
-    def fresh(self) -> list[News]:
-        """Return what came in since this was last asked."""
+    def new_events(self) -> list[Event]:
         with transaction(self._engine) as connection:
             written = leaves_written_after(connection, self._read)
         self._read = written[-1].id if written else self._read
-        return [news for row in written if (news := _news(row.leaf, row.name or "")) is not None]
+        events = (_event(row.leaf, row.name or "") for row in written)
+        return [event for event in events if event is not None]
 
 
-def _news(entry: leaf.Leaf, node: str) -> News | None:
-    match entry:
+def _event(content: leaf.Leaf, node: str) -> Event | None:
+    match content:
         case leaf.Audit():
-            return _of_audit(entry, node)
+            return _audit_event(content, node)
         case leaf.Response():
-            return _of_response(entry, node)
+            return _response_event(content, node)
     return None
 
 
-def _of_audit(audit: leaf.Audit, node: str) -> News:
+def _audit_event(audit: leaf.Audit, node: str) -> Event:
     action, sampled = audit.decision.action, audit.challenge.samples
     rails = {override.rail for override in audit.decision.overrides}
     after = f"after {days(action.interval)}"
     after = "by surprise" if "surprise" in rails else after
     after = "to follow up" if "follow-up" in rails else after
-    words = f"audit {audit.number} {audit.outcome}: {sampled:,} blocks asked for, {after}"
-    return News(audit.at, node, audit.outcome, words, sampled=sampled)
+    text = f"audit {audit.number} {audit.outcome}: {sampled:,} blocks asked for, {after}"
+    return Event(audit.at, node, audit.outcome, text, sampled=sampled)
 
 
-def _of_response(response: leaf.Response, node: str) -> News:
+def _response_event(response: leaf.Response, node: str) -> Event:
     blocks = tuple(block for span in response.blocks for block in range(span.start, span.stop))
-    words = f"{response.step}: {response.detail}"
-    return News(response.at, node, response.step, words, blocks)
+    text = f"{response.step}: {response.detail}"
+    return Event(response.at, node, response.step, text, blocks)
 
 
 def days(count: int) -> str:

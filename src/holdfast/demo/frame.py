@@ -1,4 +1,4 @@
-"""What there is to see at one moment: every node as it is, and what has happened so far."""
+"""What the demo shows at one moment: every node, and what has happened so far."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from holdfast.control.queries.audits import lowest_gas
 from holdfast.control.queries.holdings import list_scheduled
 from holdfast.control.scheduling.guardrails import Override
-from holdfast.demo.environment import SECTORS, Stage
+from holdfast.demo.environment import SECTORS, Environment
 from holdfast.ledger.price import gas_of_an_audit
 from holdfast.storage.database import transaction
 
 
 @dataclass(frozen=True)
 class Line:
-    """Something that happened, as the viewer is told."""
+    """Something that happened, as the viewer sees it."""
 
     at: int
     node: str
-    words: str
-    mood: str  # an outcome, a step, or "harm", of which the owner can't know
+    text: str
+    kind: str  # an outcome, a step, or "fault", which the owner can't see
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Frame:
-    """What there is to see at one moment, in milliseconds since the story began."""
+    """What is shown at one moment, in milliseconds since the run began."""
 
     at: int
     span: int
@@ -54,14 +54,14 @@ class Frame:
         return sum(row.gas for row in self.rows)
 
 
-def read_rows(stage: Stage, start: int, damage: Mapping[str, int]) -> tuple[Row, ...]:
+def read_rows(environment: Environment, start: int, damage: Mapping[str, int]) -> tuple[Row, ...]:
     """Return the nodes by name, as the schedule has them; moments count from `start`."""
-    with transaction(stage.service.schedule.engine) as connection:
+    with transaction(environment.service.schedule.engine) as connection:
         listed = list_scheduled(connection)
     return tuple(
         Row(
             node=row.name,
-            runs=stage.nodes[row.name].runs,
+            runs=environment.nodes[row.name].runs,
             damage=damage[row.name],
             quarantined=row.quarantined,
             outcome=row.outcome,
@@ -77,11 +77,11 @@ def read_rows(stage: Stage, start: int, damage: Mapping[str, int]) -> tuple[Row,
     )
 
 
-def lowest_price(stage: Stage) -> float:
+def lowest_price(environment: Environment) -> float:
     """Return the gas of the cheapest audit that passed: the one in the largest batch.
 
     Before there is one, and on a local ledger, it is the lowest of `holdfast bench ledger`.
     """
-    with transaction(stage.service.schedule.engine) as connection:
+    with transaction(environment.service.schedule.engine) as connection:
         measured = lowest_gas(connection)
     return measured or gas_of_an_audit(SECTORS, batched=True)

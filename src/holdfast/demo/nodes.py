@@ -13,8 +13,7 @@ from holdfast.errors import NodeError
 from holdfast.node.identity import NodeKey, write_node_key
 from holdfast.pdp.sealing import ScryptCost
 
-# On Linux a process can ask to die with whoever started it (PR_SET_PDEATHSIG), even if that one is
-# killed and can stop nothing any more.
+# On Linux a process can ask to die with its parent (PR_SET_PDEATHSIG), even if that was killed.
 TIED = "import ctypes; ctypes.CDLL(None).prctl(1, 9);" if sys.platform == "linux" else ""
 COMMAND = (sys.executable, "-c", f"{TIED}from holdfast.cli import main; main()", "node", "serve")
 # Keys that live for a minute need not resist years of guessing; five of them would take 2 s more.
@@ -25,13 +24,13 @@ QUICK = ScryptCost(n=2**10)
 class StorageNode:
     name: str
     folder: Path
-    owner: bytes  # whom it serves
+    owner: bytes  # the owner it serves
     url: str = ""
     _passphrase: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
     _process: subprocess.Popen[str] | None = None
 
-    def begin(self) -> None:
-        """Start the process, at its old address if it had one; `ready` waits for it."""
+    def start(self) -> None:
+        """Start the process, at its old address if it had one; `wait_until_ready` waits for it."""
         self.folder.mkdir(exist_ok=True)
         key = self.folder / "node.key"
         if not key.exists():
@@ -55,19 +54,19 @@ class StorageNode:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
-                start_new_session=True,  # so that Ctrl-C is ours alone: it is we who stop it
+                start_new_session=True,  # so that Ctrl-C reaches only us, and we stop it
             )
         os.close(given)
 
-    def ready(self) -> None:
+    def wait_until_ready(self) -> None:
         """Wait until it listens."""
         if self._process is None or self._process.stdout is None:
             raise NodeError(f"the node {self.name} was not started")
-        told = self._process.stdout.readline()
-        if not told:
+        line = self._process.stdout.readline()
+        if not line:
             log = self.folder / "node.log"
             raise NodeError(f"the node {self.name} did not start: {log.read_text().strip()}")
-        self.url = json.loads(told)["url"]
+        self.url = json.loads(line)["url"]
 
     @property
     def runs(self) -> bool:
@@ -81,6 +80,6 @@ class StorageNode:
             self._process = None
 
     def data(self) -> Path:
-        """Return where the one file lies that it keeps, which is below a segment's size."""
+        """Return where its one file is stored, which is shorter than a segment."""
         (path,) = self.folder.glob("store/*/*/*/data.00000000")
         return path

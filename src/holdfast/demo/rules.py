@@ -1,25 +1,25 @@
-"""What fixed rules would have made of the same harm: computed, for nobody lived through it.
+"""Forecasts how fixed rules would have handled the same faults, without running them.
 
-A rule audits every holding at its interval from the beginning, and nobody repairs before it finds
-something. How likely each of its audits finds the blocks that would be bad by then is the exact
+A rule audits every holding at its interval from the beginning, and nothing is repaired before it
+detects something. The chance that an audit finds the blocks that are bad by then is the exact
 probability of `holdfast.model.detection`.
 """
 
 from dataclasses import dataclass
 
 from holdfast.control.scheduling.guardrails import DAY
-from holdfast.demo.faults import Harm, Outage
+from holdfast.demo.faults import Fault, Outage
 from holdfast.model.action import GRID, Action
 from holdfast.model.detection import detection_probability, gas, samples
 from holdfast.policy.rules import Constant, fixed_high, fixed_low
 
 
 @dataclass(frozen=True)
-class Foreseen:
-    """How a rule would have found a harm; day and bad blocks are means over when it does."""
+class Forecast:
+    """When a rule would detect a fault; day and bad blocks are means over its detections."""
 
     probability: float  # by the end
-    day: float | None  # none where it can't be found at all
+    day: float | None  # none where it can't be detected
     bad: float | None
 
 
@@ -40,22 +40,22 @@ class Rule:
         """Return the gas of one audit in the model's unit, an audit of every block."""
         return float(gas(self._sampled(blocks), blocks))
 
-    def foresee(self, harm: Harm, span: int, blocks: int) -> Foreseen:
-        found, days, bad = 0.0, 0.0, 0.0
+    def forecast(self, fault: Fault, span: int, blocks: int) -> Forecast:
+        detected, days, bad = 0.0, 0.0, 0.0
         for number in range(1, self.audits(span) + 1):
             at = number * self.action.interval * DAY
-            here = (1.0 - found) * self._notices(harm, at, blocks)
-            found += here
+            here = (1.0 - detected) * self._notices(fault, at, blocks)
+            detected += here
             days += here * at / DAY
-            bad += here * len(harm.damaged(at))
-        if found == 0:
-            return Foreseen(0.0, None, None)
-        return Foreseen(found, days / found, bad / found)
+            bad += here * len(fault.damaged(at))
+        if detected == 0:
+            return Forecast(0.0, None, None)
+        return Forecast(detected, days / detected, bad / detected)
 
-    def _notices(self, harm: Harm, at: int, blocks: int) -> float:
-        if isinstance(harm, Outage):
-            return float(harm.begins <= at < harm.ends)
-        bad = len(harm.damaged(at))
+    def _notices(self, fault: Fault, at: int, blocks: int) -> float:
+        if isinstance(fault, Outage):
+            return float(fault.begins <= at < fault.ends)
+        bad = len(fault.damaged(at))
         return float(detection_probability(bad, self._sampled(blocks), blocks))
 
     def _sampled(self, blocks: int) -> int:

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.control.scheduling.guardrails import DAY
-from holdfast.demo.environment import Stage
+from holdfast.demo.environment import Environment
 from holdfast.demo.event_feed import days
 from holdfast.demo.frame import Frame, Line, Row
 from holdfast.demo.rules import FIXED_HIGH
@@ -21,7 +21,7 @@ ON_CHAIN = "the contract on an EVM in this process"
 LOCAL = "the local ledger, which is no chain (holdfast[demo] has one)"
 LINES = 14  # of what happened, at most
 STYLES = {
-    "harm": "magenta",
+    "fault": "magenta",
     "failed": "bold red",
     "timed-out": "bold red",
     "offline": "yellow",
@@ -36,7 +36,7 @@ STYLES = {
 
 @dataclass(frozen=True)
 class Caption:
-    """What does not change: where the dashboard is, which ledger judges, who decides."""
+    """What stays the same: the dashboard's address, the ledger and the policy."""
 
     url: str
     ledger: str
@@ -44,12 +44,12 @@ class Caption:
     measured: bool  # whether the ledger takes gas
 
     @classmethod
-    def of(cls, stage: Stage) -> "Caption":
-        on_chain = stage.chain is not None
+    def of(cls, environment: Environment) -> "Caption":
+        on_chain = environment.chain is not None
         ledger = ON_CHAIN if on_chain else LOCAL
-        return cls(stage.url, ledger, stage.settings.policy, on_chain)
+        return cls(environment.url, ledger, environment.settings.policy, on_chain)
 
-    def drawn(self, frame: Frame) -> Group:
+    def render(self, frame: Frame) -> Group:
         head = Text.assemble(
             ("holdfast demo", "bold"),
             f"   day {frame.at / DAY:4.1f} of {frame.span / DAY:.0f}   ",
@@ -71,30 +71,30 @@ class Caption:
 
 
 @contextmanager
-def shown(console: Console, caption: Caption) -> Iterator[Show]:
-    """Yield how frames are shown: each over the last on a terminal, else by what is new in them."""
+def show_frames(console: Console, caption: Caption) -> Iterator[Show]:
+    """Yield a function that shows a frame: in place on a terminal, else as its new lines."""
     if not console.is_terminal:
         yield Lines(console)
         return
     with Live(console=console, refresh_per_second=4) as live:
-        yield lambda frame: live.update(caption.drawn(frame))
+        yield lambda frame: live.update(caption.render(frame))
 
 
 class Lines:
     """Prints what has happened since the last frame."""
 
-    def __init__(self, console: Console, told: int = 0) -> None:
-        self._console, self._told = console, told
+    def __init__(self, console: Console, printed: int = 0) -> None:
+        self._console, self._printed = console, printed
 
     def __call__(self, frame: Frame) -> None:
-        for line in frame.lines[self._told :]:
+        for line in frame.lines[self._printed :]:
             self._console.print(_line(line), soft_wrap=True)
-        self._told = len(frame.lines)
+        self._printed = len(frame.lines)
 
 
 def _line(line: Line) -> Text:
-    text = f"day {line.at / DAY:5.2f}  {line.node:<7} {line.words}"
-    return Text(text, STYLES.get(line.mood, ""))
+    text = f"day {line.at / DAY:5.2f}  {line.node:<7} {line.text}"
+    return Text(text, STYLES.get(line.kind, ""))
 
 
 def _log(frame: Frame) -> Panel:

@@ -1,1 +1,1 @@
-"""What `holdfast doctor` looks at, one file for each part; nothing is changed by it."""
+"""What `holdfast doctor` checks, one file per part. It changes nothing."""

@@ -8,7 +8,7 @@ from holdfast.storage.database import Standing, standing_of
 PART = "database"
 
 
-def look(address: str) -> Iterator[Check]:
+def check(address: str) -> Iterator[Check]:
     standing, revision = standing_of(address)
     if standing is None:
         yield ok(PART, "there is none yet: the first holding makes it")

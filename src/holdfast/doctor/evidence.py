@@ -1,6 +1,6 @@
-"""The evidence: its last head is signed by our key, fits the tree, and covers what is anchored.
+"""Checks the evidence: its last head is signed by our key, fits the tree, and covers all anchors.
 
-This is a quick look; `holdfast evidence verify` checks every leaf.
+This is a quick check; `holdfast evidence verify` checks every leaf.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,7 +26,7 @@ VERIFY = "`holdfast evidence verify --key KEY` names what is wrong; `holdfast re
 History = Callable[[int], list[Receipt]]  # of the ledger, from a block on
 
 
-def look(
+def check(
     folder: Path, engine: Engine, keyring: Keyring | None, history: History, owner: bytes | None
 ) -> Iterator[Check]:
     with transaction(engine) as connection:
@@ -36,8 +36,8 @@ def look(
         return
     verifier = read_verifier(folder)
     if keyring is not None and current_signer(keyring, engine).verifier != verifier:
-        found = f"{folder / VERIFIER} is not the key by which the log is signed"
-        yield fault(PART, found, "`holdfast serve` writes it anew when it starts")
+        message = f"{folder / VERIFIER} is not the key by which the log is signed"
+        yield fault(PART, message, "`holdfast serve` writes it again when it starts")
         return
     try:
         head = open_checkpoint(log.note, verifier, "the last head")
@@ -46,8 +46,8 @@ def look(
         return
     frontier = Frontier.decode(log.frontier)
     if (head.size, head.root) != (frontier.size, frontier.root):
-        found = f"the last head says {head.size} leaves, and the tree of {frontier.size} differs"
-        yield fault(PART, found, f"{VERIFY} an older log")
+        message = f"the last head says {head.size} leaves, and the tree of {frontier.size} differs"
+        yield fault(PART, message, f"{VERIFY} an older log")
         return
     # A restored log has no anchor of its own at first, and the ledger may have the old log's.
     if owner is not None and (log.anchored_note is not None or not log.restored):
@@ -58,9 +58,11 @@ def look(
             if isinstance(event, Anchored) and event.owner == owner
         ]
         if max(sizes, default=0) > head.size:
-            found = f"the ledger has an anchor of {max(sizes)} leaves, and the log only {head.size}"
+            message = (
+                f"the ledger has an anchor of {max(sizes)} leaves, and the log only {head.size}"
+            )
             cure = "stop `holdfast serve`, and restore the newest backup without --moved"
-            yield fault(PART, found, cure)
+            yield fault(PART, message, cure)
             return
     yield ok(PART, f"{head.size} leaves, the last head signed by {verifier.name}")
 

@@ -1,4 +1,4 @@
-"""The whole examination of a home: each part by itself, so that no fault hides another."""
+"""Runs all checks of a home, part by part, so that no fault hides another."""
 
 import os
 import time
@@ -13,7 +13,7 @@ from holdfast.control.settings.models import ControlSettings, read_control
 from holdfast.doctor import clock as clocks
 from holdfast.doctor import database, disk, evidence, keys, ledger, nodes, versions
 from holdfast.doctor.clock import Reference
-from holdfast.doctor.finding import Check, Grade, fault, guarded, ok, one_line, skipped
+from holdfast.doctor.finding import Check, Grade, fault, ok, one_line, run_check, skipped
 from holdfast.doctor.nodes import StoredHolding
 from holdfast.errors import HoldfastError
 from holdfast.ledger import local
@@ -29,29 +29,29 @@ SETTINGS = "settings"
 
 @dataclass(frozen=True)
 class World:
-    """What is around a home: the time, and the disk."""
+    """What a home depends on: the time, and the disk."""
 
     clock: Callable[[], float] = time.time
     statvfs: disk.StatVfs = os.statvfs
 
 
 def examine(folder: Path, passphrase: bytes | None, world: World | None = None) -> list[Check]:
-    """Return what every check of the home found."""
+    """Return the results of all checks of the home."""
     world = world or World()
-    settings, control, found = _settings(folder)
-    keyring, opened_keys = keys.opened(folder, passphrase)
-    found += versions.look(settings, control)
-    found += [*opened_keys, *keys.modes(folder, _secrets(folder, settings))]
+    settings, control, checks = _settings(folder)
+    keyring, key_checks = keys.open_keyring(folder, passphrase)
+    checks += versions.check(settings, control)
+    checks += [*key_checks, *keys.check_modes(folder, _secrets(folder, settings))]
     if settings is None or control is None:
-        found += disk.look([folder], world.statvfs)
+        checks += disk.check([folder], world.statvfs)
         parts = ("database", "evidence", "ledger", "nodes", "clock")
-        return [*found, *(skipped(part, "the settings can't be read") for part in parts)]
-    found += disk.look(_folders(folder, control), world.statvfs)
-    return [*found, *_Examination(folder, settings, control, keyring, world).checks()]
+        return [*checks, *(skipped(part, "the settings can't be read") for part in parts)]
+    checks += disk.check(_folders(folder, control), world.statvfs)
+    return [*checks, *_Examination(folder, settings, control, keyring, world).checks()]
 
 
 def _settings(folder: Path) -> tuple[Settings | None, ControlSettings | None, list[Check]]:
-    cure = f"correct {folder / 'holdfast.toml'}; docs/control.md tells every key"
+    cure = f"correct {folder / 'holdfast.toml'}; docs/control.md lists every key"
     try:
         settings, control = read_settings(folder), read_control(folder)
         control.address(folder)
@@ -61,25 +61,25 @@ def _settings(folder: Path) -> tuple[Settings | None, ControlSettings | None, li
         check_settings(control, folder)
     except HoldfastError as error:
         return settings, control, [fault(SETTINGS, one_line(str(error)), cure)]
-    found = f"holdfast.toml can be used; the policy is {control.policy}"
-    return settings, control, [ok(SETTINGS, found)]
+    message = f"holdfast.toml can be used; the policy is {control.policy}"
+    return settings, control, [ok(SETTINGS, message)]
 
 
 def _secrets(folder: Path, settings: Settings | None) -> list[Path]:
     evm = settings.evm if settings else None
     named = [] if evm is None else [evm.keystore, evm.passphrase_file]
-    return [folder / KEY, *(each for each in named if each is not None)]
+    return [folder / KEY, *(path for path in named if path is not None)]
 
 
 def _folders(folder: Path, control: ControlSettings) -> list[Path]:
     address = control.address(folder)
     beside = [] if "://" in address else [Path(address).parent]
-    return [folder, *(each for each in beside if each.is_dir())]
+    return [folder, *(parent for parent in beside if parent.is_dir())]
 
 
 @dataclass(frozen=True)
 class _Examination:
-    """What is to be looked at where the settings can be read."""
+    """The checks of a home whose settings can be read."""
 
     folder: Path
     settings: Settings
@@ -90,19 +90,21 @@ class _Examination:
     def checks(self) -> Iterator[Check]:
         address = self.control.address(self.folder)
         cure = "start the database, or correct its address in holdfast.toml"
-        stored = guarded(database.PART, partial(database.look, address), cure)
+        stored = run_check(database.PART, partial(database.check, address), cure)
         yield from stored
         holdings, trouble = self._holdings(address)
         yield from trouble
-        sectors = {each.record.sectors for each in holdings if each.record.number is not None}
+        sectors = {
+            holding.record.sectors for holding in holdings if holding.record.number is not None
+        }
         references: list[Reference] = []
         on_ledger = self._ledger(sectors, references)
         yield from on_ledger
         yield from self._evidence(address, stored, on_ledger, sectors)
-        for seen in nodes.look(holdings, self.keyring, self.world.clock):
-            yield from seen.checks
-            references += [seen.reference] if seen.reference else []
-        yield from clocks.look(references)
+        for state in nodes.check(holdings, self.keyring, self.world.clock):
+            yield from state.checks
+            references += [state.reference] if state.reference else []
+        yield from clocks.check(references)
 
     def _holdings(self, address: str) -> tuple[list[StoredHolding], list[Check]]:
         try:
@@ -110,35 +112,37 @@ class _Examination:
                 return [], [ok("holdings", "there are none yet: `holdfast holding add NAME URL`")]
             with catalogue_in(self.folder) as catalogue:
                 records = catalogue.holdings()
-                files = {each.name: catalogue.files(each.name) for each in records}
-                busy = {each.name for each in records if catalogue.intents(each.name)}
+                files = {record.name: catalogue.files(record.name) for record in records}
+                busy = {record.name for record in records if catalogue.intents(record.name)}
         except HoldfastError as error:
             cure = "bring the catalogue back from a backup: `holdfast restore BACKUP --home DIR`"
             return [], [fault("holdings", one_line(str(error)), cure)]
-        kept = [StoredHolding(each, files[each.name], each.name in busy) for each in records]
-        return kept, [ok("holdings", f"{len(kept)} in the catalogue")]
+        stored = [
+            StoredHolding(record, files[record.name], record.name in busy) for record in records
+        ]
+        return stored, [ok("holdings", f"{len(stored)} in the catalogue")]
 
     def _ledger(self, sectors: set[int], references: list[Reference]) -> list[Check]:
         evm, clock = self.settings.evm, self.world.clock
 
-        def look() -> list[Check]:
+        def check() -> list[Check]:
             if evm is None:
-                seen = ledger.look_at_files(self.folder, sectors, clock)
+                state = ledger.check_files(self.folder, sectors, clock)
             else:
-                seen = ledger.look_at_chain(self.folder, self.settings, evm, sectors, clock)
-            references.extend([seen.reference] if seen.reference else [])
-            return seen.checks
+                state = ledger.check_chain(self.folder, self.settings, evm, sectors, clock)
+            references.extend([state.reference] if state.reference else [])
+            return state.checks
 
-        return guarded(ledger.PART, look, "correct [ledger] in holdfast.toml")
+        return run_check(ledger.PART, check, "correct [ledger] in holdfast.toml")
 
     def _evidence(
         self, address: str, stored: list[Check], on_ledger: list[Check], sectors: set[int]
     ) -> list[Check]:
-        if any(each.grade is not Grade.OK for each in stored):
+        if any(check.grade is not Grade.OK for check in stored):
             return [skipped(evidence.PART, "the database can't be read")]
         if standing_of(address)[0] in {None, Standing.EMPTY}:
             return [ok(evidence.PART, "nothing is recorded yet")]
-        sound = all(each.grade is not Grade.FAULT for each in on_ledger)
+        sound = all(check.grade is not Grade.FAULT for check in on_ledger)
 
         def history(since: int) -> list[Receipt]:
             if not sound:
@@ -148,12 +152,12 @@ class _Examination:
                 return [receipt for path in paths for receipt in local.history(path, since)]
             return ledger.history_of(self.settings.evm, max(since, first_block(self.folder)))
 
-        def look() -> list[Check]:
+        def check() -> list[Check]:
             with connected(address, read_only=True) as engine:
                 who = self._sender()
-                return list(evidence.look(self.folder, engine, self.keyring, history, who))
+                return list(evidence.check(self.folder, engine, self.keyring, history, who))
 
-        return guarded(evidence.PART, look, f"{evidence.VERIFY} an older log")
+        return run_check(evidence.PART, check, f"{evidence.VERIFY} an older log")
 
     def _sender(self) -> bytes | None:
         """Return who anchors; on local ledgers that is the owner, known by either key."""

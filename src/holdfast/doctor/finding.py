@@ -1,4 +1,4 @@
-"""What a check found: how it stands, in one sentence, and what cures it."""
+"""The result of one check: a grade, one sentence, and how to fix what is wrong."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ class Grade(StrEnum):
     OK = "ok"
     WARNING = "warning"
     FAULT = "fault"
-    SKIPPED = "skipped"  # it depends on what a fault keeps from being looked at
+    SKIPPED = "skipped"  # because a fault elsewhere prevents the check
 
 
 @dataclass(frozen=True)
@@ -22,26 +22,26 @@ class Check:
     cure: str | None = None
 
 
-def ok(part: str, found: str) -> Check:
-    return Check(part, Grade.OK, found)
+def ok(part: str, message: str) -> Check:
+    return Check(part, Grade.OK, message)
 
 
-def warning(part: str, found: str, cure: str) -> Check:
-    return Check(part, Grade.WARNING, found, cure)
+def warning(part: str, message: str, cure: str) -> Check:
+    return Check(part, Grade.WARNING, message, cure)
 
 
-def fault(part: str, found: str, cure: str) -> Check:
-    return Check(part, Grade.FAULT, found, cure)
+def fault(part: str, message: str, cure: str) -> Check:
+    return Check(part, Grade.FAULT, message, cure)
 
 
 def skipped(part: str, why: str) -> Check:
-    return Check(part, Grade.SKIPPED, f"not looked at: {why}")
+    return Check(part, Grade.SKIPPED, f"not checked: {why}")
 
 
-def guarded(part: str, look: Callable[[], Iterable[Check]], cure: str) -> list[Check]:
-    """Return what a look finds; one that can't be finished is a fault with this cure."""
+def run_check(part: str, check: Callable[[], Iterable[Check]], cure: str) -> list[Check]:
+    """Return the check's results. A check that can't finish is a fault with this cure."""
     try:
-        return list(look())
+        return list(check())
     except (HoldfastError, OSError) as error:
         return [fault(part, one_line(str(error)), cure)]
 

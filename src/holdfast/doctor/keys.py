@@ -1,4 +1,4 @@
-"""The keys: the passphrase opens the secret, and nobody else can read what is secret."""
+"""Checks the keys: the passphrase opens the secret, and nobody else can read secret files."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,13 +12,13 @@ from holdfast.owner.keyring import Keyring, read_keyring
 PART = "keys"
 
 
-def opened(folder: Path, passphrase: bytes | None) -> tuple[Keyring | None, list[Check]]:
-    """Return the secret, if the passphrase opens it, and what is to be said of it."""
+def open_keyring(folder: Path, passphrase: bytes | None) -> tuple[Keyring | None, list[Check]]:
+    """Return the secret, if the passphrase opens it, and the checks of it."""
     path = folder / KEY
     if passphrase is None:
-        found = f"no passphrase was given, so it is not known whether {path} can be opened"
+        message = f"no passphrase was given, so it is not known whether {path} can be opened"
         cure = "give --passphrase-file, set HOLDFAST_PASSPHRASE, or run doctor in a terminal"
-        return None, [warning(PART, found, cure)]
+        return None, [warning(PART, message, cure)]
     try:
         keyring = read_keyring(path, passphrase)
     except PassphraseError:
@@ -41,9 +41,9 @@ def _public(folder: Path, keyring: Keyring) -> Iterator[Check]:
         yield fault(PART, f"{path} is of another owner than {folder / KEY}", cure)
 
 
-def modes(folder: Path, secrets: list[Path]) -> Iterator[Check]:
-    """Say which files others on this machine can read."""
-    for path, right in ((folder, 0o700), *((each, 0o600) for each in secrets)):
+def check_modes(folder: Path, secrets: list[Path]) -> Iterator[Check]:
+    """Report files that others on this machine can read."""
+    for path, right in ((folder, 0o700), *((path, 0o600) for path in secrets)):
         if path.exists() and path.stat().st_mode & 0o077:
-            found = f"others on this machine can read {path}, or write to it"
-            yield warning(PART, found, f"chmod {right:o} {path}")
+            message = f"others on this machine can read {path}, or write to it"
+            yield warning(PART, message, f"chmod {right:o} {path}")

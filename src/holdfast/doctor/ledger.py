@@ -1,4 +1,4 @@
-"""The ledger: it can be reached, is the one that was used so far, and has our contract."""
+"""Checks the ledger: it can be reached, is the one that was used so far, and has our contract."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from web3 import Web3
 
 PART, CONTRACT, ACCOUNT = "ledger", "contract", "account"
-ENOUGH = 100  # audits that the balance should pay for
+MIN_AUDITS = 100  # that the balance should pay for
 
 
 @dataclass(frozen=True)
@@ -29,30 +29,30 @@ class LedgerState:
     reference: Reference | None = None
 
 
-def look_at_files(home: Path, sectors: set[int], clock: Callable[[], float]) -> LedgerState:
-    """Look at the local ledgers of holdings with these numbers of sectors a block."""
+def check_files(home: Path, sectors: set[int], clock: Callable[[], float]) -> LedgerState:
+    """Check the local ledgers of holdings with these numbers of sectors a block."""
     checks, references = [], []
     for number in sorted(sectors):
         path = home / f"ledger-{number}.db"
         cure = "bring it back from a backup: `holdfast restore BACKUP --home DIR`"
         try:
-            newest = local.newest(path)
+            last = local.last_call(path)
         except InputError as error:
             checks.append(fault(PART, one_line(str(error)), cure))
             continue
-        if newest.sectors != number:
-            found = f"{path} is for {newest.sectors} sectors a block, not for {number}"
-            checks.append(fault(CONTRACT, found, cure))
+        if last.sectors != number:
+            message = f"{path} is for {last.sectors} sectors a block, not for {number}"
+            checks.append(fault(CONTRACT, message, cure))
             continue
-        checks.append(ok(PART, f"{path} can be read: {newest.block} calls so far"))
-        ahead = newest.time - clock()
+        checks.append(ok(PART, f"{path} can be read: {last.block} calls so far"))
+        ahead = last.time - clock()
         references.append(Reference(f"the last call in {path}", ahead, exact=False))
     if not sectors:
         checks.append(ok(PART, "a file in the home, made with the first holding"))
-    return LedgerState(checks, max(references, key=lambda each: each.ahead, default=None))
+    return LedgerState(checks, max(references, key=lambda reference: reference.ahead, default=None))
 
 
-def look_at_chain(
+def check_chain(
     home: Path, settings: Settings, evm: EvmSettings, sectors: set[int], clock: Callable[[], float]
 ) -> LedgerState:
     from holdfast.ledger import transactions  # noqa: PLC0415 - an extra, and a second of imports
@@ -77,8 +77,8 @@ def _same_chain(home: Path, settings: Settings, chain: int) -> Iterator[Check]:
     used = _chains(home, settings)
     if used and chain not in used:
         before = ", ".join(map(str, sorted(used)))
-        found = f"its chain is {chain}, but the transactions so far were on chain {before}"
-        yield fault(PART, found, f"name a node of chain {before} as url in [ledger]")
+        message = f"its chain is {chain}, but the transactions so far were on chain {before}"
+        yield fault(PART, message, f"name a node of chain {before} as url in [ledger]")
     else:
         yield ok(PART, f"its node answers, for chain {chain}")
 
@@ -103,17 +103,17 @@ def _contract(web3: "Web3", evm: EvmSettings, chain: int, sectors: set[int]) -> 
         yield fault(CONTRACT, f"there is no contract at {at} on chain {chain}", cure)
         return
     try:
-        found = recognise(web3, evm.contract)
+        actual = recognise(web3, evm.contract)
     except InputError:
         what = f"the contract at {at} is of another version, or none of ours"
         yield fault(CONTRACT, what, cure)
         return
-    if sectors - {found}:
-        others = ", ".join(map(str, sorted(sectors - {found})))
-        what = f"the contract at {at} is for {found} sectors a block, but holdings have {others}"
+    if sectors - {actual}:
+        others = ", ".join(map(str, sorted(sectors - {actual})))
+        what = f"the contract at {at} is for {actual} sectors a block, but holdings have {others}"
         yield fault(CONTRACT, what, cure)
     else:
-        yield ok(CONTRACT, f"{at} has this version's code, for {found} sectors a block")
+        yield ok(CONTRACT, f"{at} has this version's code, for {actual} sectors a block")
 
 
 def _account(web3: "Web3", evm: EvmSettings, sectors: set[int]) -> Iterator[Check]:
@@ -129,20 +129,20 @@ def _account(web3: "Web3", evm: EvmSettings, sectors: set[int]) -> Iterator[Chec
         cure = "correct keystore and passphrase_file in [ledger] of holdfast.toml"
         yield fault(ACCOUNT, one_line(str(error)), cure)
         return
-    each = max(gas_of_an_audit(s, batched=False) for s in sectors & PASSING.keys() or {16})
+    gas = max(gas_of_an_audit(s, batched=False) for s in sectors & PASSING.keys() or {16})
     price = max(int(web3.eth.gas_price), 1)
-    audits = int(web3.eth.get_balance(account.address)) // (price * each)
-    found = f"{account.address} can pay for {audits:,} audits at today's price of gas"
+    audits = int(web3.eth.get_balance(account.address)) // (price * gas)
+    message = f"{account.address} can pay for {audits:,} audits at today's price of gas"
     if audits == 0:
         yield fault(ACCOUNT, f"{account.address} can't pay for one audit", "send it some ether")
-    elif audits < ENOUGH:
-        yield warning(ACCOUNT, found, "send it some ether")
+    elif audits < MIN_AUDITS:
+        yield warning(ACCOUNT, message, "send it some ether")
     else:
-        yield ok(ACCOUNT, found)
+        yield ok(ACCOUNT, message)
 
 
 def history_of(evm: EvmSettings, since: int) -> list[Receipt]:
-    """Return what the contract tells from that block on."""
+    """Return the contract's receipts from that block on."""
     from holdfast.ledger.evm import contract_at, history, recognise  # noqa: PLC0415 - as above
     from holdfast.ledger.transactions import connect  # noqa: PLC0415
 

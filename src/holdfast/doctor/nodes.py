@@ -1,4 +1,4 @@
-"""The nodes: each can be reached, is the one that was pinned, and knows what we keep there."""
+"""Checks the nodes: they can be reached, are the ones that were pinned, and have our files."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,14 +14,14 @@ from holdfast.owner.catalogue import FileRecord, HoldingRecord
 from holdfast.owner.keyring import Keyring
 from holdfast.pdp import Inventory
 
-TIMEOUT = 10.0  # seconds for each step of a question
-AT_ONCE = 16
-SOON = 14 * 86_400  # seconds before a certificate's end
+TIMEOUT_SECONDS = 10.0  # for each step of a request
+MAX_CONCURRENT = 16
+EXPIRES_SOON_SECONDS = 14 * 86_400
 
 
 @dataclass(frozen=True)
 class StoredHolding:
-    """A holding, the files that its owner has written down, and whether a change is under way."""
+    """A holding, the files in the owner's catalogue, and whether a change is under way."""
 
     record: HoldingRecord
     files: Sequence[FileRecord]
@@ -38,20 +38,20 @@ class NodeState:
     reference: Reference | None = None
 
 
-def look(
+def check(
     holdings: Sequence[StoredHolding], keyring: Keyring | None, clock: Callable[[], float]
 ) -> list[NodeState]:
-    """Ask all nodes, side by side."""
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        return list(pool.map(lambda each: _look(each, keyring, clock), holdings))
+    """Ask all nodes concurrently."""
+    with ThreadPoolExecutor(MAX_CONCURRENT) as pool:
+        return list(pool.map(lambda holding: _check(holding, keyring, clock), holdings))
 
 
-def _look(kept: StoredHolding, keyring: Keyring | None, clock: Callable[[], float]) -> NodeState:
-    record = kept.record
+def _check(stored: StoredHolding, keyring: Keyring | None, clock: Callable[[], float]) -> NodeState:
+    record = stored.record
     part = f"node of {record.name}"
     authority = Path(record.ca) if record.ca else None
     try:
-        met = greet(record.url, authority=authority, timeout=TIMEOUT)
+        greeting = greet(record.url, authority=authority, timeout=TIMEOUT_SECONDS)
     except UnreachableError as error:
         return NodeState([fault(part, one_line(str(error)), _cure(str(error)))])
     except HoldfastError as error:
@@ -59,13 +59,18 @@ def _look(kept: StoredHolding, keyring: Keyring | None, clock: Callable[[], floa
         return NodeState([fault(part, one_line(str(error)), cure)])
     now = clock()
     reference = None
-    if met.date is not None:  # told in whole seconds: half of one is missing on average
-        reference = Reference(f"the node of {record.name}", met.date + 0.5 - now, exact=True)
-    if bytes.fromhex(met.facts.address) != record.node:
-        found = f"{record.url} is the node {met.facts.address}, not {record.node.hex()} as pinned"
-        cure = "ask whoever runs it why: without the pinned key no audit passes there"
-        return NodeState([fault(part, found, cure)], reference)
-    return NodeState([*_certificate(part, met, now), *_agreement(part, kept, keyring)], reference)
+    if greeting.date is not None:  # in whole seconds: half a second is missing on average
+        reference = Reference(f"the node of {record.name}", greeting.date + 0.5 - now, exact=True)
+    if bytes.fromhex(greeting.facts.address) != record.node:
+        message = (
+            f"{record.url} is the node {greeting.facts.address}, not {record.node.hex()} as pinned"
+        )
+        cure = "ask its operator why: without the pinned key no audit passes there"
+        return NodeState([fault(part, message, cure)], reference)
+    return NodeState(
+        [*_check_certificate(part, greeting, now), *_check_inventory(part, stored, keyring)],
+        reference,
+    )
 
 
 def _cure(reason: str) -> str:
@@ -74,17 +79,17 @@ def _cure(reason: str) -> str:
     return "have its operator start it, or look at the network between you and it"
 
 
-def _certificate(part: str, met: Greeting, now: float) -> list[Check]:
-    ends = met.certified_until
-    if ends is None or ends - now > SOON:
+def _check_certificate(part: str, greeting: Greeting, now: float) -> list[Check]:
+    ends = greeting.certified_until
+    if ends is None or ends - now > EXPIRES_SOON_SECONDS:
         return []
-    found = f"its certificate ends in {max(int((ends - now) // 86_400), 0)} days"
-    return [warning(part, found, "have whoever runs it renew the certificate")]
+    message = f"its certificate ends in {max(int((ends - now) // 86_400), 0)} days"
+    return [warning(part, message, "have its operator renew the certificate")]
 
 
-def _agreement(part: str, kept: StoredHolding, keyring: Keyring | None) -> list[Check]:
-    """Say whether owner and node have the same inventory; it takes a signed request."""
-    record = kept.record
+def _check_inventory(part: str, stored: StoredHolding, keyring: Keyring | None) -> list[Check]:
+    """Check that owner and node have the same inventory, by a signed request."""
+    record = stored.record
     if keyring is None:
         return [ok(part, f"{record.url} answers and is the one that was pinned")]
     key_id = keyring.audit_key(record.salt, record.sectors).public.id
@@ -93,25 +98,25 @@ def _agreement(part: str, kept: StoredHolding, keyring: Keyring | None) -> list[
         with NodeClient(
             record.url, keyring.request_key, record.node, authority=authority
         ) as client:
-            known = {each.key_id: each.inventory_hash for each in client.holdings()}
+            known = {holding.key_id: holding.inventory_hash for holding in client.holdings()}
     except NodeRefusedError as error:
         cure = f"have its operator let you in: `holdfast node serve --owner {keyring.owner.hex()}`"
         return [fault(part, one_line(str(error)), cure)]
     except HoldfastError as error:
         return [fault(part, one_line(str(error)), _cure(str(error)))]
-    return [_compared(part, kept, known.get(key_id.hex()), kept.inventory(key_id).hash.hex())]
+    return [_compare(part, stored, known.get(key_id.hex()), stored.inventory(key_id).hash.hex())]
 
 
-def _compared(part: str, kept: StoredHolding, theirs: str | None, ours: str) -> Check:
-    record = kept.record
+def _compare(part: str, stored: StoredHolding, theirs: str | None, ours: str) -> Check:
+    record = stored.record
     if theirs == ours:
         return ok(part, f"{record.url} answers, is the one that was pinned, and has your files")
     if record.number is None:
         cure = f"`holdfast holding add {record.name} {record.url}` finishes that"
         return warning(part, "the holding is not registered yet", cure)
-    if kept.changing:
-        found = "owner and node differ by a file that is on its way"
-        return warning(part, found, "put the same file again: the upload resumes")
-    found = "owner and node disagree on what is stored: one of them was restored from an old copy"
+    if stored.changing:
+        message = "owner and node differ by a file that is being uploaded"
+        return warning(part, message, "put the same file again: the upload resumes")
+    message = "owner and node disagree on what is stored: one of them was restored from an old copy"
     cure = "bring back the newest backup, or make a new holding there and put the files again"
-    return fault(part, found, cure)
+    return fault(part, message, cure)

@@ -1,4 +1,4 @@
-"""The versions: Python, Holdfast and the extras that the settings need."""
+"""Checks the versions of Python and Holdfast, and the extras that the settings need."""
 
 import platform
 from collections.abc import Iterator
@@ -19,16 +19,16 @@ EXTRAS = {
 }
 
 
-def look(settings: Settings | None, control: ControlSettings | None) -> Iterator[Check]:
-    there = [extra for extra, module in EXTRAS.items() if find_spec(module) is not None]
-    extras = f"with the extras {', '.join(there)}" if there else "without extras"
+def check(settings: Settings | None, control: ControlSettings | None) -> Iterator[Check]:
+    installed = [extra for extra, module in EXTRAS.items() if find_spec(module) is not None]
+    extras = f"with the extras {', '.join(installed)}" if installed else "without extras"
     yield ok(
         PART, f"Holdfast {holdfast.__version__} {extras}, on Python {platform.python_version()}"
     )
     for extra, why in _needed(settings, control).items():
-        if extra not in there:
-            found = f"{why} needs the extra {extra}, which is not installed"
-            yield fault(PART, found, f"pip install 'holdfast[{extra}]'")
+        if extra not in installed:
+            message = f"{why} needs the extra {extra}, which is not installed"
+            yield fault(PART, message, f"pip install 'holdfast[{extra}]'")
 
 
 def _needed(settings: Settings | None, control: ControlSettings | None) -> dict[str, str]:

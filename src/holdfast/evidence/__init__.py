@@ -1,1 +1,1 @@
-"""The record of every decision and audit: append-only, and checkable by strangers, offline."""
+"""The record of every decision and audit: append-only, and verifiable offline by anyone."""

@@ -1,9 +1,10 @@
-"""What an owner has anchored and registered, as the ledger itself has it.
+"""An owner's anchors and registrations, read from the ledger itself.
 
-The owner's address comes from the person who verifies, as the log's key does: a log must not name
+The person who verifies gives the owner's address, as they give the log's key: a log must not name
 the account by which it is judged.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from holdfast.errors import InputError
@@ -49,7 +50,7 @@ class OnChain:
         self._reader, self._owner, self._next_block = reader, owner, since
         self._registrations: dict[int, LedgerRegistration] = {}
         self.anchors = frozenset(self._read())
-        self._claims = {(each.transaction, each.size, each.root) for each in self.anchors}
+        self._claims = _claims(self.anchors)
         self._complete = False
 
     @property
@@ -65,7 +66,7 @@ class OnChain:
         claim = (anchor.transaction, checkpoint.size, checkpoint.root)
         if claim not in self._claims and not self._complete:
             self._complete = True
-            self._claims |= {(each.transaction, each.size, each.root) for each in self._read()}
+            self._claims |= _claims(self._read())
         return claim in self._claims
 
     def registration(self, holding: int) -> LedgerRegistration | None:
@@ -86,17 +87,21 @@ class OnChain:
 
     def _read(self) -> list[LedgerAnchor]:
         """Return the owner's anchors from the next block on, and keep the registrations."""
-        found = []
+        anchors = []
         for receipt in self._reader.receipts(self._next_block):
             self._next_block = max(self._next_block, receipt.block)
             for event in receipt.events:
                 if isinstance(event, Anchored) and event.owner == self._owner:
                     where = (receipt.transaction, receipt.block)
-                    found.append(LedgerAnchor(*where, event.size, event.root))
+                    anchors.append(LedgerAnchor(*where, event.size, event.root))
                 elif isinstance(event, Registered):
                     registration = LedgerRegistration(receipt.transaction, event.node)
                     self._registrations[event.holding] = registration
-        return found
+        return anchors
+
+
+def _claims(anchors: Iterable[LedgerAnchor]) -> set[tuple[bytes, int, bytes]]:
+    return {(anchor.transaction, anchor.size, anchor.root) for anchor in anchors}
 
 
 def ledger_name(ledger: Domain) -> str:

@@ -1,13 +1,13 @@
-"""A log as one file of lines, for strangers to check: written in a stream, and read in one.
+"""A log as one file of lines that anyone can check. It is written and read as a stream.
 
     holdfast-evidence 1 SIZE VERIFIER      the format's version, the log's size, its key
     key HEX                                public keys of holdings, in the order of their ids
     checkpoint "TEXT"                      signed notes, in the order of size
-    leaf {...}                             each leaf as the tree hashes it
+    leaf {...}                             a leaf as the tree hashes it
     proof HEX                              sigma and mu, right after their leaf
     end HEX                                SHA-256 of all lines above
 
-The last line tells a whole bundle from one that was cut off; what is true is shown by the rest.
+The last line shows that a bundle is complete. The other lines prove what it says.
 """
 
 import hashlib
@@ -53,12 +53,12 @@ class Bundle:
     @classmethod
     def open(cls, path: Path) -> Self:
         line = _first_line(path)
-        found = re.fullmatch(
+        match = re.fullmatch(
             rf"{MAGIC} (0|[1-9]\d{{0,15}}) (\S+)\n", line.decode(errors="surrogateescape"), re.ASCII
         )
-        if not found:
+        if not match:
             raise MalformedError(f"{path} is not a bundle of evidence")
-        return cls(path, int(found[1]), Verifier.decode(found[2]))
+        return cls(path, int(match[1]), Verifier.decode(match[2]))
 
     def public_keys(self) -> Iterator[PublicKey]:
         last = b""
@@ -68,7 +68,7 @@ class Bundle:
                 raise MalformedError(f"{self.path}: a key has no whole points")
             starts = range(0, len(points), SCALAR_BYTES)
             key = PublicKey(tuple(points[at : at + SCALAR_BYTES] for at in starts))
-            _ = key.points  # each is on the curve, or this raises
+            _ = key.points  # raises unless they are on the curve
             if key.id <= last:
                 raise MalformedError(f"{self.path}: the keys are not in the order of their ids")
             last = key.id
@@ -139,9 +139,9 @@ def write_bundle(
 
 
 def bundle_lines(log: Log) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of a log's bundle, each with how many leaves are complete by then."""
+    """Yield the lines of a log's bundle, with how many leaves are complete by then."""
     digest, count = hashlib.sha256(), 0
-    for count, line in _written(log):
+    for count, line in _body_lines(log):
         digest.update(line)
         yield count, line
     yield count, b"end %b\n" % digest.hexdigest().encode()
@@ -155,8 +155,8 @@ def _first_line(path: Path) -> bytes:
         raise InputError(f"can't read {path}: {error.strerror}") from error
 
 
-def _written(log: Log) -> Iterator[tuple[int, bytes]]:
-    """Yield each line but the last, with how many leaves it completes."""
+def _body_lines(log: Log) -> Iterator[tuple[int, bytes]]:
+    """Yield every line but the last, with how many leaves it completes."""
     yield 0, f"{MAGIC} {log.size} {log.verifier}\n".encode()
     for key in log.public_keys():
         yield 0, b"key %b\n" % b"".join(key.abscissas).hex().encode()

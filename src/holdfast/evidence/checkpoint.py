@@ -1,7 +1,7 @@
 """Checkpoints as C2SP defines them (c2sp.org/tlog-checkpoint): a log's size and root, signed.
 
 Once a root is anchored on a ledger, it is signed again with an extension line that says where, so
-that nothing about an anchor goes unsigned. Another line names the head that was signed before, by
+that everything about an anchor is signed. Another line names the head that was signed before, by
 the SHA-256 of its note, so that none can be left out.
 """
 
@@ -15,7 +15,7 @@ from holdfast.evidence.tree import HASH_BYTES
 from holdfast.ledger.interface import Domain
 from holdfast.pdp.encoding import unhex
 
-MOST_LEAVES = 2**53 - 1
+MAX_LEAVES = 2**53 - 1
 MAX_NOTE_BYTES = 64 * 1024
 _ANCHORED, _AFTER = "anchored", "after"
 
@@ -99,13 +99,13 @@ def head_name(note: bytes) -> bytes:
     return hashlib.sha256(note).digest()
 
 
-def anchored(checkpoint: Checkpoint, anchor: Anchor) -> Checkpoint:
-    """Return the same head anew, saying where its root is anchored."""
+def with_anchor(checkpoint: Checkpoint, anchor: Anchor) -> Checkpoint:
+    """Return the same head with a line that says where its root is anchored."""
     return Checkpoint(checkpoint.origin, checkpoint.size, checkpoint.root, (anchor.encode(),))
 
 
 def open_checkpoint(content: bytes, verifier: Verifier, name: str = "checkpoint") -> Checkpoint:
-    """Return what was signed; refuse it if not this key alone signed it, as its own log's."""
+    """Return what was signed; refuse it unless this key alone signed it, for its own log."""
     note = Note.decode(content, name)
     if not verifier.signed(note):
         raise MalformedError(f"{name} is not signed by {verifier}")
@@ -122,6 +122,6 @@ def _decimal(text: str, name: str) -> int:
     if len(text) > 16 or not text.isascii() or not text.isdigit() or str(int(text)) != text:
         raise MalformedError(f"{name} has a number that is not in canonical decimal")
     value = int(text)
-    if value > MOST_LEAVES:
-        raise MalformedError(f"{name} has a number above {MOST_LEAVES}")
+    if value > MAX_LEAVES:
+        raise MalformedError(f"{name} has a number above {MAX_LEAVES}")
     return value

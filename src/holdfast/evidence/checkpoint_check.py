@@ -1,7 +1,7 @@
-"""The signed heads of a log, held against its tree, against each other and against what is known.
+"""Compares the signed heads of a log with its tree, with one another and with known roots.
 
-What a verifier knows from elsewhere, a checkpoint kept from earlier or anchors on the ledger, shows
-what a log by itself can't: that it was replaced or cut off as a whole.
+A known root, from an earlier checkpoint or an anchor on the ledger, shows what a log by itself
+can't: that it was replaced or cut off as a whole.
 """
 
 from collections import Counter, defaultdict
@@ -23,7 +23,7 @@ Claim = tuple[str, Checkpoint]
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownRoot:
     """A root that the verifier knows from elsewhere, and what it means if the log has another."""
 
     where: str
@@ -32,10 +32,10 @@ class Known:
     fault: Fault
 
 
-def kept(content: bytes, pinned: Verifier, name: str) -> Known:
-    """Return what a checkpoint from earlier tells; it must be of this log."""
+def root_in(content: bytes, pinned: Verifier, name: str) -> KnownRoot:
+    """Return the root in an earlier checkpoint, which must be of this log."""
     checkpoint = open_checkpoint(content, pinned, name)
-    return Known(name, checkpoint.size, checkpoint.root, Fault.FORK)
+    return KnownRoot(name, checkpoint.size, checkpoint.root, Fault.FORK)
 
 
 @dataclass(frozen=True)
@@ -47,14 +47,14 @@ class Misfit:
     what: str
 
 
-class Heads:
-    """The heads as the tree grows to meet them."""
+class HeadCheck:
+    """Compares the heads with the tree as it grows."""
 
     def __init__(
         self,
         checkpoints: Iterable[bytes],
         pinned: Verifier,
-        known: Sequence[Known],
+        known: Sequence[KnownRoot],
         chains: Sequence[OnChain],
         findings: Findings,
     ) -> None:
@@ -62,19 +62,19 @@ class Heads:
         self.unchecked: Counter[Domain] = Counter()
         self._findings = findings
         self._known = defaultdict(list)
-        for head in known:
-            self._known[head.size].append(head)
+        for root in known:
+            self._known[root.size].append(root)
         self._chains = {chain.ledger: chain for chain in chains}
         self._anchored = defaultdict(list)
         for chain in chains:
             for anchor in sorted(chain.anchors, key=lambda anchor: anchor.block):
                 self._anchored[anchor.size].append((chain, anchor))
         self._misfits: list[Misfit] = []
-        self._coming = self._opened(checkpoints, pinned)
+        self._coming = self._verified(checkpoints, pinned)
         self._next: Claim | None = None
         self._names: set[bytes] = set()
         self._first: set[bytes] = set()  # those that say that none was before
-        self._before: list[tuple[str, bytes]] = []  # which head each says was before it
+        self._before: list[tuple[str, bytes]] = []  # what heads say was before them
         self._last: Checkpoint | None = None
 
     def start(self) -> None:
@@ -83,8 +83,8 @@ class Heads:
 
     def meet(self, frontier: Frontier) -> None:
         """Compare every root that is claimed for the leaves so far."""
-        for each in self._known.pop(frontier.size, ()):
-            self._compare(each.where, each.root, frontier, each.fault)
+        for known in self._known.pop(frontier.size, ()):
+            self._compare(known.where, known.root, frontier, known.fault)
         for chain, anchor in self._anchored.pop(frontier.size, ()):
             if anchor.root != frontier.root:
                 what = f"the first {frontier.size} leaves have another root than it says"
@@ -94,7 +94,7 @@ class Heads:
             self._advance()
 
     def end(self, frontier: Frontier, restored: int | None) -> None:
-        """Say which heads the leaves do not reach, and which leaves no head.
+        """Add findings for heads beyond the leaves, and for leaves beyond the heads.
 
         Anchors made up to the time `restored` may be those of the log that this one replaces.
         """
@@ -105,9 +105,9 @@ class Heads:
             what = f"it is of {checkpoint.size} leaves, but there are only {size}"
             self._findings.add(Fault.MISSING, where, what)
             self._advance()
-        for each in (known for group in self._known.values() for known in group):
-            what = f"it is of {each.size} leaves, but the log has only {size}"
-            self._findings.add(Fault.MISSING, each.where, what)
+        for known in (root for roots in self._known.values() for root in roots):
+            what = f"it is of {known.size} leaves, but the log has only {size}"
+            self._findings.add(Fault.MISSING, known.where, what)
         for where, name in self._before:
             if name not in self._names:
                 what = "the head that was signed before it has been left out"
@@ -140,8 +140,8 @@ class Heads:
     def _advance(self) -> None:
         self._next = next(self._coming, None)
 
-    def _look_up(self, where: str, checkpoint: Checkpoint, anchor: Anchor) -> None:
-        """Hold a claimed anchor against its ledger, if that is at hand."""
+    def _check_anchor(self, where: str, checkpoint: Checkpoint, anchor: Anchor) -> None:
+        """Compare a claimed anchor with its ledger, if that was given."""
         self.anchors += 1
         chain = self._chains.get(anchor.ledger)
         if chain is None:
@@ -159,7 +159,7 @@ class Heads:
             self.anchors_checked += 1
             self._findings.add(Fault.MISSING, where, f"its anchor is not on {chain.name}")
 
-    def _opened(self, checkpoints: Iterable[bytes], pinned: Verifier) -> Iterator[Claim]:
+    def _verified(self, checkpoints: Iterable[bytes], pinned: Verifier) -> Iterator[Claim]:
         """Yield the checkpoints that the pinned key signed, in order; the rest are findings."""
         for number, content in enumerate(checkpoints, 1):
             where = f"checkpoint {number}"
@@ -177,7 +177,7 @@ class Heads:
                 what = f"two signed heads of {last.size} leaves have different roots"
                 self._findings.add(Fault.FORK, where, what)
             if anchor:
-                self._look_up(where, checkpoint, anchor)
+                self._check_anchor(where, checkpoint, anchor)
             self._names.add(head_name(content))
             if before is None:
                 self._first.add(head_name(content))

@@ -123,7 +123,7 @@ def _list(form: Form) -> Form:
         return value
 
     return Form(
-        lambda values: f"[{','.join(str(form.write(each)) for each in checked(values, tuple))}]",
+        lambda values: f"[{','.join(str(form.write(value)) for value in checked(values, tuple))}]",
         lambda values: tuple(map(form.read, checked(values, list))),
     )
 
@@ -171,14 +171,14 @@ def _reader(kind: Any, forms: Mapping[str, Form]) -> Callable[[Any], Any]:
         if value.keys() != forms.keys():
             odd = min(value.keys() ^ forms.keys())
             raise MalformedError(f"the field {odd!r} is {'missing' if odd in forms else 'unknown'}")
-        found = {}
+        values = {}
         for name, form in forms.items():
             try:
-                found[name] = form.read(value[name])
+                values[name] = form.read(value[name])
             except MalformedError as error:
                 raise MalformedError(f"{name!r}: {error}") from error
         try:
-            return kind(**found)
+            return kind(**values)
         except InputError as error:
             raise MalformedError(str(error)) from error
 

@@ -1,4 +1,4 @@
-"""What a leaf tells, in plain sentences: why an audit was late or intense, and what came of it."""
+"""Explains a leaf in plain sentences: why an audit was late or intense, and what it found."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000), ("m
 
 @dataclass(frozen=True)
 class Selection:
-    """Which leaves to tell: of one holding, recorded from `since` up to `until`."""
+    """Which leaves to explain: of one holding, recorded from `since` up to `until`."""
 
     holding: int | None = None
     since: int = 0
@@ -44,10 +44,10 @@ class Selection:
         return in_time and self.holding in {None, holding}
 
 
-def chosen(
+def select_leaves(
     log: Log, selection: Selection, start: int = 0, stop: int | None = None
 ) -> Iterator[tuple[int, Leaf]]:
-    """Yield the leaves that are selected, with their indices."""
+    """Yield the selected leaves with their indices."""
     for index, entry in enumerate(log.entries(start, stop), start):
         leaf = decode(entry.leaf, f"leaf {index}")
         if selection.has(leaf):
@@ -55,36 +55,36 @@ def chosen(
 
 
 @singledispatch
-def story(leaf: Leaf) -> list[str]:
-    """Return what the leaf tells: first what happened, then how it came about."""
-    raise TypeError(f"there is nothing to tell of {leaf}")
+def explain(leaf: Leaf) -> list[str]:
+    """Return sentences: first what happened, then why."""
+    raise TypeError(f"there is no explanation of {leaf}")
 
 
-@story.register
+@explain.register
 def _(audit: Audit) -> list[str]:
     challenge = audit.challenge
     because = f": {audit.reason}" if audit.reason else ""
     return [
         f"audit {audit.number} of {_holding(audit.holding)}: {audit.outcome}{because}",
         *_decision(audit.decision),
-        _course(audit),
+        _timing(audit),
         f"It asked for {challenge.samples} of {challenge.stop - challenge.start} blocks.",
         _cost(audit.verdict),
     ]
 
 
-@story.register
+@explain.register
 def _(response: Response) -> list[str]:
     what = f"response to audit {response.audit} of {_holding(response.holding)}: {response.step}"
-    told = [f"{what}: {response.detail}" if response.detail else what]
+    sentences = [f"{what}: {response.detail}" if response.detail else what]
     if response.blocks:
-        spans = ", ".join(f"{each.start} up to {each.stop}" for each in response.blocks[:10])
+        spans = ", ".join(f"{run.start} up to {run.stop}" for run in response.blocks[:10])
         more = f" and {len(response.blocks) - 10} more spans" if response.blocks[10:] else ""
-        told.append(f"It concerns the blocks from {spans}{more}.")
-    return told
+        sentences.append(f"It concerns the blocks from {spans}{more}.")
+    return sentences
 
 
-@story.register
+@explain.register
 def _(change: PolicyChange) -> list[str]:
     what = {Change.NAMED: "named challenger", Change.WITHDRAWN: "withdrawn as challenger"}
     done = "promoted by force" if change.forced else what.get(change.change, change.change)
@@ -97,7 +97,7 @@ def _(change: PolicyChange) -> list[str]:
     return [f"{_policy(change.policy)} {done} by {change.by}{before}{reason}", *checks]
 
 
-@story.register
+@explain.register
 def _(change: ConfigurationChange) -> list[str]:
     settings = [
         f"{setting.name} is {_value(setting.after)}; no value is on record before."
@@ -108,7 +108,7 @@ def _(change: ConfigurationChange) -> list[str]:
     return [f"configuration changed by {change.by}, now {_short(change.hash)}", *settings]
 
 
-@story.register
+@explain.register
 def _(registration: Registration) -> list[str]:
     holding, transaction = registration.holding, registration.transaction
     where = ledger_name(holding.domain)
@@ -120,7 +120,7 @@ def _(registration: Registration) -> list[str]:
     ]
 
 
-@story.register
+@explain.register
 def _(instruction: Instruction) -> list[str]:
     reason = f": {instruction.reason}" if instruction.reason else ""
     what = f"{instruction.order} of {instruction.subject}"
@@ -152,7 +152,7 @@ def _seen(telemetry: Telemetry, at: int) -> str:
     return f"from {signals} ({age})"
 
 
-def _course(audit: Audit) -> str:
+def _timing(audit: Audit) -> str:
     due = f"Due at {when(audit.due_at)}"
     if audit.sent_at is None:
         return f"{due}, never sent."
@@ -166,7 +166,7 @@ def _course(audit: Audit) -> str:
 
 def _cost(transaction: Transaction | None) -> str:
     if transaction is None:
-        return "The ledger has no word of it."
+        return "The ledger has no record of it."
     where = f"transaction {_short(transaction.hash)} in block {transaction.block}"
     return f"On the ledger: {where}, {transaction.gas:,} gas."
 

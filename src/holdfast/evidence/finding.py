@@ -1,4 +1,4 @@
-"""What verification finds wrong: where, and what. A finding is a result, not an error."""
+"""What verification finds wrong, and where. A finding is a result, not an error."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -12,7 +12,7 @@ class Fault(StrEnum):
     FORK = "fork"  # two signed histories
     ROOT = "root"  # a signed or anchored root that the leaves don't have
     MISSING = "missing"  # something that must be there is not
-    ORDER = "order"  # numbers or times of a holding that don't follow each other
+    ORDER = "order"  # numbers or times of a holding that don't follow one another
     PROOF = "proof"  # a proof that says something else than the verdict
     UNCHECKED = "unchecked"  # a claim that none of the ledgers given can confirm
 
@@ -29,13 +29,13 @@ class Finding:
 
 @dataclass
 class Findings:
-    """The findings so far. A log of a million leaves that is wrong throughout fills no memory."""
+    """The findings so far. Few enough are listed that any log fits in memory."""
 
-    most: int = 1000
-    kept: list[Finding] = field(default_factory=list)
+    max_listed: int = 1000
+    listed: list[Finding] = field(default_factory=list)
     count: int = 0
 
     def add(self, fault: Fault, where: str, what: str) -> None:
         self.count += 1
-        if len(self.kept) < self.most:
-            self.kept.append(Finding(fault, where, what))
+        if len(self.listed) < self.max_listed:
+            self.listed.append(Finding(fault, where, what))

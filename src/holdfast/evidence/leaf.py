@@ -1,6 +1,6 @@
-"""What the evidence records: audits from observation to verdict, and all that changes how they go.
+"""The leaves of the evidence: audits from observation to verdict, and what changes how they run.
 
-Each leaf has one text, byte for byte. Times are milliseconds since 1970.
+A leaf has exactly one text, byte for byte. Times are milliseconds since 1970.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ HoldingNumber = Annotated[int, wide(24)]
 
 @dataclass(frozen=True)
 class Holding:
-    """Whose audit: the holding on its ledger, its public key by id, and the node that keeps it."""
+    """A holding on its ledger, the id of its public key, and the node that stores it."""
 
     chain: int
     contract: Address
@@ -77,7 +77,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Override:
-    """What a rail made of the action, and why."""
+    """What a guardrail changed the action to, and why."""
 
     rail: str
     reason: str
@@ -103,7 +103,7 @@ class Decision:
 
     @property
     def action(self) -> Action:
-        return [each.action for each in (self.chosen, *self.overrides) if each is not None][-1]
+        return [step.action for step in (self.chosen, *self.overrides) if step is not None][-1]
 
 
 @dataclass(frozen=True)

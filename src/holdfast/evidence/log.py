@@ -1,4 +1,4 @@
-"""What a log of evidence offers to whoever exports, verifies or reads it, wherever it is kept."""
+"""The interface of a log of evidence for exporting, verifying and reading it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ from holdfast.pdp import PublicKey
 
 @dataclass(frozen=True)
 class Entry:
-    """A leaf as the tree hashes it, and the proof beside it unless there is none, or no more."""
+    """A leaf as the tree hashes it, and its proof, unless it has none or that was deleted."""
 
     leaf: bytes
     proof: bytes | None
 
 
 class Log(Protocol):
-    """A log up to its last checkpoint. Each iterator can be had again, and streams."""
+    """A log up to its last checkpoint. Every iterator can be had again, and streams."""
 
     @property
     def verifier(self) -> Verifier: ...
@@ -36,7 +36,7 @@ class Log(Protocol):
 
 @dataclass(frozen=True)
 class WithoutProofs:
-    """A log to give away where the proofs, which are equations over the data, shall stay."""
+    """A log without its proofs, which are equations over the data."""
 
     log: Log
 

@@ -1,6 +1,6 @@
 """Signed notes as C2SP defines them (c2sp.org/signed-note), with Ed25519 keys.
 
-A text of lines, an empty line, and signature lines, each with the signer's name and key hash.
+A text of lines, an empty line, and signature lines with the signer's name and key hash.
 """
 
 import base64
@@ -39,7 +39,9 @@ class Note:
     signatures: tuple[Signature, ...]
 
     def encode(self) -> bytes:
-        return f"{self.text}\n{''.join(each.encode() for each in self.signatures)}".encode()
+        return (
+            f"{self.text}\n{''.join(signature.encode() for signature in self.signatures)}".encode()
+        )
 
     @classmethod
     def decode(cls, content: bytes, name: str = "note") -> Self:
@@ -84,8 +86,8 @@ class Verifier:
 
     def signed(self, note: Note) -> bool:
         """Return whether the note has a signature of this key, and no wrong one."""
-        ours = [each for each in note.signatures if (each.name, each.key_hash) == self._id]
-        return bool(ours) and all(self._verifies(note.text, each.signature) for each in ours)
+        ours = [line for line in note.signatures if (line.name, line.key_hash) == self._id]
+        return bool(ours) and all(self._verifies(note.text, line.signature) for line in ours)
 
     @property
     def _id(self) -> tuple[str, bytes]:

@@ -1,8 +1,8 @@
-"""Every proof again, from public values alone.
+"""Checks every proof again, from public values alone.
 
-The audits of a key that passed are checked as one equation, each weighted by 128 random bits, so
+The audits of a key that passed are checked as one equation, weighted by 128 random bits each, so
 that an audit costs one multiplication on the curve instead of S + 2; a wrong one hides with
-probability 2^-128. If the equation does not hold, each of its audits is checked by itself.
+probability 2^-128. If the equation does not hold, its audits are checked one by one.
 """
 
 import secrets
@@ -103,7 +103,7 @@ class Recheck:
             return False
         try:
             audit = decode(entry.leaf)
-        except MalformedError:  # found before
+        except MalformedError:  # a finding already
             return False
         if not isinstance(audit, Audit) or audit.holding.key not in suspects:
             return False

@@ -1,4 +1,4 @@
-"""Whether the leaves of each holding follow one another: numbers without gap, times forward."""
+"""Checks that a holding's leaves follow one another: numbers without gaps, times forward."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -7,8 +7,8 @@ from holdfast.evidence.leaf import Audit, Holding, Leaf, Registration, Response
 
 
 @dataclass
-class Course:
-    """How far a holding has come."""
+class LastLeaf:
+    """The last time and audit number of a holding."""
 
     holding: Holding
     at: int = 0
@@ -16,31 +16,31 @@ class Course:
 
 
 @dataclass
-class Order:
-    """The holdings as their leaves come by; `wrong` says what does not follow."""
+class SequenceCheck:
+    """Follows all holdings; `wrong` says what is out of sequence in the next leaf."""
 
-    courses: dict[tuple[int, bytes, int], Course] = field(default_factory=dict)
+    last: dict[tuple[int, bytes, int], LastLeaf] = field(default_factory=dict)
 
     def wrong(self, leaf: Leaf) -> Iterator[str]:
         if not isinstance(leaf, Audit | Response | Registration):
             return
         holding = leaf.holding
         name = (holding.chain, holding.contract, holding.id)
-        known = name in self.courses
-        course = self.courses.setdefault(name, Course(holding))
-        if course.holding != holding:
+        known = name in self.last
+        last = self.last.setdefault(name, LastLeaf(holding))
+        if last.holding != holding:
             yield "the holding had another key or node before"
         if isinstance(leaf, Registration) and known:
             yield "the holding was there before it was registered"
-        if leaf.at < course.at:
+        if leaf.at < last.at:
             yield "it was recorded before what precedes it"
-        course.at = max(course.at, leaf.at)
+        last.at = max(last.at, leaf.at)
         if isinstance(leaf, Audit):
-            if leaf.number != course.audits + 1:
-                yield f"it is audit {leaf.number} of its holding, after audit {course.audits}"
-            course.audits = leaf.number
+            if leaf.number != last.audits + 1:
+                yield f"it is audit {leaf.number} of its holding, after audit {last.audits}"
+            last.audits = leaf.number
             yield from _times(leaf)
-        elif isinstance(leaf, Response) and not 1 <= leaf.audit <= course.audits:
+        elif isinstance(leaf, Response) and not 1 <= leaf.audit <= last.audits:
             yield f"it responds to audit {leaf.audit}, which is not before it"
 
 

@@ -76,7 +76,7 @@ def span_root(
     """Return the root over a span of a path, from hashes of leaves and roots of whole subtrees."""
     if stop - start <= SUBTREE:
         if start in leaves:
-            return root_of([leaves[each] for each in range(start, stop)])
+            return root_of([leaves[index] for index in range(start, stop)])
         return subtrees[start // SUBTREE]
     middle = start + _left(stop - start)
     left = span_root(start, middle, leaves, subtrees)
@@ -104,79 +104,6 @@ def inclusion_path(index: int, size: int) -> list[Span]:
             path.append((start, middle))
             start = middle
     return path[::-1]
-
-
-def consistency_path(old: int, size: int) -> list[Span]:
-    """Return the subtrees whose roots show that the tree of `old` leaves begins that of `size`."""
-    start, stop = 0, size
-    path = []
-    while stop != old:
-        middle = start + _left(stop - start)
-        if old <= middle:
-            path.append((middle, stop))
-            stop = middle
-        else:
-            path.append((start, middle))
-            start = middle
-    if start:
-        path.append((start, stop))  # else it is the old root, which the verifier has
-    return path[::-1]
-
-
-def inclusion_proof(index: int, leaves: Sequence[bytes]) -> list[bytes]:
-    return [root_of(leaves[start:stop]) for start, stop in inclusion_path(index, len(leaves))]
-
-
-def consistency_proof(old: int, leaves: Sequence[bytes]) -> list[bytes]:
-    if old == 0:
-        return []
-    return [root_of(leaves[start:stop]) for start, stop in consistency_path(old, len(leaves))]
-
-
-def includes(root: bytes, size: int, leaf: bytes, index: int, proof: Sequence[bytes]) -> bool:
-    """Return whether the proof leads from the hash of leaf `index` to the root (2.1.3.2)."""
-    if not 0 <= index < size:
-        return False
-    place, last = index, size - 1
-    for sibling in proof:
-        if last == 0:
-            return False
-        if place & 1 or place == last:
-            leaf = node_hash(sibling, leaf)
-            while place and not place & 1:
-                place, last = place >> 1, last >> 1
-        else:
-            leaf = node_hash(leaf, sibling)
-        place, last = place >> 1, last >> 1
-    return last == 0 and leaf == root
-
-
-def extends(old_root: bytes, old: int, root: bytes, size: int, proof: Sequence[bytes]) -> bool:
-    """Return whether the proof shows that the new tree begins with the old one (2.1.4.2)."""
-    if not 0 <= old <= size:
-        return False
-    if old in {0, size}:
-        return not proof and old_root == (root if old else EMPTY)
-    hashes = list(proof)
-    if old.bit_count() == 1:
-        hashes.insert(0, old_root)
-    if not hashes:
-        return False
-    place, last = old - 1, size - 1
-    while place & 1:
-        place, last = place >> 1, last >> 1
-    first = second = hashes[0]
-    for sibling in hashes[1:]:
-        if last == 0:
-            return False
-        if place & 1 or place == last:
-            first, second = node_hash(sibling, first), node_hash(sibling, second)
-            while place and not place & 1:
-                place, last = place >> 1, last >> 1
-        else:
-            second = node_hash(second, sibling)
-        place, last = place >> 1, last >> 1
-    return last == 0 and (first, second) == (old_root, root)
 
 
 def _left(size: int) -> int:

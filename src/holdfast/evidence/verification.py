@@ -1,6 +1,6 @@
-"""All of a log checked offline, from the log and its pinned verifier key alone.
+"""Checks a whole log offline, from the log and its pinned verifier key alone.
 
-Wrong evidence is found, never raised; only what can't be read raises.
+Wrong evidence becomes a finding; only what can't be read raises.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ from typing import Any
 
 from holdfast.errors import MalformedError
 from holdfast.evidence.anchors import OnChain
-from holdfast.evidence.checkpoint_check import Heads, Known
+from holdfast.evidence.checkpoint_check import HeadCheck, KnownRoot
 from holdfast.evidence.finding import Fault, Finding, Findings
 from holdfast.evidence.leaf import (
     LOG_SETTING,
@@ -22,7 +22,7 @@ from holdfast.evidence.leaf import (
 from holdfast.evidence.log import Entry, Log
 from holdfast.evidence.note import Verifier
 from holdfast.evidence.recheck import Recheck
-from holdfast.evidence.sequence import Order
+from holdfast.evidence.sequence import SequenceCheck
 from holdfast.evidence.tree import Frontier, leaf_hash
 
 
@@ -37,7 +37,7 @@ class UncheckedAnchors:
 
 @dataclass(frozen=True)
 class Report:
-    """What was checked, and what was found. A thousand findings are told, all are counted."""
+    """What was checked, and the findings. All are counted, the first thousand are listed."""
 
     leaves: int
     audits: int
@@ -64,7 +64,7 @@ def verify(
     log: Log,
     pinned: Verifier,
     *,
-    known: Sequence[Known] = (),
+    known: Sequence[KnownRoot] = (),
     chains: Sequence[OnChain] = (),
     restored: bool = False,
     progress: Callable[[int], Any] = lambda _leaves: None,
@@ -77,26 +77,26 @@ def verify(
     findings, frontier = Findings(), Frontier()
     if log.verifier != pinned:
         findings.add(Fault.KEY, "the log", f"it names the key {log.verifier}, not {pinned}")
-    heads = Heads(log.checkpoints(), pinned, known, chains, findings)
-    content = _Content(findings, chains, str(pinned))
+    heads = HeadCheck(log.checkpoints(), pinned, known, chains, findings)
+    leaves = _LeafCheck(findings, chains, str(pinned))
     try:
-        content.recheck.keys.update((key.id, key) for key in log.public_keys())
+        leaves.recheck.keys.update((key.id, key) for key in log.public_keys())
         heads.start()
         for entry in log.entries():
-            content.look(frontier.size, entry)
+            leaves.check(frontier.size, entry)
             frontier = frontier.append(leaf_hash(entry.leaf))
             heads.meet(frontier)
             progress(frontier.size)
-        heads.end(frontier, content.restored_at if restored else None)
+        heads.end(frontier, leaves.restored_at if restored else None)
         if log.size != frontier.size:
             what = f"it says it has {log.size} leaves, but has {frontier.size}"
             findings.add(Fault.MISSING, "the log", what)
-        content.end(log)
+        leaves.end(log)
     except MalformedError as error:
         findings.add(Fault.MALFORMED, "the log", str(error))
     return Report(
         frontier.size,
-        content.audits,
+        leaves.audits,
         heads.signed,
         heads.anchors,
         heads.anchors_checked,
@@ -105,63 +105,63 @@ def verify(
             for ledger, count in heads.unchecked.items()
         ),
         heads.anchors_before_restore,
-        content.recheck.checked,
-        content.recheck.gone,
+        leaves.recheck.checked,
+        leaves.recheck.gone,
         findings.count,
-        tuple(findings.kept),
+        tuple(findings.listed),
     )
 
 
-class _Content:
-    """What the leaves say, one after the other."""
+class _LeafCheck:
+    """Checks the leaves one after the other."""
 
     def __init__(self, findings: Findings, chains: Sequence[OnChain], log: str) -> None:
         self.audits = 0
         self.recheck = Recheck()
         self.restored_at: int | None = None
-        self._order = Order()
+        self._sequence = SequenceCheck()
         self._findings = findings
         self._chains = {chain.ledger: chain for chain in chains}
         self._log = log
 
-    def look(self, index: int, entry: Entry) -> None:
+    def check(self, index: int, entry: Entry) -> None:
         where = f"leaf {index}"
         try:
             leaf = decode(entry.leaf, "it")
         except MalformedError as error:
             self._findings.add(Fault.MALFORMED, where, str(error))
             return
-        for what in self._order.wrong(leaf):
+        for what in self._sequence.wrong(leaf):
             self._findings.add(Fault.ORDER, where, what)
-        for what in self._disproved(leaf, entry.proof):
+        for what in self._wrong_proofs(leaf, entry.proof):
             self._findings.add(Fault.PROOF, where, what)
         if isinstance(leaf, Registration):
-            self._look_up(leaf, where)
+            self._check_registration(leaf, where)
         if isinstance(leaf, ConfigurationChange) and self.restored_at is None:
             names = {setting.after for setting in leaf.settings if setting.name == LOG_SETTING}
             self.restored_at = leaf.at if self._log in names else None
 
-    def _look_up(self, leaf: Registration, where: str) -> None:
-        """Hold a registration against its ledger, if that is at hand."""
+    def _check_registration(self, leaf: Registration, where: str) -> None:
+        """Compare a registration with its ledger, if that was given."""
         holding = leaf.holding
         chain = self._chains.get(holding.domain)
         if chain is None:
             return
         key = chain.key_id(holding.id)
-        found = chain.registration(holding.id)
+        registered = chain.registration(holding.id)
         if key is None:
             self._findings.add(Fault.MISSING, where, f"the holding is not on {chain.name}")
         elif key != holding.key:
             self._findings.add(Fault.KEY, where, f"{chain.name} has another key for the holding")
-        if found is None:  # before the first block that was read
+        if registered is None:  # before the first block that was read
             return
-        if found.node != holding.node:
+        if registered.node != holding.node:
             self._findings.add(Fault.KEY, where, f"{chain.name} has another node for the holding")
-        if leaf.transaction and found.transaction != leaf.transaction.hash:
+        if leaf.transaction and registered.transaction != leaf.transaction.hash:
             what = f"{chain.name} has the registration in another transaction"
             self._findings.add(Fault.MISSING, where, what)
 
-    def _disproved(self, leaf: Leaf, proof: bytes | None) -> list[str]:
+    def _wrong_proofs(self, leaf: Leaf, proof: bytes | None) -> list[str]:
         if isinstance(leaf, Audit):
             self.audits += 1
             return list(self.recheck.wrong(leaf, proof))

@@ -1,4 +1,4 @@
-"""The compiled contract, as it ships: one artefact for each number of sectors a block."""
+"""The compiled contract, as it ships: one artefact per number of sectors a block."""
 
 import hashlib
 import json

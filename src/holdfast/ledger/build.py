@@ -13,7 +13,7 @@ from holdfast import atomic
 from holdfast.ledger.artefact import SECTORS, Artefact, file_name, source_hash, sources
 
 
-def compiled(sectors: int, contract: dict[str, str]) -> Artefact:
+def compile_contract(sectors: int, contract: dict[str, str]) -> Artefact:
     modules = {PurePath("check.vy"): {"content": contract["check.vy"]}}
     output = vyper.compile_code(
         contract["audit.vy"],
@@ -33,7 +33,7 @@ def compiled(sectors: int, contract: dict[str, str]) -> Artefact:
 def main() -> None:
     folder = Path(__file__).parent / "contract"
     for sectors in SECTORS:
-        artefact = compiled(sectors, sources(sectors))
+        artefact = compile_contract(sectors, sources(sectors))
         atomic.write(folder / file_name(sectors), artefact.encode())
 
 

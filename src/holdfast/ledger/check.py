@@ -14,7 +14,6 @@ from holdfast.pdp import Proof, PublicKey, Target, curve
 from holdfast.pdp.field import Q, scalar_to_bytes
 
 P = 2**256 - 2**32 - 977
-TARGET_BYTES = 20
 _BASE_X = int.from_bytes(curve.encode(curve.times_base(1))[1:], "big")
 
 
@@ -33,7 +32,7 @@ def ecrecover_arguments(x: int, mu: int, rho: int) -> tuple[int, int, int]:
     return rho * x % Q, x, mu * x % Q
 
 
-def recovered(x: int, mu: int, rho: int) -> CurvePoint | None:
+def recover_point(x: int, mu: int, rho: int) -> CurvePoint | None:
     """Return mu A - rho G, or nothing if that is the point at infinity."""
     z, r, s = ecrecover_arguments(x, mu, rho)
     signature = scalar_to_bytes(r) + scalar_to_bytes(s) + b"\0"
@@ -75,7 +74,7 @@ def hints(public: PublicKey, target: bytes, proof: Proof) -> tuple[list[tuple[in
     partial: CurvePoint | None = None
     z = 1
     for j, rho in _blinding(target, proof):
-        point = recovered(int.from_bytes(public.abscissas[j], "big"), proof.mu[j], rho)
+        point = recover_point(int.from_bytes(public.abscissas[j], "big"), proof.mu[j], rho)
         if point is None:
             raise InputError("a hint is the point at infinity: draw another challenge")
         points[j] = point.point()
@@ -91,7 +90,7 @@ def hints(public: PublicKey, target: bytes, proof: Proof) -> tuple[list[tuple[in
 
 
 def _blinding(target: bytes, proof: Proof) -> Iterator[tuple[int, int]]:
-    """Yield each sector that takes part with its rho; the last one carries the remainder."""
+    """Yield the sectors that take part, with their rho; the last one carries the remainder."""
     nonzero = [j for j, value in enumerate(proof.mu) if value]
     e = int.from_bytes(keccak(bytes(12) + target + encode(proof)), "big") % Q
     power, rest = 1, proof.sigma

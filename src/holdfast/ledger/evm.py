@@ -34,7 +34,7 @@ from holdfast.ledger.transactions import Sender
 from holdfast.pdp import Challenge, Proof, PublicKey
 from holdfast.pdp.field import SCALAR_BYTES
 
-LOG_BLOCKS = 10_000  # whose events a node tells at once; public ones refuse more
+LOG_BLOCKS = 10_000  # of events per request; public nodes refuse more
 NODE_BITS = 160  # of the slot that has a node's address; a serial is above them
 DEADLINE_BITS = 64  # of a challenge's slot; its target is above them
 GAS_MARGIN = 1.1  # refunds come at the end: a transaction needs more than it costs
@@ -158,17 +158,17 @@ class EvmLedger:
         return self._read(receipt)
 
     def _rehearse(self, call: ContractFunction, terms: TxParams, block: BlockIdentifier) -> None:
-        """Run the call without effect: a refusal costs nothing and tells its reason."""
+        """Run the call without effect, so that a refusal costs nothing and has its reason."""
         try:
             call.call(terms, block_identifier=block)
         except LedgerError:
             raise
         except Exception as error:
             # The EVM in this process raises an error of its own, which users need not install.
-            told = _REVERTED.search(str(error))
-            if told is None or told[1] not in list(Reason):
+            match = _REVERTED.search(str(error))
+            if match is None or match[1] not in list(Reason):
                 raise LedgerError(f"the chain did not run {call.fn_name}: {error}") from error
-            raise LedgerRefusedError(Reason(told[1])) from error
+            raise LedgerRefusedError(Reason(match[1])) from error
 
     def _read(self, receipt: TxReceipt) -> Receipt:
         events = tuple(_events(self._contract, receipt["logs"]))
@@ -195,9 +195,9 @@ def registered_key(contract: Contract, sectors: int, holding: int) -> PublicKey:
 
 
 def history(contract: Contract, since: int, confirmations: int) -> list[Receipt]:
-    """Return what happened from that block on, as far as it is final; it takes no account."""
+    """Return what happened from that block on, as far as it is final. No account is needed."""
     final = contract.w3.eth.block_number - confirmations + 1
-    found: dict[tuple[int, bytes], list[Event]] = {}
+    calls: dict[tuple[int, bytes], list[Event]] = {}
     for first in range(since, final + 1, LOG_BLOCKS):
         last = min(final, first + LOG_BLOCKS - 1)
         for log in contract.w3.eth.get_logs(
@@ -208,12 +208,12 @@ def history(contract: Contract, since: int, confirmations: int) -> list[Receipt]
             }
         ):
             where = (log["blockNumber"], bytes(log["transactionHash"]))
-            found.setdefault(where, []).extend(_events(contract, [log]))
-    return [Receipt(name, block, 0, tuple(events)) for (block, name), events in found.items()]
+            calls.setdefault(where, []).extend(_events(contract, [log]))
+    return [Receipt(name, block, 0, tuple(events)) for (block, name), events in calls.items()]
 
 
 def recognise(web3: Web3, contract: bytes) -> int:
-    """Return for how many sectors a block the contract is, if its code is what ships, no other."""
+    """Return the contract's sectors per block; refuse code that doesn't ship with this version."""
     address = Web3.to_checksum_address(contract)
     code = hashlib.sha256(web3.eth.get_code(address)).hexdigest()
     for sectors in artefact.SECTORS:

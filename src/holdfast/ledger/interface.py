@@ -1,4 +1,4 @@
-"""What every ledger offers, and the values that go in and come out.
+"""The interface of a ledger, and the values that go in and come out.
 
 A ledger is one audit contract, or the local state machine that equals it: it serves holdings of one
 number of sectors a block. A call either takes effect and returns its receipt, or is refused
@@ -17,7 +17,7 @@ from holdfast.ledger.keccak import Tree, keccak
 from holdfast.pdp import Challenge, Proof, PublicKey
 
 NUMBER_BITS = 32  # of a holding among those of its owner
-MOST_AT_ONCE = 1024
+MAX_BATCH = 1024
 PART = 128
 WORD_BYTES = 32
 LEAF_LEVEL = 2
@@ -168,7 +168,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Batch:
-    """Many challenges opened at once; each leaf of their tree binds all that concerns one.
+    """Many challenges opened in one transaction; a tree over their words names them.
 
     The words are in ascending order, so that none of them is there twice.
     """
@@ -179,8 +179,8 @@ class Batch:
     words: tuple[bytes, ...]
 
     def __post_init__(self) -> None:
-        if not 1 <= len(self.words) <= MOST_AT_ONCE:
-            raise InputError(f"a batch has 1 to {MOST_AT_ONCE} challenges, not {len(self.words)}")
+        if not 1 <= len(self.words) <= MAX_BATCH:
+            raise InputError(f"a batch has 1 to {MAX_BATCH} challenges, not {len(self.words)}")
 
     @cached_property
     def head(self) -> bytes:
@@ -206,18 +206,18 @@ class Batch:
         return holding_id(self.owner, Entry.decode(self.words[index]).number)
 
     @staticmethod
-    def neighbours(indices: Iterable[int], most: int = PART) -> Iterator[list[int]]:
-        """Yield challenges that can be settled at once, `most` of them at most, until all are."""
+    def neighbours(indices: Iterable[int], limit: int = PART) -> Iterator[list[int]]:
+        """Yield challenges that can be settled at once, at most `limit` at a time."""
         for _, near in groupby(sorted(indices), lambda index: index // PART):
             some = list(near)
-            yield from (some[at : at + most] for at in range(0, len(some), most))
+            yield from (some[at : at + limit] for at in range(0, len(some), limit))
 
-    def part(self, indices: Sequence[int], most: int = PART) -> Part:
-        """Return the smallest subtree that has all these challenges, `most` of them at most."""
+    def part(self, indices: Sequence[int], limit: int = PART) -> Part:
+        """Return the smallest subtree that has all these challenges, at most `limit`."""
         if not indices or not 0 <= min(indices) <= max(indices) < len(self.words):
             raise InputError(f"the batch has {len(self.words)} challenges: name some of these")
-        if len(indices) > most:
-            raise InputError(f"at most {most} challenges are settled at once, not {len(indices)}")
+        if len(indices) > limit:
+            raise InputError(f"at most {limit} challenges are settled at once, not {len(indices)}")
         level = max((min(indices) ^ max(indices)).bit_length(), LEAF_LEVEL)
         if 2**level > PART:
             raise InputError(f"challenges settled at once must share a subtree of {PART}")
@@ -252,7 +252,7 @@ def check_owner(batch: Batch, sender: bytes) -> None:
 
 
 def check_words(proof: Proof, sectors: int) -> None:
-    """Raise if the proof can't even be told to the contract, which takes so many words."""
+    """Raise if the proof doesn't fit the contract's number of words."""
     values = (proof.sigma, *proof.mu)
     if len(proof.mu) != sectors or not all(0 <= value < 2**256 for value in values):
         raise LedgerRefusedError(Reason.MALFORMED)
@@ -266,8 +266,8 @@ def check_whole(challenge: Challenge) -> None:
 def challenge_name(holding: int, challenge: Challenge, target: bytes, deadline: int) -> bytes:
     """Return the name of a challenge that is opened by itself, which a node signs for.
 
-    It binds the holding, and so the owner, the target and the deadline: what is said of it on the
-    ledger can't be about anything else.
+    It binds the holding, and so the owner, the target and the deadline, so that no event about it
+    can be about anything else.
     """
     bound = holding.to_bytes(32, "big") + challenge.id
     return keccak(bound + bytes(12) + target + deadline.to_bytes(32, "big"))
@@ -306,8 +306,8 @@ class Opening:
         return alone.challenge_id(0)
 
 
-def fresh_seed(ledger: "Ledger", number: int, milliseconds: int, drawn: bytes) -> bytes:
-    """Return a seed of a serial and random bytes, of which 32 are `drawn`, that `open` will take.
+def fresh_seed(ledger: "Ledger", number: int, milliseconds: int, random_bytes: bytes) -> bytes:
+    """Return a seed of a serial and 24 of these 32 random bytes, which `open` will accept.
 
     The serial is the time, or one more than the newest where that is ahead of our clock.
     """
@@ -316,7 +316,7 @@ def fresh_seed(ledger: "Ledger", number: int, milliseconds: int, drawn: bytes) -
     except LedgerError:  # it can't be asked now: the time alone will do unless a clock was wrong
         newest = 0
     serial = min(max(milliseconds, newest + 1), MAX_SERIAL)
-    return serial.to_bytes(SERIAL_BYTES, "big") + drawn[SERIAL_BYTES:]
+    return serial.to_bytes(SERIAL_BYTES, "big") + random_bytes[SERIAL_BYTES:]
 
 
 class Ledger(Protocol):
@@ -349,10 +349,10 @@ class Ledger(Protocol):
     def open_many(self, batch: Batch) -> Receipt: ...
 
     def submit(self, holding: int, challenge: bytes, answer: Answer) -> Receipt:
-        """Bring a proof. It passes, or it fails with its node's signature, or is refused."""
+        """Submit a proof. It passes, or it fails with its node's signature, or is refused."""
 
     def settle(self, batch: Batch, answers: Mapping[int, Answer]) -> Receipt:
-        """Bring the proofs of neighbours in a batch, by their index.
+        """Submit the proofs of neighbours in a batch, by their index.
 
         What is settled already is left out. Any other reason to refuse one refuses all.
         """

@@ -1,6 +1,6 @@
 """The embedded ledger: the contract's state machine in SQLite. Durable, but not a chain.
 
-Whoever can write the file can rewrite its history, so it convinces nobody but its owner. Every call
+Anyone who can write the file can rewrite its history, so it convinces only its owner. Every call
 is one transaction of the database, and times come from the clock that is passed in.
 """
 
@@ -93,11 +93,11 @@ class LocalLedger:
                         self._db.execute(statement)
                     row = (secrets.token_bytes(20), sectors)
                     self._db.execute("INSERT INTO ledger VALUES (?, ?)", row)
-            contract, found = self._db.execute("SELECT * FROM ledger").fetchone()
+            contract, actual = self._db.execute("SELECT * FROM ledger").fetchone()
         except sqlite3.Error as error:
             raise StorageError(f"{path} can't be used as a ledger: {error}") from error
-        if found != sectors:
-            raise InputError(f"{path} is a ledger for {found} sectors a block, not for {sectors}")
+        if actual != sectors:
+            raise InputError(f"{path} is a ledger for {actual} sectors a block, not for {sectors}")
         self.domain = Domain(CHAIN, contract)
 
     def close(self) -> None:
@@ -289,9 +289,9 @@ class LocalLedger:
         _require(self._root(batch) == batch.root, Reason.UNKNOWN)
 
     def _unsettled(self, batch: Batch, indices: Iterable[int]) -> list[int]:
-        """Mark challenges of a batch as settled; return those that were not, of which some must be.
+        """Mark challenges of a batch as settled; return those that were not. There must be some.
 
-        In the contract, too, the others are left out and stand in no one's way.
+        As in the contract, the others are left out.
         """
         insert = "INSERT OR IGNORE INTO settled VALUES (?, ?)"
         some = [i for i in indices if self._db.execute(insert, (batch.head, i)).rowcount]
@@ -308,7 +308,7 @@ class LocalLedger:
 
 
 def history(path: Path, since: int) -> list[Receipt]:
-    """Return what a ledger file tells from that call on; the file is only read."""
+    """Return the calls of a ledger file from that one on; the file is only read."""
     with _reading(path) as file:
         return [_receipt(*row) for row in file.execute(_HISTORY, (since,))]
 
@@ -320,20 +320,20 @@ def registered_key(path: Path, holding: int) -> PublicKey:
 
 
 @dataclass(frozen=True)
-class Newest:
-    """The last call that a ledger file has, and for how many sectors a block it is."""
+class LastCall:
+    """The last call in a ledger file, and the file's sectors per block."""
 
     sectors: int
     block: int
     time: int
 
 
-def newest(path: Path) -> Newest:
-    """Return how far a ledger file has come; the file is only read."""
+def last_call(path: Path) -> LastCall:
+    """Return the last call in a ledger file; the file is only read."""
     with _reading(path) as file:
         (sectors,) = file.execute("SELECT sectors FROM ledger").fetchone()
         last = file.execute("SELECT block, time FROM calls ORDER BY block DESC LIMIT 1").fetchone()
-        return Newest(sectors, *(last or (0, 0)))
+        return LastCall(sectors, *(last or (0, 0)))
 
 
 def domain_of(path: Path) -> Domain:

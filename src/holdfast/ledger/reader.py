@@ -1,4 +1,4 @@
-"""Ledgers as a stranger reads them: no account, no key, nothing is written."""
+"""Read-only access to ledgers, without an account or a key."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol

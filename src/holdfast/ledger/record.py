@@ -17,12 +17,12 @@ def encode(events: Iterable[Event]) -> str:
 
 
 def decode(text: str) -> tuple[Event, ...]:
-    found = []
+    events = []
     for plain in json.loads(text):
         kind = EVENTS[plain.pop("event")]
         values = {field.name: _typed(field.type, plain[field.name]) for field in fields(kind)}
-        found.append(kind(**values))
-    return tuple(found)
+        events.append(kind(**values))
+    return tuple(events)
 
 
 def _plain(value: Any) -> Any:

@@ -72,7 +72,7 @@ class Node(HTTPProvider):
     """A chain's node over HTTP, whose failures are ours to explain."""
 
     def make_request(self, method: RPCEndpoint, params: Any) -> RPCResponse:
-        # An address may have a secret in its path: the name alone is told.
+        # An address may have a secret in its path: only the host's name is shown.
         where = urlsplit(str(self.endpoint_uri)).netloc.rpartition("@")[2]
         try:
             response: Any = super().make_request(method, params)
@@ -143,7 +143,7 @@ class Sender:
     def reconcile(self) -> list[TxReceipt]:
         """Conclude what a crash left under way: broadcast it again, or find that it arrived.
 
-        What something else overtook is told when the rest is concluded, and only once.
+        A call that something else overtook is reported once, when the rest is concluded.
         """
         self.journal.reopen(self._count())
         receipts: list[TxReceipt] = []

@@ -1,6 +1,6 @@
 """The field Z_q, q the order of secp256k1, in plain integers.
 
-This is the definition that the fast paths of `limbs` are tested against.
+The fast paths of `limbs` are tested against these definitions.
 """
 
 from holdfast.errors import MalformedError
@@ -22,11 +22,3 @@ def scalar_from_bytes(encoded: bytes, what: str = "scalar") -> int:
     if len(encoded) != SCALAR_BYTES or value >= Q:
         raise MalformedError(f"{what} is not a {SCALAR_BYTES}-byte number below q")
     return value
-
-
-def sectors_of(block: bytes) -> list[int]:
-    """Return the block's sectors, each a little-endian integer of 31 bytes."""
-    return [
-        int.from_bytes(block[start : start + SECTOR_BYTES], "little")
-        for start in range(0, len(block), SECTOR_BYTES)
-    ]

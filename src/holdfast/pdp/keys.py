@@ -74,7 +74,7 @@ class PublicKey:
         points = fields.items("points", at_least=1, at_most=MAX_SECTORS)
         fields.end()
         key = cls(tuple(encoding.unhex(x, SCALAR_BYTES, f"{name}: a point") for x in points))
-        _ = key.points  # each is on the curve, or this raises
+        _ = key.points  # raises unless they are on the curve
         return key
 
 

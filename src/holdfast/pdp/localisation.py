@@ -18,7 +18,7 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class Damage:
-    """What localisation found.
+    """The damaged blocks, and spans whose answers contradict one another.
 
     `inconsistent` spans failed as a whole though both halves passed, or though no block in them is
     damaged: the node changed its answers or its data meanwhile.
@@ -39,9 +39,9 @@ def locate(
     inspect: Callable[[Span], Iterable[int]] = lambda span: span[:1],
     progress: Callable[[int, int], None] = lambda _cleared, _proofs: None,
 ) -> Damage:
-    """Find the damaged blocks in the span; `progress` is told blocks settled and proofs asked.
+    """Find the damaged blocks in the span; `progress` gets blocks settled and proofs asked for.
 
-    A span that is not answered for has failed. One of up to `grain` blocks is halved no further:
+    A span without an answer has failed. One of up to `grain` blocks is halved no further:
     `inspect` says which of its blocks are damaged.
     """
     whole = span or (0, inventory.blocks)
@@ -62,9 +62,9 @@ def locate(
     while failing:
         start, stop = failing.pop()
         if stop - start <= grain:
-            found = list(inspect((start, stop)))
-            damaged += found
-            if not found:
+            in_span = list(inspect((start, stop)))
+            damaged += in_span
+            if not in_span:
                 inconsistent.append((start, stop))
             settled += stop - start
         else:

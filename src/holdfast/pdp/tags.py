@@ -1,21 +1,13 @@
-"""Homomorphic tags: sigma_i = PRF_K(i) + sum_j alpha_j m_ij mod q, one for each block."""
+"""Homomorphic tags: sigma_i = PRF_K(i) + sum_j alpha_j m_ij mod q, one per block."""
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.pdp.field import SCALAR_BYTES, Q, sectors_of
+from holdfast.pdp.field import SCALAR_BYTES
 from holdfast.pdp.keys import SecretKey
 from holdfast.pdp.limbs import RUN_ROWS, Bytes, Reducer
 
 TAG_BYTES = SCALAR_BYTES
-
-
-def tag_of(
-    key: SecretKey, file_id: bytes, version: int, nonce: bytes, index: int, block: bytes
-) -> int:
-    """Return one tag, by the definition."""
-    products = sum(a * m for a, m in zip(key.alphas, sectors_of(block), strict=True))
-    return (key.prf(file_id, version, nonce).value(index) + products) % Q
 
 
 class Tagger:
@@ -39,7 +31,7 @@ class Tagger:
         return tags
 
     def scattered(self, indices: NDArray[np.int64], blocks: Bytes) -> Bytes:
-        """Return the tags of blocks that do not follow each other."""
+        """Return the tags of blocks that do not follow one another."""
         tags = np.empty((len(blocks), TAG_BYTES), np.uint8)
         for first in range(0, len(blocks), RUN_ROWS):
             run = slice(first, first + RUN_ROWS)

@@ -26,7 +26,7 @@ from holdfast.control.scheduling.schedule import Claim
 from holdfast.control.settings.models import SettlementMode, Timeouts
 from holdfast.errors import LedgerError
 from holdfast.ledger import check
-from holdfast.ledger.interface import MOST_AT_ONCE, Batch, Entry, Ledger, batch_seed, fresh_seed
+from holdfast.ledger.interface import MAX_BATCH, Batch, Entry, Ledger, batch_seed, fresh_seed
 from holdfast.model.detection import samples
 from holdfast.owner.audit import NoAnswer, Subject, id_on
 from holdfast.pdp import draw_challenge, target_of
@@ -63,7 +63,7 @@ class AuditRunner:
         self._fleet, self._batch, self._contacts = fleet, batch, contacts
         self._cap, self._patience = sample_cap, patience
         self._clock, self._seed = clock, seed
-        self._together = MOST_AT_ONCE if settlement is SettlementMode.BATCH else 1
+        self._together = MAX_BATCH if settlement is SettlementMode.BATCH else 1
 
     def gas_price(self) -> int:
         return self._fleet.gas_price()

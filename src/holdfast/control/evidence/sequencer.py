@@ -12,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 
 from holdfast.control.scheduling.guardrails import MINUTE
 from holdfast.errors import HoldfastError
-from holdfast.evidence.checkpoint import Anchor, Checkpoint, anchored, open_checkpoint
+from holdfast.evidence.checkpoint import Anchor, Checkpoint, open_checkpoint, with_anchor
 from holdfast.evidence.note import Signer
 from holdfast.evidence.tree import SUBTREE, Frontier, leaf_hash, subtree_root
 from holdfast.ledger.interface import Anchored, Ledger, Receipt
@@ -78,7 +78,7 @@ class Sequencer:
                 connection.execute(update(trees).values(anchoring=1))  # it may have arrived
             raise
         where = Anchor(ledger.domain, receipt.transaction, receipt.block)
-        told = anchored(head, where)
+        told = with_anchor(head, where)
         with transaction(self._engine) as connection:
             _tree(connection)
             same = (checkpoints.c.size == head.size) & checkpoints.c.anchored

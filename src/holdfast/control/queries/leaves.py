@@ -12,7 +12,7 @@ from holdfast.control.evidence.signer import read_origin
 from holdfast.errors import NotFoundError
 from holdfast.evidence import leaf
 from holdfast.evidence.checkpoint import Anchor, Checkpoint
-from holdfast.evidence.explain import story
+from holdfast.evidence.explain import explain
 from holdfast.evidence.note import Note
 from holdfast.evidence.tree import leaf_hash
 from holdfast.storage.schema import checkpoints, holdings, leaves, trees
@@ -199,7 +199,7 @@ def _view(row: Row[Any]) -> LeafView:
     body = bytes(row.body)
     content = json.loads(body)
     decoded = leaf.decode(body)
-    title, *rest = story(decoded)
+    title, *rest = explain(decoded)
     kind = content.pop("holdfast")
     content.pop("version")
     return LeafView(row.place, kind, decoded.at, row.holding, row.name, title, rest, content)
