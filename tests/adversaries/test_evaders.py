@@ -149,7 +149,7 @@ def test_who_is_away_only_when_challenged_is_blamed(place: Site, lost: set[int])
             (record,) = service.contacts.records_away().values()
     story = [audit.outcome for audit in place.audits()]
     assert Outcome.OFFLINE in story, "the first ones may be an outage"
-    first = next(number for number, each in enumerate(story) if str(each) in FAILURES)
+    first = next(number for number, step in enumerate(story) if str(step) in FAILURES)
     assert first < 20
     missed = story[first:].count(Outcome.OFFLINE)  # by passes that came just after the blame
     assert missed <= 2 < story[first:].count(Outcome.TIMED_OUT)

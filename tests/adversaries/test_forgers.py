@@ -176,16 +176,16 @@ def guesses(
         x, y = t.point()
         numbers = (question.target, event.target, event.seed, event.challenge, event.inventory)
         taus.append([0, x, y, *(int.from_bytes(number, "big") for number in numbers)])
-    found = set()
+    alphas = set()
     for k, (_, proof) in enumerate(seen):
         inverse = pow(proof.mu[0], -1, Q)
-        found |= {(proof.sigma - tau) * inverse % Q for tau in taus[k]}
+        alphas |= {(proof.sigma - tau) * inverse % Q for tau in taus[k]}
         for j, (_, before) in enumerate(seen[:k]):  # as if two audits had a tau in common
             slope = pow((proof.mu[0] - before.mu[0]) % Q, -1, Q)
             for this, other in zip(taus[k], taus[j], strict=True):
                 rise = proof.sigma - before.sigma - this + other
-                found.add(rise * slope % Q)
-    return found
+                alphas.add(rise * slope % Q)
+    return alphas
 
 
 def test_alpha_falls_to_one_audit_where_tau_is_published_and_never_here(stage: Stage) -> None:
@@ -205,11 +205,11 @@ def test_alpha_falls_to_one_audit_where_tau_is_published_and_never_here(stage: S
     # Ours: the same attack on all that a ledger and a node's own proofs show.
     history = [event for receipt in stage.world.owner.receipts() for event in receipt.events]
     opened = [event for event in history if isinstance(event, Opened)]
-    found = guesses(key.public, seen, opened)
-    assert len(found) > 400
-    assert alpha not in found
-    assert Q - alpha not in found
-    for guess in sorted(found)[:5]:
+    guessed = guesses(key.public, seen, opened)
+    assert len(guessed) > 400
+    assert alpha not in guessed
+    assert Q - alpha not in guessed
+    for guess in sorted(guessed)[:5]:
         node.turn(AlphaForger(node, holding, guess))
         assert stage.audit(holding, 20).outcome is Outcome.FAILED
 

@@ -82,10 +82,10 @@ def test_droppers_are_found_as_often_as_the_formula_says(
     honest = [stage.seeded(holding, samples, seed).outcome for seed in range(20)]
     assert set(honest) == {Outcome.PASSED}
     drop(node, holding, chosen(dropped, seed=3))
-    found = [stage.seeded(holding, samples, seed).outcome for seed in range(20, 20 + audits)]
-    assert set(found) == {Outcome.PASSED, Outcome.FAILED}
+    outcomes = [stage.seeded(holding, samples, seed).outcome for seed in range(20, 20 + audits)]
+    assert set(outcomes) == {Outcome.PASSED, Outcome.FAILED}
     probability = 1 - escape(dropped, samples)
-    assert likelihood(found.count(Outcome.FAILED), audits, probability) > 0.01
+    assert likelihood(outcomes.count(Outcome.FAILED), audits, probability) > 0.01
 
 
 def likelihood(hits: int, trials: int, probability: float) -> float:

@@ -3,5 +3,5 @@
 from holdfast.doctor.finding import Check, Grade
 
 
-def faults(found: list[Check]) -> list[Check]:
-    return [each for each in found if each.grade is Grade.FAULT]
+def faults(checks: list[Check]) -> list[Check]:
+    return [check for check in checks if check.grade is Grade.FAULT]

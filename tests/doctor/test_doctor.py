@@ -39,13 +39,13 @@ from holdfast.storage.database import connected, migrate
 CHAINED = 4
 
 
-def told(finished: Finished) -> dict[str, str]:
-    """Return the faults that a command named, by their part; each comes with its cure."""
+def named_faults(finished: Finished) -> dict[str, str]:
+    """Return the faults that a command named, by their part; all have a cure."""
     assert finished.code == 1, finished
-    named = [each for each in finished.data["checks"] if each["grade"] == "fault"]
-    assert all(each["cure"] for each in named)
+    named = [check for check in finished.data["checks"] if check["grade"] == "fault"]
+    assert all(check["cure"] for check in named)
     assert not finished.data["fine"]
-    return {each["part"]: each["found"] for each in named}
+    return {check["part"]: check["found"] for check in named}
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -64,10 +64,10 @@ def test_a_database_without_tables_is_no_fault(world: World) -> None:
 def test_a_healthy_home_has_no_fault_and_is_left_as_it_is(world: World, desk: Workplace) -> None:
     world.put("plain", world.file(b"content"))
     before = contents(world.home.folder)
-    found = desk.run("doctor", "--json")
-    assert found.code == 0, found
-    assert found.data["fine"]
-    parts = {each["part"]: each["grade"] for each in found.data["checks"]}
+    finished = desk.run("doctor", "--json")
+    assert finished.code == 0, finished
+    assert finished.data["fine"]
+    parts = {check["part"]: check["grade"] for check in finished.data["checks"]}
     assert parts["node of plain"] == parts["node of secret"] == parts["clock"] == "ok"
     assert {"settings", "keys", "disk", "database", "ledger", "evidence", "versions"} <= set(parts)
     assert contents(world.home.folder) == before
@@ -92,41 +92,47 @@ def test_a_wrong_passphrase_is_named_and_hides_nothing_else(
     world: World, desk: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(PASSPHRASE_VARIABLE, "another")
-    found = desk.run("doctor", "--json")
-    assert told(found) == {"keys": f"the passphrase does not open {world.home.folder}/owner.key"}
-    assert {"node of plain", "ledger", "clock"} <= {each["part"] for each in found.data["checks"]}
+    finished = desk.run("doctor", "--json")
+    assert named_faults(finished) == {
+        "keys": f"the passphrase does not open {world.home.folder}/owner.key"
+    }
+    assert {"node of plain", "ledger", "clock"} <= {
+        check["part"] for check in finished.data["checks"]
+    }
 
 
 def test_without_a_passphrase_the_rest_is_looked_at(
     desk: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(PASSPHRASE_VARIABLE)
-    found = desk.run("doctor", "--json")
-    assert found.code == 0
-    assert {each["part"] for each in found.data["checks"] if each["grade"] == "warning"} == {"keys"}
+    finished = desk.run("doctor", "--json")
+    assert finished.code == 0
+    assert {check["part"] for check in finished.data["checks"] if check["grade"] == "warning"} == {
+        "keys"
+    }
 
 
 def test_files_that_others_can_read_are_named(world: World) -> None:
     key = world.home.folder / "owner.key"
     key.chmod(0o644)
-    warned = [each for each in examine(world.home.folder, PASSPHRASE) if each.grade == "warning"]
-    assert f"chmod 600 {key}" in {each.cure for each in warned}
+    warned = [check for check in examine(world.home.folder, PASSPHRASE) if check.grade == "warning"]
+    assert f"chmod 600 {key}" in {check.cure for check in warned}
 
 
 def test_settings_that_can_not_be_read_are_named_and_hide_no_key(
     world: World, desk: Workplace
 ) -> None:
     (world.home.folder / "holdfast.toml").write_text("[control.rails]\nunit = 5")
-    found = desk.run("doctor", "--json")
-    assert "unit in [control.rails]" in told(found)["settings"]
-    grades = {(each["part"], each["grade"]) for each in found.data["checks"]}
+    finished = desk.run("doctor", "--json")
+    assert "unit in [control.rails]" in named_faults(finished)["settings"]
+    grades = {(check["part"], check["grade"]) for check in finished.data["checks"]}
     assert {("keys", "ok"), ("ledger", "skipped")} <= grades
 
 
 def test_a_lost_local_ledger_is_named(world: World, desk: Workplace) -> None:
     for path in world.home.folder.glob(f"ledger-{SECTORS}.db*"):
         path.unlink()
-    assert "there is no ledger" in told(desk.run("doctor", "--json"))["ledger"]
+    assert "there is no ledger" in named_faults(desk.run("doctor", "--json"))["ledger"]
 
 
 def test_an_unreachable_node_is_named_and_hides_no_other(
@@ -136,9 +142,9 @@ def test_an_unreachable_node_is_named_and_hides_no_other(
     owner = world.home.keyring.owner
     with node_process(tmp_path / "third", tmp_path / "third.key", owner) as third:
         world.add("gone", third, encrypted=False, sectors=SECTORS)
-    found = desk.run("doctor", "--json")
-    assert list(told(found)) == ["node of gone"]
-    assert "can't reach the node" in told(found)["node of gone"]
+    finished = desk.run("doctor", "--json")
+    assert list(named_faults(finished)) == ["node of gone"]
+    assert "can't reach the node" in named_faults(finished)["node of gone"]
 
 
 def test_another_node_at_the_same_place_is_named(
@@ -151,7 +157,7 @@ def test_another_node_at_the_same_place_is_named(
         world.add("moved", first, encrypted=False, sectors=SECTORS)
         port = int(first.url.rpartition(":")[2])
     with node_process(tmp_path / "second", tmp_path / "second.key", owner, port):
-        assert "as pinned" in told(desk.run("doctor", "--json"))["node of moved"]
+        assert "as pinned" in named_faults(desk.run("doctor", "--json"))["node of moved"]
 
 
 def test_a_home_behind_its_node_is_named(world: World, desk: Workplace) -> None:
@@ -159,16 +165,16 @@ def test_a_home_behind_its_node_is_named(world: World, desk: Workplace) -> None:
     with closing(sqlite3.connect(world.home.folder / "holdfast.db")) as catalogue:
         catalogue.execute("DELETE FROM files")
         catalogue.commit()
-    assert "disagree" in told(desk.run("doctor", "--json"))["node of plain"]
+    assert "disagree" in named_faults(desk.run("doctor", "--json"))["node of plain"]
 
 
-@pytest.mark.parametrize(("ahead", "told"), [(3600, "ahead of"), (-3600, "behind")])
-def test_a_clock_that_is_off_is_named(world: World, ahead: int, told: str) -> None:
+@pytest.mark.parametrize(("ahead", "side"), [(3600, "ahead of"), (-3600, "behind")])
+def test_a_clock_that_is_off_is_named(world: World, ahead: int, side: str) -> None:
     around = replace(Around(), clock=lambda: Around().clock() + ahead)
-    (found,) = faults(examine(world.home.folder, PASSPHRASE, around))
-    assert found.part == "clock"
-    assert told in found.found
-    assert "NTP" in (found.cure or "")
+    (fault,) = faults(examine(world.home.folder, PASSPHRASE, around))
+    assert fault.part == "clock"
+    assert side in fault.found
+    assert "NTP" in (fault.cure or "")
 
 
 def test_one_node_whose_clock_is_off_is_no_fault_of_ours() -> None:
@@ -179,8 +185,8 @@ def test_one_node_whose_clock_is_off_is_no_fault_of_ours() -> None:
 
 
 def test_an_idle_ledger_is_no_fault_of_the_clock() -> None:
-    (found,) = check_clock([Reference("the last block", -86_400, exact=False)])
-    assert found.grade is Grade.OK
+    (clock,) = check_clock([Reference("the last block", -86_400, exact=False)])
+    assert clock.grade is Grade.OK
 
 
 @contextmanager
@@ -203,7 +209,7 @@ def test_a_disk_that_is_nearly_full_is_named(desk: Workplace, tmp_path: Path) ->
     with small_disk(tmp_path / "disk"):
         home = tmp_path / "disk" / "home"
         assert desk.run("init", "--home", home).code == 0
-        assert "nearly full" in told(desk.run("doctor", "--home", home, "--json"))["disk"]
+        assert "nearly full" in named_faults(desk.run("doctor", "--home", home, "--json"))["disk"]
 
 
 def test_how_little_counts_as_nearly_full_does_not_depend_on_the_machine(world: World) -> None:
@@ -212,8 +218,8 @@ def test_how_little_counts_as_nearly_full_does_not_depend_on_the_machine(world: 
         values[0:2], values[4] = [4096, 4096], 1000  # blocks of 4 KiB that are free
         return os.statvfs_result(values)
 
-    (found,) = faults(examine(world.home.folder, PASSPHRASE, replace(Around(), statvfs=statvfs)))
-    assert (found.part, "nearly full: 3 MiB" in found.found) == ("disk", True)
+    (fault,) = faults(examine(world.home.folder, PASSPHRASE, replace(Around(), statvfs=statvfs)))
+    assert (fault.part, "nearly full: 3 MiB" in fault.found) == ("disk", True)
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
@@ -228,14 +234,14 @@ def test_a_database_of_a_newer_version_is_named(
     assert "of this version" in desk.run("doctor").stdout
     run_sql(address, "UPDATE alembic_version SET version_num = '9999'")
     found = desk.run("doctor", "--json")
-    assert "9999" in told(found)["database"]
-    assert "newer" in told(found)["database"]
+    assert "9999" in named_faults(found)["database"]
+    assert "newer" in named_faults(found)["database"]
 
 
 def test_a_database_that_is_away_is_named(world: World, desk: Workplace) -> None:
     share(world.home, "postgresql://holdfast:hunter2@127.0.0.1:1/none")
     found = desk.run("doctor", "--json")
-    assert "refused" in told(found)["database"]
+    assert "refused" in named_faults(found)["database"]
     assert "hunter2" not in found.stdout
 
 
@@ -246,7 +252,7 @@ def test_a_home_with_a_database_file_and_another_database_is_named(
     share(world.home, "postgresql://holdfast:hunter2@127.0.0.1:1/none")
     (world.home.folder / "holdfast.db").write_bytes(before)
     found = desk.run("doctor", "--json")
-    assert "has its database in a file" in told(found)["settings"]
+    assert "has its database in a file" in named_faults(found)["settings"]
 
 
 def share(home: Home, address: str) -> None:
@@ -291,23 +297,23 @@ def settle(folder: Path, url: str, contract: bytes) -> None:
 
 def test_a_healthy_home_on_a_chain_has_no_fault(chained: World, desk: Workplace) -> None:
     before = contents(chained.home.folder)
-    found = desk.run("doctor", "--json")
-    assert found.code == 0, found
-    grades = {each["part"]: each["grade"] for each in found.data["checks"]}
+    finished = desk.run("doctor", "--json")
+    assert finished.code == 0, finished
+    grades = {check["part"]: check["grade"] for check in finished.data["checks"]}
     assert grades["ledger"] == grades["contract"] == grades["account"] == "ok"
     assert contents(chained.home.folder) == before
 
 
 def test_an_unreachable_chain_is_named(chained: World, desk: Workplace) -> None:
     settle(chained.home.folder, "http://127.0.0.1:1/secret", bytes(20))
-    found = desk.run("doctor", "--json")
-    assert told(found) == {"ledger": "the chain's node at 127.0.0.1:1 can't be reached"}
-    assert "secret" not in found.stdout
+    finished = desk.run("doctor", "--json")
+    assert named_faults(finished) == {"ledger": "the chain's node at 127.0.0.1:1 can't be reached"}
+    assert "secret" not in finished.stdout
 
 
 def test_a_missing_contract_is_named(chained: World, chain: str, desk: Workplace) -> None:
     settle(chained.home.folder, chain, b"\5" * 20)
-    named = told(desk.run("doctor", "--json"))
+    named = named_faults(desk.run("doctor", "--json"))
     assert list(named) == ["contract"]
     assert named["contract"].startswith("there is no contract at 0x0505")
 
@@ -324,10 +330,10 @@ def test_a_contract_of_another_version_is_named(
     sender = sender_of(Web3(Node(chain)), folder)
     other_contract = deploy(sender, CHAINED, compiled=other)
     settle(chained.home.folder, chain, other_contract)
-    assert "of another version" in told(desk.run("doctor", "--json"))["contract"]
+    assert "of another version" in named_faults(desk.run("doctor", "--json"))["contract"]
     too_wide = deploy(sender, 16)
     settle(chained.home.folder, chain, too_wide)
-    assert "16 sectors" in told(desk.run("doctor", "--json"))["contract"]
+    assert "16 sectors" in named_faults(desk.run("doctor", "--json"))["contract"]
 
 
 def test_another_chain_and_an_empty_account_are_named(
@@ -337,8 +343,8 @@ def test_another_chain_and_an_empty_account_are_named(
     poor = Account.from_key(random.Random(1).randbytes(32))
     sealed = Account.encrypt(poor.key, "correct horse", kdf="pbkdf2", iterations=1000)
     (chained.home.folder / "account.json").write_text(json.dumps(sealed))
-    named = told(desk.run("doctor", "--json"))
+    named = named_faults(desk.run("doctor", "--json"))
     assert "on chain 5" in named["ledger"]
     assert "can't pay" in named["account"]
     monkeypatch.setenv(KEYSTORE_VARIABLE, "wrong")
-    assert "does not open" in told(desk.run("doctor", "--json"))["account"]
+    assert "does not open" in named_faults(desk.run("doctor", "--json"))["account"]

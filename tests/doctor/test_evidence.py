@@ -44,10 +44,10 @@ class Written:
             assert self.sequencer.anchor(ledger) is not None
 
     def fault(self) -> str:
-        (found,) = faults(examine(self.folder, PASSPHRASE))
-        assert found.part == "evidence"
-        assert found.cure
-        return found.found
+        (fault,) = faults(examine(self.folder, PASSPHRASE))
+        assert fault.part == "evidence"
+        assert fault.cure
+        return fault.found
 
 
 @pytest.fixture
@@ -64,10 +64,10 @@ def written(world: World) -> Iterator[Written]:
 
 
 def test_a_log_in_order_is_told_with_its_size(written: Written, desk: Workplace) -> None:
-    found = desk.run("doctor", "--json")
-    assert found.code == 0, found
-    (told,) = [each for each in found.data["checks"] if each["part"] == "evidence"]
-    assert told["found"].startswith("1 leaves, the last head signed by holdfast/")
+    finished = desk.run("doctor", "--json")
+    assert finished.code == 0, finished
+    (check,) = [check for check in finished.data["checks"] if check["part"] == "evidence"]
+    assert check["found"].startswith("1 leaves, the last head signed by holdfast/")
     written.grow()
     assert faults(examine(written.folder, PASSPHRASE)) == []
 
@@ -132,4 +132,4 @@ def test_a_log_cut_back_to_before_its_first_anchor_is_named(written: Written) ->
 def test_a_spoilt_database_is_named(written: Written) -> None:
     written.engine.dispose()
     flip(written.folder / "holdfast.db", 0)
-    assert any(each.part == "database" for each in faults(examine(written.folder, PASSPHRASE)))
+    assert any(check.part == "database" for check in faults(examine(written.folder, PASSPHRASE)))

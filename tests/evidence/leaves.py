@@ -31,7 +31,7 @@ def _exactly(length: int) -> Drawn:
 
 def _fields(kind: Any) -> dict[str, Drawn]:
     hints = get_type_hints(kind, include_extras=True)
-    return {name: drawn(each) for name, each in hints.items()}
+    return {name: strategy_for(hint) for name, hint in hints.items()}
 
 
 @st.composite
@@ -47,25 +47,25 @@ def _telemetry(draw: st.DrawFn) -> Telemetry:
     freshness = draw(st.sampled_from(Freshness))
     if freshness == Freshness.MISSING:
         return Telemetry(freshness, None, None)
-    return Telemetry(freshness, draw(drawn(Observation)), draw(drawn(int)))
+    return Telemetry(freshness, draw(strategy_for(Observation)), draw(strategy_for(int)))
 
 
 @st.composite
 def _decisions(draw: st.DrawFn) -> Decision:
     fields = _fields(Decision)
-    overrides = tuple(draw(st.lists(drawn(Override), max_size=2)))
-    chosen = draw(fields["chosen"] if overrides else drawn(Choice))
+    overrides = tuple(draw(st.lists(strategy_for(Override), max_size=2)))
+    chosen = draw(fields["chosen"] if overrides else strategy_for(Choice))
     at, telemetry, shadow = (draw(fields[name]) for name in ("at", "telemetry", "shadow"))
     return Decision(at, telemetry, chosen, shadow, overrides)
 
 
 @st.composite
 def _policy_changes(draw: st.DrawFn) -> PolicyChange:
-    fields = {name: draw(each) for name, each in _fields(PolicyChange).items()}
+    fields = {name: draw(field) for name, field in _fields(PolicyChange).items()}
     if fields["change"] is not Change.PROMOTED:
         fields |= {"forced": False, "checks": (), "report": None}
     elif not fields["forced"]:
-        fields["checks"] = tuple(replace(each, passed=True) for each in fields["checks"])
+        fields["checks"] = tuple(replace(check, passed=True) for check in fields["checks"])
     else:
         fields["reason"] = f"because: {fields['reason']}"[:LONGEST_TEXT]
     return PolicyChange(**fields)
@@ -88,18 +88,18 @@ _KNOWN: dict[Any, Drawn] = {
 }
 
 
-def drawn(kind: Any) -> Drawn:
+def strategy_for(kind: Any) -> Drawn:
     """Return values of a type that a leaf may hold."""
     parts = get_args(kind)
     if kind in _KNOWN:
         return _KNOWN[kind]
     if parts and parts[-1] is NoneType:
-        return st.none() | drawn(parts[0])
+        return st.none() | strategy_for(parts[0])
     if get_origin(kind) is tuple:
-        return st.lists(drawn(parts[0]), max_size=3).map(tuple)
+        return st.lists(strategy_for(parts[0]), max_size=3).map(tuple)
     if issubclass(kind, StrEnum):
         return st.sampled_from(kind)
     return st.builds(kind, **_fields(kind))
 
 
-leaves: st.SearchStrategy[Leaf] = st.sampled_from(list(kinds.KINDS.values())).flatmap(drawn)
+leaves: st.SearchStrategy[Leaf] = st.sampled_from(list(kinds.KINDS.values())).flatmap(strategy_for)

@@ -92,14 +92,14 @@ def checked(record: Record, *chains: OnChain, **options: Any) -> Report:
     return verify(record, SIGNER.verifier, chains=chains, **options)
 
 
-def told(report: Report) -> list[tuple[Fault, str]]:
+def findings_of(report: Report) -> list[tuple[Fault, str]]:
     return [(finding.fault, f"{finding.where}: {finding.what}") for finding in report.findings]
 
 
 def test_a_log_with_all_its_anchors_on_the_ledger_is_fine(site: Site) -> None:
     record = site.anchored()
     report = checked(record, site.chain())
-    assert told(report) == []
+    assert findings_of(report) == []
     assert (report.anchors, report.anchors_checked, report.anchors_unchecked) == (1, 1, ())
 
 
@@ -115,7 +115,7 @@ def test_an_anchor_that_the_owner_invented_on_this_ledger_is_found(site: Site) -
     """Before: the command looked at no ledger and called the log fine, with two anchors."""
     record = site.anchored()
     record.sign(Anchor(site.world.owner.domain, b"\x66" * 32, 1))
-    ((fault, what),) = told(checked(record, site.chain()))
+    ((fault, what),) = findings_of(checked(record, site.chain()))
     assert fault is Fault.MISSING
     assert what.startswith(f"checkpoint {len(record.notes)}: its anchor is not on ")
 
@@ -130,7 +130,9 @@ def test_an_anchor_that_the_owner_invented_on_mainnet_is_not_counted_as_checked(
     assert (report.anchors, report.anchors_checked) == (2, 1)
     assert report.anchors_unchecked == (UncheckedAnchors(1, "0x" + "be" * 20, 1),)
     where = f"checkpoint {len(record.notes)}: its anchor is not checked"
-    assert told(report) == [(Fault.UNCHECKED, f"{where}: it is on chain 1, contract 0x{'be' * 20}")]
+    assert findings_of(report) == [
+        (Fault.UNCHECKED, f"{where}: it is on chain 1, contract 0x{'be' * 20}")
+    ]
 
 
 def test_a_transaction_that_anchored_another_root_or_size_is_found(site: Site) -> None:
@@ -139,15 +141,15 @@ def test_a_transaction_that_anchored_another_root_or_size_is_found(site: Site) -
     for root, size in ((bytes(32), head.size), (head.root, head.size - 1)):
         lie = record.copy()
         lie.sign(site.claim(world.owner.anchor(root, size)))
-        found = {fault for fault, _ in told(checked(lie, site.chain()))}
-        assert found == {Fault.MISSING, Fault.ROOT}  # the claim, and the anchor itself
+        faults = {fault for fault, _ in findings_of(checked(lie, site.chain()))}
+        assert faults == {Fault.MISSING, Fault.ROOT}  # the claim, and the anchor itself
 
 
 def test_an_anchor_by_somebody_else_is_found(site: Site) -> None:
     record = site.anchored()
     head = record.head()
     record.sign(site.claim(site.world.stranger.anchor(head.root, head.size)))
-    ((fault, what),) = told(checked(record, site.chain()))
+    ((fault, what),) = findings_of(checked(record, site.chain()))
     assert fault is Fault.MISSING
     assert "its anchor is not on" in what
 
@@ -163,7 +165,7 @@ def test_a_log_that_is_cut_back_to_an_older_head_is_found(site: Site) -> None:
     record = site.anchored()
     cut = replace(record, entries_=record.entries_[:8], notes=record.notes[:2])
     assert checked(cut).fine  # one file doesn't show that it is the newest
-    ((fault, what),) = told(checked(cut, site.chain()))
+    ((fault, what),) = findings_of(checked(cut, site.chain()))
     assert fault is Fault.ROOT
     assert what.endswith(f"it is of {SIZE} leaves, but the log has only 8")
 
@@ -174,7 +176,7 @@ def test_a_history_that_was_rewritten_and_signed_anew_is_found(site: Site) -> No
     rewritten.entries_[2:3] = []
     rewritten.add(ConfigurationChange(START, bytes(32), (), "the owner"))
     rewritten.sign()
-    ((fault, what),) = told(checked(rewritten, site.chain()))
+    ((fault, what),) = findings_of(checked(rewritten, site.chain()))
     assert fault is Fault.ROOT
     assert f"the first {SIZE} leaves have another root" in what
 
@@ -185,7 +187,7 @@ def test_an_anchor_before_the_first_block_that_is_read_is_not_counted_as_checked
     record = local.anchored()
     report = checked(record, local.chain(since=9))
     assert (report.anchors_checked, len(report.anchors_unchecked)) == (0, 1)
-    assert [fault for fault, _ in told(report)] == [Fault.UNCHECKED]
+    assert [fault for fault, _ in findings_of(report)] == [Fault.UNCHECKED]
 
 
 def test_a_log_may_grow_while_its_ledger_is_read(local: Site) -> None:
@@ -193,7 +195,7 @@ def test_a_log_may_grow_while_its_ledger_is_read(local: Site) -> None:
     chain = local.chain()
     record.add(ConfigurationChange(START, bytes(32), (), "the owner"))
     local.anchor(record)
-    assert told(checked(record, chain)) == []
+    assert findings_of(checked(record, chain)) == []
 
 
 def test_the_one_owner_of_a_ledger_need_not_be_named(local: Site) -> None:
@@ -225,13 +227,13 @@ def test_anchors_from_before_a_restore_are_counted_and_no_finding_if_the_verifie
     after = restored(record, 1000 * (site.world.now() + 1))
     assert not checked(after, site.chain()).fine
     report = checked(after, site.chain(), restored=True)
-    assert (told(report), report.anchors_before_restore) == ([], 1)
+    assert (findings_of(report), report.anchors_before_restore) == ([], 1)
 
 
 def test_an_anchor_from_after_a_restore_is_found(local: Site) -> None:
     after = restored(local.anchored(), 1000 * local.world.now() - MINUTE)
     report = checked(after, local.chain(), restored=True)
-    assert [fault for fault, _ in told(report)] == [Fault.ROOT]
+    assert [fault for fault, _ in findings_of(report)] == [Fault.ROOT]
 
 
 def test_a_log_that_does_not_say_that_it_was_restored_gets_no_leave(local: Site) -> None:
@@ -260,7 +262,7 @@ def registered(site: Site) -> tuple[Record, Holding, Transaction]:
 def test_a_registration_is_held_against_the_ledger(site: Site) -> None:
     honest, holding, transaction = registered(site)
     other = Transaction(b"\x66" * 32, transaction.block, transaction.gas)
-    for claimed, name, found in (
+    for claimed, name, expected in (
         (holding, transaction, None),
         (holding, None, None),
         (holding, other, "in another transaction"),
@@ -271,8 +273,8 @@ def test_a_registration_is_held_against_the_ledger(site: Site) -> None:
         record.add(Registration(START, claimed, 1, name))
         record.sign()
         report = checked(record, site.chain())
-        whats = [what for _, what in told(report)]
-        assert whats == [] if found is None else found in whats[0], (whats, found)
+        whats = [what for _, what in findings_of(report)]
+        assert whats == [] if expected is None else expected in whats[0], (whats, expected)
 
 
 def test_a_key_that_the_ledger_does_not_have_is_found(local: Site) -> None:
@@ -281,7 +283,7 @@ def test_a_key_that_the_ledger_does_not_have_is_found(local: Site) -> None:
     record.keys = {other.id: other}
     record.add(Registration(START, replace(holding, key=other.id), 1, transaction))
     record.sign()
-    assert [fault for fault, _ in told(checked(record, local.chain()))] == [Fault.KEY]
+    assert [fault for fault, _ in findings_of(checked(record, local.chain()))] == [Fault.KEY]
 
 
 def test_a_bundle_from_before_registrations_and_settings_were_written_still_verifies() -> None:

@@ -35,9 +35,9 @@ def leaf(index: int) -> Leaf:
 
 
 def audit(index: int) -> Audit:
-    found = leaf(index)
-    assert isinstance(found, Audit)
-    return found
+    audit = leaf(index)
+    assert isinstance(audit, Audit)
+    return audit
 
 
 def test_an_intense_audit_is_explained_by_the_rail_that_forced_it() -> None:
@@ -79,9 +79,9 @@ def test_an_audit_that_was_not_late_is_told_so(shift: int, said: str) -> None:
 def test_a_decision_in_the_dark_is_told_so() -> None:
     dark = Telemetry(Freshness.MISSING, None, None)
     blind = replace(audit(4), decision=replace(audit(4).decision, telemetry=dark, chosen=None))
-    told = explain(blind)
-    assert "Decided at 2030-03-17 18:16:40 UTC without any telemetry." in told
-    assert "No policy could decide." in told
+    sentences = explain(blind)
+    assert "Decided at 2030-03-17 18:16:40 UTC without any telemetry." in sentences
+    assert "No policy could decide." in sentences
 
 
 def test_a_failure_gives_its_reason() -> None:

@@ -44,8 +44,8 @@ def faults(report: Report) -> set[Fault]:
     return {finding.fault for finding in report.findings}
 
 
-def found(report: Report, where: str, what: str) -> bool:
-    return any(each.where == where and what in each.what for each in report.findings)
+def has_finding(report: Report, where: str, what: str) -> bool:
+    return any(f.where == where and what in f.what for f in report.findings)
 
 
 def test_an_honest_log_is_fine() -> None:
@@ -95,9 +95,9 @@ def test_a_truncated_log_is_found(size: int) -> None:
 def test_leaves_after_the_last_checkpoint_are_found() -> None:
     record = sample()
     del record.notes[-1]
-    assert found(checked(record), "the log", "covers 8 of its 11 leaves")
+    assert has_finding(checked(record), "the log", "covers 8 of its 11 leaves")
     del record.notes[:]
-    assert found(checked(record), "the log", "no signed checkpoint")
+    assert has_finding(checked(record), "the log", "no signed checkpoint")
 
 
 @pytest.mark.parametrize("size", [0, SIZE - 1, SIZE + 1])
@@ -119,7 +119,7 @@ def test_a_checkpoint_of_another_key_is_found() -> None:
     record = sample()
     stranger = Signer(SIGNER.name, b"\x02" * 32)
     record.notes[1] = Checkpoint(SIGNER.name, 8, bytes(32)).sign(stranger)
-    assert found(checked(record), "checkpoint 2", "not signed by")
+    assert has_finding(checked(record), "checkpoint 2", "not signed by")
 
 
 def test_a_log_under_another_key_than_the_pinned_is_found() -> None:
@@ -131,13 +131,13 @@ def test_a_log_under_another_key_than_the_pinned_is_found() -> None:
 def test_a_head_left_out_is_found(number: int) -> None:
     record = sample()
     del record.notes[number]
-    assert found(checked(record), f"checkpoint {number + 1}", "left out")
+    assert has_finding(checked(record), f"checkpoint {number + 1}", "left out")
 
 
 def test_two_histories_that_begin_anew_are_found() -> None:
     record = sample()
     record.notes.append(record.head().sign(SIGNER))
-    assert found(checked(record), "the log", "more than one head")
+    assert has_finding(checked(record), "the log", "more than one head")
 
 
 def test_two_signed_heads_of_one_size_are_a_finding_of_their_own() -> None:
@@ -145,7 +145,7 @@ def test_two_signed_heads_of_one_size_are_a_finding_of_their_own() -> None:
     record.notes.insert(1, Checkpoint(SIGNER.name, 4, bytes(32)).sign(SIGNER))
     report = checked(record)
     assert faults(report) == {Fault.FORK, Fault.ROOT}
-    assert found(report, "checkpoint 2", "two signed heads of 4 leaves")
+    assert has_finding(report, "checkpoint 2", "two signed heads of 4 leaves")
 
 
 def test_checkpoints_out_of_order_are_found() -> None:
@@ -157,13 +157,13 @@ def test_checkpoints_out_of_order_are_found() -> None:
 def test_a_checkpoint_of_more_leaves_than_there_are_is_found() -> None:
     record = sample()
     record.notes.append(Checkpoint(SIGNER.name, SIZE + 5, bytes(32)).sign(SIGNER))
-    assert found(checked(record), "checkpoint 5", "there are only")
+    assert has_finding(checked(record), "checkpoint 5", "there are only")
 
 
 def test_an_altered_anchor_is_found() -> None:
     record = sample()
     record.notes[2] = record.notes[2].replace(b"44" * 32, b"45" * 32)
-    assert found(checked(record), "checkpoint 3", "not signed")
+    assert has_finding(checked(record), "checkpoint 3", "not signed")
 
 
 def test_an_anchor_of_another_root_is_found() -> None:
@@ -190,8 +190,8 @@ def test_swapped_proofs_are_found() -> None:
     record.entries_[BATCHED] = replace(b, proof=a.proof)
     report = checked(record)
     assert faults(report) == {Fault.PROOF}
-    assert found(report, f"leaf {PASSED}", "not the one it names")
-    assert found(report, f"leaf {BATCHED}", "not the one it names")
+    assert has_finding(report, f"leaf {PASSED}", "not the one it names")
+    assert has_finding(report, f"leaf {BATCHED}", "not the one it names")
 
 
 def test_a_proof_beside_a_leaf_that_has_none_is_found() -> None:
@@ -242,7 +242,7 @@ def test_a_pass_with_a_wrong_proof_is_found_among_right_ones(index: int) -> None
     _, proof = proofs_of(index)
     wrong = replace(proof, sigma=proof.sigma ^ 1)
     report = lied(index, audit_with(proof=check.digest(wrong)), wrong)
-    assert [str(each) for each in report.findings] == [
+    assert [str(finding) for finding in report.findings] == [
         f"leaf {index}: it passed, but its proof does not"
     ]
 
@@ -268,7 +268,7 @@ def test_a_pass_with_a_proof_of_other_sectors_is_found() -> None:
     for mu in (proof.mu[:1], (*proof.mu, 0)):
         other = replace(proof, mu=mu)
         report = lied(PASSED, audit_with(proof=check.digest(other)), other)
-        assert found(report, f"leaf {PASSED}", "can't pass")
+        assert has_finding(report, f"leaf {PASSED}", "can't pass")
 
 
 def test_each_wrong_audit_of_a_key_is_told_once() -> None:
@@ -307,12 +307,12 @@ def test_a_failure_whose_proof_passes_is_found() -> None:
         PrivateKey(b"\x07" * 32), LEDGER, audit.holding.id, audit.opening.name, proof
     )
     report = lied(PASSED, audit_with(outcome=Outcome.FAILED, signature=signature))
-    assert found(report, f"leaf {PASSED}", "its proof passes")
+    assert has_finding(report, f"leaf {PASSED}", "its proof passes")
 
 
 def test_a_failure_that_nobody_signed_or_explained_is_found() -> None:
     report = lied(FAILED, audit_with(signature=None))
-    assert found(report, f"leaf {FAILED}", "neither")
+    assert has_finding(report, f"leaf {FAILED}", "neither")
     assert lied(FAILED, audit_with(signature=None, reason="it came too late")).fine
 
 
@@ -323,23 +323,23 @@ def test_a_failure_that_another_signed_is_found() -> None:
     abroad = signing.sign(PrivateKey(b"\x07" * 32), Domain(6, LEDGER.contract), *where)
     for signature in (stranger, abroad, bytes(65), b"\xff" * 65):
         report = lied(FAILED, audit_with(signature=signature))
-        assert found(report, f"leaf {FAILED}", "did not sign")
+        assert has_finding(report, f"leaf {FAILED}", "did not sign")
 
 
 def test_a_pass_without_a_proof_is_found() -> None:
     report = lied(PASSED, audit_with(proof=None))
-    assert found(report, f"leaf {PASSED}", "without a proof")
+    assert has_finding(report, f"leaf {PASSED}", "without a proof")
 
 
 def test_a_signature_of_no_proof_is_found() -> None:
-    assert found(lied(FAILED, audit_with(proof=None)), f"leaf {FAILED}", "of no proof")
+    assert has_finding(lied(FAILED, audit_with(proof=None)), f"leaf {FAILED}", "of no proof")
 
 
 def test_another_challenge_than_the_proof_answers_is_found() -> None:
     audit, _ = proofs_of(PASSED)
     other = replace(audit.challenge, samples=2)
     report = lied(PASSED, audit_with(challenge=other))
-    assert found(report, f"leaf {PASSED}", "another name on the ledger")
+    assert has_finding(report, f"leaf {PASSED}", "another name on the ledger")
 
 
 @pytest.mark.parametrize(
@@ -396,9 +396,9 @@ def test_a_gap_or_a_double_in_the_numbers_is_found(number: int) -> None:
 def test_times_that_run_backwards_are_found(fields: dict[str, Any], said: str | None) -> None:
     report = lied(PASSED, audit_with(**fields))
     if said:
-        assert found(report, f"leaf {PASSED}", said)
+        assert has_finding(report, f"leaf {PASSED}", said)
     else:  # what comes later is now earlier
-        assert found(report, f"leaf {FAILED}", "recorded before")
+        assert has_finding(report, f"leaf {FAILED}", "recorded before")
 
 
 def test_an_observation_from_the_future_is_found() -> None:
@@ -406,7 +406,7 @@ def test_an_observation_from_the_future_is_found() -> None:
     later = replace(audit.decision.telemetry, at=START + 10**9)
     decision = replace(audit.decision, telemetry=later)
     report = lied(PASSED, audit_with(decision=decision))
-    assert found(report, f"leaf {PASSED}", "younger")
+    assert has_finding(report, f"leaf {PASSED}", "younger")
 
 
 def named(holding: Holding) -> Callable[[Audit], Audit]:
@@ -415,21 +415,21 @@ def named(holding: Holding) -> Callable[[Audit], Audit]:
 
 def test_another_node_or_key_in_mid_course_is_found() -> None:
     node = replace(FIRST.name, node=bytes(20))
-    assert found(lied(PASSED, named(node)), f"leaf {PASSED}", "another key or node")
+    assert has_finding(lied(PASSED, named(node)), f"leaf {PASSED}", "another key or node")
     key = replace(FIRST.name, key=SECOND.name.key)
-    assert found(lied(PASSED, named(key)), f"leaf {PASSED}", "another key or node")
+    assert has_finding(lied(PASSED, named(key)), f"leaf {PASSED}", "another key or node")
 
 
 def test_a_key_that_is_not_there_is_found() -> None:
     unknown = replace(FIRST.name, key=bytes(32))
-    assert found(lied(PASSED, named(unknown)), f"leaf {PASSED}", "no public key")
+    assert has_finding(lied(PASSED, named(unknown)), f"leaf {PASSED}", "no public key")
     register = lied(0, lambda leaf: replace(leaf, holding=unknown))
-    assert found(register, "leaf 0", "no public key")
+    assert has_finding(register, "leaf 0", "no public key")
 
 
 def test_a_key_of_other_sectors_or_that_nobody_names_is_found() -> None:
     report = lied(0, lambda leaf: replace(leaf, sectors=3))
-    assert found(report, "leaf 0", "another number of sectors")
+    assert has_finding(report, "leaf 0", "another number of sectors")
     record = Record(keys=sample().keys)
     record.sign()
     assert faults(checked(record)) == {Fault.KEY}
@@ -437,20 +437,20 @@ def test_a_key_of_other_sectors_or_that_nobody_names_is_found() -> None:
 
 def test_a_second_registration_is_found() -> None:
     again = Registration(START, FIRST.name, 2, transaction(9))
-    assert found(lied(2, lambda _: again), "leaf 2", "before it was registered")
+    assert has_finding(lied(2, lambda _: again), "leaf 2", "before it was registered")
 
 
 def test_a_response_to_an_audit_that_never_was_is_found() -> None:
     for number in (0, 3):
         report = lied(6, lambda leaf: replace(leaf, audit=number))  # noqa: B023 - called at once
-        assert found(report, "leaf 6", "responds to audit")
+        assert has_finding(report, "leaf 6", "responds to audit")
 
 
 def test_a_leaf_that_can_not_be_read_is_found_and_the_rest_is_checked() -> None:
     record = sample()
     record.entries_[2] = Entry(b"noise", None)
     report = checked(record)
-    assert found(report, "leaf 2", "not a line of Holdfast")
+    assert has_finding(report, "leaf 2", "not a line of Holdfast")
     assert report.leaves == SIZE
     assert report.proofs == 5
 
@@ -476,7 +476,7 @@ def test_a_rewritten_history_disagrees_with_what_was_kept() -> None:
     rewritten = Record(entries_=record.entries_[3:], keys=record.keys)
     rewritten.sign()
     report = verify(rewritten, SIGNER.verifier, known=[earlier])
-    assert found(report, "kept", "another root")
+    assert has_finding(report, "kept", "another root")
     assert Fault.FORK in faults(report)
 
 
@@ -486,7 +486,7 @@ def test_a_log_cut_back_to_an_older_head_disagrees_with_what_was_kept() -> None:
     older = replace(record, entries_=record.entries_[:8], notes=record.notes[:3])
     assert checked(older).fine
     report = checked(older, known=[head])
-    assert found(report, "kept", "only 8")
+    assert has_finding(report, "kept", "only 8")
 
 
 def test_a_checkpoint_of_another_log_is_no_knowledge_of_this_one() -> None:

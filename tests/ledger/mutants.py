@@ -413,6 +413,6 @@ OPTIMISED, QUICK = "# pragma optimize gas\n", "# pragma optimize none\n"
 
 
 def sources(sectors: int) -> dict[str, str]:
-    found = artefact.sources(sectors)
-    assert found["audit.vy"].count(OPTIMISED) == 1
-    return {**found, "audit.vy": found["audit.vy"].replace(OPTIMISED, QUICK)}
+    sources = artefact.sources(sectors)
+    assert sources["audit.vy"].count(OPTIMISED) == 1
+    return {**sources, "audit.vy": sources["audit.vy"].replace(OPTIMISED, QUICK)}

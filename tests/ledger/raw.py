@@ -98,9 +98,9 @@ def a_part_of_a_batch_is_only_what_and_where_it_was_opened(world: World) -> None
 def a_challenge_samples_some_of_its_blocks(world: World) -> None:
     kept = Kept(world)
     target, deadline = Web3.to_checksum_address(b"t" * 20), world.now() + 100
-    for blocks, samples, told in ((5, 5, ""), (5, 6, MALFORMED), (5, 0, MALFORMED)):
+    for blocks, samples, reason in ((5, 5, ""), (5, 6, MALFORMED), (5, 0, MALFORMED)):
         question = (kept.number, b"s" * 32, bytes(32), blocks, samples, target, deadline)
-        assert refusal(world, "open", *question) == told
+        assert refusal(world, "open", *question) == reason
 
 
 def _sent(world: World, name: str, *arguments: Any) -> Receipt:

@@ -198,11 +198,11 @@ class TwoLedgers(RuleBasedStateMachine):
     @invariant()
     def the_histories_are_the_same(self) -> None:
         if hasattr(self, "chain"):
-            told = [
+            reasons = [
                 [receipt.events for receipt in world.owner.receipts()]
                 for world in (self.local, self.chain)
             ]
-            assert told[0] == told[1]
+            assert reasons[0] == reasons[1]
 
     @invariant()
     def a_name_has_one_verdict(self) -> None:

@@ -31,7 +31,7 @@ def test_the_mutant_dies(mutant: Mutant, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("sectors", "killer"),
-    dict.fromkeys((each.sectors, each.killer) for each in MUTANTS),
+    dict.fromkeys((mutant.sectors, mutant.killer) for mutant in MUTANTS),
     ids=lambda given: getattr(given, "__name__", given),
 )
 def test_without_a_slip_it_lives(sectors: int, killer: Scene, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A node that was told of a ledger, as its operator starts it: holdings must be on it."""
+"""A node with a ledger, as its operator starts it: holdings must be on it."""
 
 import pytest
 from tests.support.command_line import Shell, served
@@ -32,7 +32,7 @@ def test_a_node_looks_on_a_chain(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         (["--chain", "http://127.0.0.1:1"], "give either"),
         (["--chain", "http://127.0.0.1:1", "--contract", "0x5"], "--contract"),
@@ -40,6 +40,6 @@ def test_a_node_looks_on_a_chain(shell: Shell) -> None:
         (["--chain", "http://127.0.0.1:1", "--contract", f"0x{'5' * 40}"], "127.0.0.1:1"),
     ],
 )
-def test_half_a_ledger_is_refused(shell: Shell, options: list[str], told: str) -> None:
+def test_half_a_ledger_is_refused(shell: Shell, options: list[str], message: str) -> None:
     line = ["--store", "s", "--key", "k", "--owner", "5" * 64, *options]
-    assert told in shell.run("node", "serve", *line).sentence()
+    assert message in shell.run("node", "serve", *line).sentence()

@@ -36,8 +36,8 @@ def test_a_proof_of_more_blocks_than_the_cap_is_refused(site: Site) -> None:
 
 def test_an_owners_quota_counts_what_is_stored_and_what_is_announced(site: Site) -> None:
     kept = Holding.of(3000, 3000, 3000)
-    each = 3000 + len(kept.tags[0])
-    site.limits = Limits(quota_bytes=2 * each)
+    file_bytes = 3000 + len(kept.tags[0])
+    site.limits = Limits(quota_bytes=2 * file_bytes)
     with site.running() as running, running.client(site.owner, site.clock) as client:
         client.create(kept.key.public)
         inventory = put_file(client, kept, 0, client.inventory(kept.key.public.id))

@@ -200,9 +200,9 @@ def test_an_upload_takes_bounded_memory(home: Home) -> None:
 
 def peak_bytes(process: Process) -> int:
     status = Path(f"/proc/{process.popen.pid}/status").read_text()
-    found = re.search(r"VmHWM:\s+(\d+) kB", status)
-    assert found
-    return int(found[1]) * 1024
+    match = re.search(r"VmHWM:\s+(\d+) kB", status)
+    assert match
+    return int(match[1]) * 1024
 
 
 @pytest.mark.parametrize("reason", [signal.SIGTERM, signal.SIGINT])

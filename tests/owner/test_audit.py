@@ -116,9 +116,9 @@ def test_a_proof_that_we_bring_late_is_no_fault_of_the_node(
     ledger, place = audited
     submit = ledger.submit
 
-    def slowly(*told: Any) -> Receipt:
+    def slowly(*arguments: Any) -> Receipt:
         time.now += 31
-        return submit(*told)
+        return submit(*arguments)
 
     monkeypatch.setattr(ledger, "submit", slowly)
     finding = run_audit(ledger, place, 50, patience=30, clock=time.clock)
@@ -221,10 +221,10 @@ def test_an_audit_that_was_settled_before_the_crash_is_not_held_again(
     answer = ask(ledger, place, question)
     assert isinstance(answer, Answer)
     settle(ledger, place, question, answer)
-    told = len(events(ledger))
+    before = len(events(ledger))
     (finding,) = resume(ledger, place, time.clock)
     assert finding.outcome is Outcome.PASSED
-    assert len(events(ledger)) == told
+    assert len(events(ledger)) == before
 
 
 def test_a_verdict_that_somebody_else_brought_about_first_counts(
@@ -249,7 +249,7 @@ def test_an_audit_that_a_later_one_overtook_before_it_was_opened_is_dropped(
     question = draw(ledger, place, 50, time.now, 30)
     place.catalogue.begin_audit("plain", question.row)
     assert run_audit(ledger, place, 50, patience=30, clock=time.clock).outcome is Outcome.PASSED
-    told = len(events(ledger))
+    before = len(events(ledger))
     assert resume(ledger, place, time.clock) == []
-    assert len(events(ledger)) == told
+    assert len(events(ledger)) == before
     assert run_audit(ledger, place, 50, patience=30, clock=time.clock).outcome is Outcome.PASSED

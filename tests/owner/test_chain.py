@@ -60,8 +60,8 @@ def test_an_audit_on_a_chain_passes_until_the_node_loses_something(
         flip(site.one.stored(holding, "data")[0], 5)
         failed = run_audit(ledger, holding, every, patience=PATIENCE)
         assert failed.outcome is Outcome.FAILED
-        told = [type(event).__name__ for r in ledger.receipts() for event in r.events]
-    assert told == ["Registered", "Opened", "Passed", "Opened", "Failed"]
+        names = [type(event).__name__ for r in ledger.receipts() for event in r.events]
+    assert names == ["Registered", "Opened", "Passed", "Opened", "Failed"]
 
 
 def test_a_contract_for_other_holdings_is_told(world: World) -> None:

@@ -39,8 +39,8 @@ def test_a_file_goes_everywhere_and_comes_back(world: World, desk: Workplace) ->
     ]
     for holding in ("plain", "secret"):
         out = world.folder / f"from {holding}"
-        told = must(desk, "get", "photos", "--from", holding, "--out", str(out), "--json").data
-        assert (told["holding"], told["bad"], told["lost"]) == (holding, [], [])
+        facts = must(desk, "get", "photos", "--from", holding, "--out", str(out), "--json").data
+        assert (facts["holding"], facts["bad"], facts["lost"]) == (holding, [], [])
         assert out.read_bytes() == CONTENT
 
 
@@ -50,8 +50,8 @@ def test_what_a_get_before_has_fetched_is_not_fetched_again(world: World, desk: 
     mark = hashlib.sha256(CONTENT).hexdigest()[:8]
     for name in ("back", "more"):
         world.file(CONTENT, f".{name}.{mark}.part")
-    told = must(desk, "get", "photos", "--out", "back").stdout
-    assert told == "wrote back: 20000 bytes (20000 from before), from plain\n"
+    output = must(desk, "get", "photos", "--out", "back").stdout
+    assert output == "wrote back: 20000 bytes (20000 from before), from plain\n"
     assert must(desk, "get", "photos", "--out", "more", "--json").data["kept"] == len(CONTENT)
     assert (world.folder / "more").read_bytes() == CONTENT
     assert not list(world.folder.glob(".*.part"))

@@ -77,7 +77,7 @@ def test_an_audit_killed_between_intent_and_receipt_has_one_verdict(chained: Wor
     for moment in range(1, MOMENTS):
         killed_at(lines * moment // MOMENTS, source, audit)
         with chained.home.holding("chained") as place, chained.home.ledger(SECTORS) as ledger:
-            assert all(found.outcome is Outcome.PASSED for found in resume(ledger, place))
+            assert all(finding.outcome is Outcome.PASSED for finding in resume(ledger, place))
             assert not place.catalogue.audits("chained")
     with chained.home.ledger(SECTORS) as ledger:
         events = [event for receipt in ledger.receipts() for event in receipt.events]

@@ -34,8 +34,8 @@ def hosts(site: Site, tmp_path: Path, addresses: Iterator[str]) -> Hosts:
         (folder / "home").mkdir(parents=True)
         shutil.copy(site.home / "owner.key", folder / "home")
         home = replace(Home.open(folder / "home", PASSPHRASE), settings=settings)
-        found.append(World(home, site.one, site.two, folder))
-    one, two = found
+        worlds.append(World(home, site.one, site.two, folder))
+    one, two = worlds
     one.add(f"shared-{tmp_path.name}", site.one, encrypted=True, sectors=SECTORS)
     return Hosts(one, two)
 

@@ -180,9 +180,9 @@ def test_damage_in_several_files_is_told_apart(world: World) -> None:
     with world.home.changing("plain") as place:
         for segment in world.one.stored(place, "data"):
             flip(segment, 0)
-        found = blocks_of(find_damage(place))
+        damaged = blocks_of(find_damage(place))
         firsts = [number * SEGMENT_BYTES // BLOCK_BYTES for number in range(6)]
-        assert found == {"before": [0], "file": firsts, "after": [0]}
+        assert damaged == {"before": [0], "file": firsts, "after": [0]}
 
 
 @pytest.mark.usefixtures("path")

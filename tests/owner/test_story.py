@@ -1,4 +1,4 @@
-"""The whole story, by the commands that tell it: two nodes, one damaged, found out and mended."""
+"""The whole story by commands: two nodes, one of them damaged, detected and repaired."""
 
 import filecmp
 import random

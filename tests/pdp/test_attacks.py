@@ -353,13 +353,13 @@ def test_dropped_blocks_are_found_as_often_as_the_formula_says() -> None:
     holding.contents[0][: 31 * dropped] = bytes(31 * dropped)
     blocks, rounds, sampled = holding.inventory.blocks, 400, 20
     prover = holding.prover()
-    found = 0
+    detected = 0
     for number in range(rounds):
         seed = hashlib.sha256(number.to_bytes(4, "big")).digest()
         challenge = draw_challenge(holding.inventory, sampled, seed=seed)
-        found += not holding.verify(challenge, prover.prove(challenge))
+        detected += not holding.verify(challenge, prover.prove(challenge))
     expected = float(detection_probability(dropped, sampled, blocks))
-    assert abs(found / rounds - expected) < 4 * (expected * (1 - expected) / rounds) ** 0.5
+    assert abs(detected / rounds - expected) < 4 * (expected * (1 - expected) / rounds) ** 0.5
 
 
 def test_the_next_challenge_cannot_be_guessed_from_those_before(holding: Holding) -> None:

@@ -37,7 +37,7 @@ DOCUMENTS: dict[str, tuple[bytes, Callable[[bytes], Any]]] = {
         Target.decode,
     ),
 }
-each = pytest.mark.parametrize("kind", DOCUMENTS)
+every_kind = pytest.mark.parametrize("kind", DOCUMENTS)
 
 
 def fields_of(content: bytes) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def fields_of(content: bytes) -> dict[str, Any]:
     return {k: v for k, v in document.items() if k not in ("holdfast", "version", "checksum")}
 
 
-@each
+@every_kind
 def test_what_is_written_can_be_read(kind: str) -> None:
     content, decode = DOCUMENTS[kind]
     decoded = decode(content)
@@ -55,7 +55,7 @@ def test_what_is_written_can_be_read(kind: str) -> None:
         assert decoded.encode() == content
 
 
-@each
+@every_kind
 @given(data=st.data())
 @settings(max_examples=80, deadline=None)
 def test_any_edited_byte_is_refused(kind: str, data: st.DataObject) -> None:
@@ -66,7 +66,7 @@ def test_any_edited_byte_is_refused(kind: str, data: st.DataObject) -> None:
         decode(bytes(edited))
 
 
-@each
+@every_kind
 def test_a_document_cut_off_anywhere_is_refused(kind: str) -> None:
     content, decode = DOCUMENTS[kind]
     for length in range(0, len(content), 7):
@@ -78,7 +78,7 @@ def test_a_document_cut_off_anywhere_is_refused(kind: str) -> None:
         decode(content + b"\n")
 
 
-@each
+@every_kind
 def test_a_document_of_another_kind_is_refused(kind: str) -> None:
     _, decode = DOCUMENTS[kind]
     for other, (content, _) in DOCUMENTS.items():
@@ -87,7 +87,7 @@ def test_a_document_of_another_kind_is_refused(kind: str) -> None:
                 decode(content)
 
 
-@each
+@every_kind
 @given(garbage=st.one_of(st.binary(max_size=200), st.text(max_size=100).map(str.encode)))
 @settings(max_examples=50, deadline=None)
 def test_garbage_is_refused(kind: str, garbage: bytes) -> None:
@@ -95,7 +95,7 @@ def test_garbage_is_refused(kind: str, garbage: bytes) -> None:
         DOCUMENTS[kind][1](garbage)
 
 
-@each
+@every_kind
 def test_json_of_the_right_kind_but_the_wrong_shape_is_refused(kind: str) -> None:
     content, decode = DOCUMENTS[kind]
     fields = fields_of(content)
@@ -114,7 +114,7 @@ def test_json_of_the_right_kind_but_the_wrong_shape_is_refused(kind: str) -> Non
         decode(encoding.dump(kind, {**fields, "zeal": 1}))
 
 
-@each
+@every_kind
 def test_another_layout_of_the_same_json_is_refused(kind: str) -> None:
     content, decode = DOCUMENTS[kind]
     with pytest.raises(MalformedError, match="canonical"):

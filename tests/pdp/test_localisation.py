@@ -19,32 +19,32 @@ def test_all_and_only_the_damaged_blocks_are_found(damaged: set[int]) -> None:
     for block in damaged:
         entry, local = holding.inventory.place(block)
         holding.damage(local, holding.ids.index(entry.file_id))
-    found = locate(holding.key, holding.inventory, holding.prover().prove)
-    assert set(found.blocks) == damaged
-    assert found.inconsistent == ()
-    assert found.proofs <= 2 * len(damaged) * ceil(log2(BLOCKS)) + 1
+    damage = locate(holding.key, holding.inventory, holding.prover().prove)
+    assert set(damage.blocks) == damaged
+    assert damage.inconsistent == ()
+    assert damage.proofs <= 2 * len(damaged) * ceil(log2(BLOCKS)) + 1
 
 
 def test_progress_ends_with_every_block_settled() -> None:
     holding = Holding.of(31 * 100, sectors=1)
     holding.damage(17)
     seen: list[tuple[int, int]] = []
-    found = locate(
+    damage = locate(
         holding.key,
         holding.inventory,
         holding.prover().prove,
         progress=lambda settled, proofs: seen.append((settled, proofs)),
     )
     assert seen == sorted(seen)
-    assert seen[-1] == (holding.inventory.blocks, found.proofs)
+    assert seen[-1] == (holding.inventory.blocks, damage.proofs)
 
 
 def test_a_span_can_be_searched_alone() -> None:
     holding = Holding.of(31 * 100, sectors=1)
     holding.damage(3)
     holding.damage(70)
-    found = locate(holding.key, holding.inventory, holding.prover().prove, span=(50, 101))
-    assert found.blocks == (70,)
+    damage = locate(holding.key, holding.inventory, holding.prover().prove, span=(50, 101))
+    assert damage.blocks == (70,)
 
 
 def test_a_node_that_changes_its_answers_is_reported_as_such() -> None:
@@ -60,10 +60,10 @@ def test_a_node_that_changes_its_answers_is_reported_as_such() -> None:
             return Proof(proof.challenge_id, proof.sigma ^ 1, proof.mu)
         return proof
 
-    found = locate(holding.key, holding.inventory, moody)
-    assert found.blocks == ()
-    assert found.inconsistent == ((0, holding.inventory.blocks),)
-    assert found.proofs == 3
+    damage = locate(holding.key, holding.inventory, moody)
+    assert damage.blocks == ()
+    assert damage.inconsistent == ((0, holding.inventory.blocks),)
+    assert damage.proofs == 3
 
 
 @given(
@@ -80,21 +80,21 @@ def test_small_spans_may_be_looked_at_instead(damaged: set[int], grain: int) -> 
         looked_at.append(span)
         return [block for block in damaged if span[0] <= block < span[1]]
 
-    found = locate(
+    damage = locate(
         holding.key, holding.inventory, holding.prover().prove, grain=grain, inspect=inspect
     )
-    assert set(found.blocks) == damaged
-    assert found.inconsistent == ()
+    assert set(damage.blocks) == damaged
+    assert damage.inconsistent == ()
     assert all(stop - start <= grain for start, stop in looked_at)
 
 
 def test_a_span_that_fails_but_looks_sound_is_reported_as_such() -> None:
     holding = Holding.of(31 * 100, sectors=1)
     holding.damage(17)
-    found = locate(
+    damage = locate(
         holding.key, holding.inventory, holding.prover().prove, grain=200, inspect=lambda _span: ()
     )
-    assert (found.blocks, found.inconsistent) == ((), ((0, 101),))
+    assert (damage.blocks, damage.inconsistent) == ((), ((0, 101),))
 
 
 def test_a_span_that_is_not_answered_for_has_failed() -> None:

@@ -4,7 +4,7 @@ The record changes only when its document is replaced. A reader works on the rec
 the reading began.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import RLock
@@ -21,6 +21,8 @@ from holdfast.pdp import Challenge, Proof, Prover, StoredFile, TagFile
 from holdfast.pdp.limbs import Bytes
 from holdfast.pdp.tagfile import HEADER_BYTES, PAGE_BYTES, PAGE_TAGS, encode_pages
 from holdfast.pdp.tags import TAG_BYTES
+
+Replace = Callable[[bytes, Sequence[int], bytes], None]  # file, indices, content
 
 
 @dataclass
@@ -148,9 +150,10 @@ class Holding:
                 "since it was signed, or owner and node disagree on what is stored",
             )
 
-    @contextmanager
-    def repairing(self, target: RepairTarget) -> Iterator[None]:
-        """Hold the lock for a repair, if what it is for is what the node has now."""
+    def repair(
+        self, target: RepairTarget, replace: Replace, indices: Sequence[int], content: bytes
+    ) -> None:
+        """Replace blocks or tags, if the repair is for what the node has now."""
         with self.lock:
             version = self.file(target.file_id).version
             if version != target.version:
@@ -160,7 +163,7 @@ class Holding:
                     f"version {version}",
                 )
             self.check_current(target.inventory_hash)
-            yield
+            replace(target.file_id, indices, content)
 
     def replace_blocks(self, file_id: bytes, indices: Sequence[int], content: bytes) -> None:
         """Put blocks back into their places, rewriting every segment once."""

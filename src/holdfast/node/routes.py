@@ -197,25 +197,16 @@ Target = Annotated[RepairTarget, Depends(_repair_target)]
 @router.put(FILE + "/blocks", status_code=204, openapi_extra=_raw())
 async def replace_blocks(caller: Signed, key_id: Hex32, target: Target, index: Numbers) -> None:
     holding = caller.holding(key_id)
-
-    def replace(content: bytes) -> None:
-        with holding.repairing(target):
-            holding.replace_blocks(target.file_id, index, content)
-
     with caller.context.receiving.acquire():
         content = await caller.body(len(index) * holding.record.public.layout.block_bytes)
-        await run_in_threadpool(replace, content)
+        await run_in_threadpool(holding.repair, target, holding.replace_blocks, index, content)
 
 
 @router.put(FILE + "/block-tags", status_code=204, openapi_extra=_raw())
 async def replace_tags(caller: Signed, key_id: Hex32, target: Target, index: Numbers) -> None:
     holding = caller.holding(key_id)
-
-    def replace(content: bytes) -> None:
-        with holding.repairing(target):
-            holding.replace_tags(target.file_id, index, content)
-
-    await run_in_threadpool(replace, await caller.body(len(index) * TAG_BYTES))
+    content = await caller.body(len(index) * TAG_BYTES)
+    await run_in_threadpool(holding.repair, target, holding.replace_tags, index, content)
 
 
 @router.get(FILE + "/{part}", response_class=Response, responses={200: _BYTES, 206: _BYTES})

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
-from holdfast.pdp.readers import OpenReader, Part, Range, Source
+from holdfast.pdp.readers import OpenReader, Part, Range, ReaderWrapper, Source
 
 KEY_BYTES = 32
 AES_BLOCK = 16
@@ -54,25 +54,15 @@ class EncryptedSource:
         return EncryptedReader(self.plain.open(), self.cipher)
 
 
-class EncryptedReader:
+class EncryptedReader(ReaderWrapper):
     """Gives the ciphertext of what another reader gives."""
 
     def __init__(self, plain: OpenReader, cipher: FileCipher) -> None:
-        self._plain, self._cipher = plain, cipher
-        self.name, self.batch_bytes = plain.name, plain.batch_bytes
-
-    def __enter__(self) -> Self:
-        self._plain.__enter__()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._plain.__exit__(None, None, None)
-
-    def size(self) -> int:
-        return self._plain.size()
+        super().__init__(plain)
+        self._cipher = cipher
 
     def read_many(self, ranges: Sequence[Range]) -> Sequence[Part]:
-        parts = self._plain.read_many(ranges)
+        parts = self._reader.read_many(ranges)
         return [
             self._cipher.apply(offset, part)
             for (offset, _), part in zip(ranges, parts, strict=True)

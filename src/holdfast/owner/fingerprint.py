@@ -9,7 +9,7 @@ from typing import Self
 from holdfast.errors import StorageError
 from holdfast.node.segments import SEGMENT_BYTES, count_segments, segment_range
 from holdfast.pdp import Location
-from holdfast.pdp.readers import OpenReader, Part, Range, Source
+from holdfast.pdp.readers import OpenReader, Part, Range, ReaderWrapper, Source
 
 Progress = Callable[[int], None]
 
@@ -46,17 +46,10 @@ class MeasuredSource:
         return MeasuredReader(self.source.open(), self.content)
 
 
-class MeasuredReader:
+class MeasuredReader(ReaderWrapper):
     def __init__(self, reader: OpenReader, content: Content) -> None:
-        self._reader, self.content = reader, content
-        self.name, self.batch_bytes = reader.name, content.segment_bytes
-
-    def __enter__(self) -> Self:
-        self._reader.__enter__()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._reader.__exit__(None, None, None)
+        super().__init__(reader)
+        self.content, self.batch_bytes = content, content.segment_bytes
 
     def size(self) -> int:
         return self.content.length

@@ -40,6 +40,24 @@ class OpenReader(Reader, AbstractContextManager["OpenReader"], Protocol):
     """A reader that holds something open until it is left."""
 
 
+class ReaderWrapper:
+    """A reader around another one, which it opens and closes with itself."""
+
+    def __init__(self, reader: OpenReader) -> None:
+        self._reader = reader
+        self.name, self.batch_bytes = reader.name, reader.batch_bytes
+
+    def __enter__(self) -> Self:
+        self._reader.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._reader.__exit__(None, None, None)
+
+    def size(self) -> int:
+        return self._reader.size()
+
+
 class Source(Protocol):
     """Where bytes can be had, as often as needed. Can be handed to another process."""
 
