@@ -10,7 +10,7 @@ from holdfast.node.proof_messages import AnswerTo, ProofAnswer, ProofRequest
 from holdfast.owner import Holding, Outcome
 from holdfast.owner.audit import Question, id_on
 from holdfast.pdp import Challenge, Proof, curve, draw_challenge, verification, verify_with_key
-from holdfast.pdp.blocks import padded
+from holdfast.pdp.blocks import pad
 from holdfast.pdp.field import Q
 from holdfast.pdp.keys import PublicKey
 from holdfast.pdp.limbs import Layout
@@ -147,7 +147,7 @@ class AlphaForger:
 
 
 def _whole(block: bytes, layout: Layout) -> bytes:
-    return block if len(block) == layout.block_bytes else padded(block, layout)
+    return block if len(block) == layout.block_bytes else pad(block, layout)
 
 
 def observed(stage: Stage, holding: Holding, audits: int) -> list[tuple[Question, Proof]]:

@@ -29,7 +29,7 @@ class Borrower:
     def __call__(self, node: Turncoat, holding: Kept, request: ProofRequest) -> ProofAnswer:
         (mine,), (theirs,) = holding.record.files, self.kept.record.files
         data = self.kept.reader(theirs, Part.DATA)
-        stored = {mine.file_id: StoredFile(data, holding.stored(mine).tags)}
+        stored = {mine.file_id: StoredFile(data, holding.stored_file(mine).tags)}
         challenge = Challenge.decode(request.challenge.encode())
         proof = Prover(holding.record.inventory, stored).prove(challenge)
         return node.signed(holding, request, proof)

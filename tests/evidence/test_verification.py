@@ -57,7 +57,7 @@ def test_an_honest_log_is_fine() -> None:
 
 def test_progress_is_told_leaf_by_leaf() -> None:
     seen: list[int] = []
-    checked(sample(), progress=seen.append)
+    checked(sample(), on_progress=seen.append)
     assert seen == list(range(1, SIZE + 1))
 
 

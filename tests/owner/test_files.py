@@ -313,7 +313,7 @@ def test_an_unfinished_put_is_given_up_for_other_content(world: World) -> None:
             raise KeyboardInterrupt
 
     with world.home.changing("plain") as place, pytest.raises(KeyboardInterrupt):
-        put(place, "file", original, processes=1, progress=interrupt)
+        put(place, "file", original, processes=1, on_progress=interrupt)
     with world.home.changing("plain") as place:
         (intent,) = place.catalogue.intents("plain")
         assert world.one.stored(place, "data"), "some of it had arrived"
@@ -333,7 +333,7 @@ def test_an_unfinished_put_is_given_up_by_removing_it(world: World) -> None:
             raise KeyboardInterrupt
 
     with world.home.changing("plain") as place, pytest.raises(KeyboardInterrupt):
-        put(place, "file", original, processes=1, progress=interrupt)
+        put(place, "file", original, processes=1, on_progress=interrupt)
     with world.home.changing("plain") as place:
         remove(place, "file")
         assert not place.catalogue.intents("plain")
@@ -347,7 +347,7 @@ def test_a_put_whose_tags_are_lost_is_begun_anew_under_another_nonce(
     path = world.file(CONTENT)
     original = Original.of(Location(str(path)), SEGMENT_BYTES)
     with world.home.changing(holding) as place, pytest.raises(KeyboardInterrupt):
-        put(place, "file", original, processes=1, progress=stop_at(2 * len(CONTENT) - 1))
+        put(place, "file", original, processes=1, on_progress=stop_at(2 * len(CONTENT) - 1))
     with world.home.changing(holding) as place:
         (intent,) = place.catalogue.intents(holding)
         place.tags_path(intent.file).unlink()
@@ -361,7 +361,7 @@ def test_a_put_that_resumes_keeps_its_nonce_and_its_tags(world: World) -> None:
     path = world.file(CONTENT)
     original = Original.of(Location(str(path)), SEGMENT_BYTES)
     with world.home.changing("secret") as place, pytest.raises(KeyboardInterrupt):
-        put(place, "file", original, processes=1, progress=stop_at(2 * len(CONTENT) - 1))
+        put(place, "file", original, processes=1, on_progress=stop_at(2 * len(CONTENT) - 1))
     with world.home.changing("secret") as place:
         (intent,) = place.catalogue.intents("secret")
     done = world.put("secret", path)
@@ -403,7 +403,7 @@ def test_an_unfinished_put_is_not_given_up_for_a_file_from_another_path(world: W
     first, second = two_files(world)
     original = Original.of(Location(str(first)), SEGMENT_BYTES)
     with world.home.changing("plain") as place, pytest.raises(KeyboardInterrupt):
-        put(place, "x", original, processes=1, progress=stop_at(1))
+        put(place, "x", original, processes=1, on_progress=stop_at(1))
     with pytest.raises(InputError, match="is another file"):
         world.put("plain", second)
     world.put("plain", first)

@@ -53,7 +53,7 @@ def test_a_file_that_one_host_began_to_put_is_finished_by_another(hosts: Hosts, 
     path = hosts.one.file(CONTENT)
     original = Original.of(Location(str(path)), SEGMENT_BYTES)
     with hosts.one.home.changing(name) as place, pytest.raises(KeyboardInterrupt):
-        put(place, "file", original, processes=1, progress=interrupted)
+        put(place, "file", original, processes=1, on_progress=interrupted)
     stored = hosts.two.put(name, hosts.two.file(CONTENT)).file
     assert stored.version == 1
     with hosts.one.home.changing(name) as place:
@@ -65,7 +65,7 @@ def test_no_two_hosts_tag_different_content_under_one_nonce(hosts: Hosts, name: 
     path = hosts.one.file(CONTENT)
     original = Original.of(Location(str(path)), SEGMENT_BYTES)
     with hosts.one.home.changing(name) as place, pytest.raises(KeyboardInterrupt):
-        put(place, "file", original, processes=1, progress=interrupted)
+        put(place, "file", original, processes=1, on_progress=interrupted)
     with hosts.one.home.changing(name) as place:
         (begun,) = place.catalogue.intents(name)
     other = hosts.two.file(CONTENT[::-1])

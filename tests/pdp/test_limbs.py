@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from tests.support.memory_holding import FILE_ID, NONCE, Holding
 from tests.support.tag_definition import sectors_of, tag_of
 
-from holdfast.pdp.blocks import padded
+from holdfast.pdp.blocks import pad
 from holdfast.pdp.field import Q
 from holdfast.pdp.keys import SecretKey
 from holdfast.pdp.limbs import (
@@ -203,7 +203,7 @@ def test_files_of_every_awkward_length_are_tagged_by_the_definition(sectors: int
         content = bytes(holding.contents[0])
         tail = content[length // size * size :]
         blocks = [content[k * size : (k + 1) * size] for k in range(length // size)]
-        blocks.append(padded(tail, holding.key.layout))
+        blocks.append(pad(tail, holding.key.layout))
         expected = [
             tag_of(holding.key, holding.ids[0], 1, NONCE, index, block).to_bytes(32, "big")
             for index, block in enumerate(blocks)

@@ -33,7 +33,7 @@ def test_progress_ends_with_every_block_settled() -> None:
         holding.key,
         holding.inventory,
         holding.prover().prove,
-        progress=lambda settled, proofs: seen.append((settled, proofs)),
+        on_progress=lambda settled, proofs: seen.append((settled, proofs)),
     )
     assert seen == sorted(seen)
     assert seen[-1] == (holding.inventory.blocks, damage.proofs)

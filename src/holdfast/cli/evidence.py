@@ -136,7 +136,7 @@ def verify(
                 bar.reach(leaves)
 
         report = verification.verify(
-            log, pinned, known=known, chains=chains, restored=restored, progress=reach
+            log, pinned, known=known, chains=chains, restored=restored, on_progress=reach
         )
     if as_json:
         terminal.print_json(report.facts())

@@ -266,7 +266,7 @@ def _everywhere(
     def put_on(holding: str) -> "UploadResult":
         with home.changing(holding) as place:
             progress = together.progress_of(holding)
-            return put_file(place, name, original, processes=processes, progress=progress)
+            return put_file(place, name, original, processes=processes, on_progress=progress)
 
     with ThreadPoolExecutor(len(holdings)) as pool:
         futures = {holding: pool.submit(put_on, holding) for holding in holdings}

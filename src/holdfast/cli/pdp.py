@@ -315,7 +315,7 @@ def locate_command(
         terminal.progress_bar("locating", holding.blocks, of_bytes=False) as bar,
     ):
         damage = locate(
-            secret, holding, node.prove, progress=lambda settled, _proofs: bar.reach(settled)
+            secret, holding, node.prove, on_progress=lambda settled, _proofs: bar.reach(settled)
         )
         names = {file_id: stored.data.name for file_id, stored in node.files.items()}
     size = secret.layout.block_bytes

@@ -129,13 +129,13 @@ def is_bundle(path: Path) -> bool:
 
 
 def write_bundle(
-    log: Log, path: Path, progress: Callable[[int], Any] = lambda _leaves: None
+    log: Log, path: Path, on_progress: Callable[[int], Any] = lambda _leaves: None
 ) -> None:
     """Write the log as it stands into a new file, all of it or nothing."""
     with atomic.replacing(path, overwrite=False) as draft, draft.open("wb") as file:
         for count, line in bundle_lines(log):
             file.write(line)
-            progress(count)
+            on_progress(count)
 
 
 def bundle_lines(log: Log) -> Iterator[tuple[int, bytes]]:

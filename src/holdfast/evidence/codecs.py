@@ -16,7 +16,7 @@ from holdfast.errors import InputError, MalformedError
 from holdfast.pdp.encoding import unhex
 
 MOST = 2**53 - 1  # what every reader of JSON takes as a whole number
-MOST_ITEMS = 4096
+MAX_ITEMS = 4096
 LONGEST_TEXT = 500
 
 
@@ -118,8 +118,8 @@ def _optional(form: Form) -> Form:
 
 def _list(form: Form) -> Form:
     def checked(value: Any, kind: type[list[Any] | tuple[Any, ...]]) -> Any:
-        if not isinstance(value, kind) or len(value) > MOST_ITEMS:
-            raise MalformedError(f"it is not a list of at most {MOST_ITEMS} items")
+        if not isinstance(value, kind) or len(value) > MAX_ITEMS:
+            raise MalformedError(f"it is not a list of at most {MAX_ITEMS} items")
         return value
 
     return Form(

@@ -18,7 +18,7 @@ from holdfast.errors import MalformedError
 ED25519 = b"\1"
 KEY_BYTES = 32
 HASH_BYTES = 4
-MOST_SIGNATURES = 100
+MAX_SIGNATURES = 100
 _SECRET = "PRIVATE+KEY+"  # noqa: S105 - how the text of such a key begins
 _DASH = "\N{EM DASH} "
 
@@ -53,7 +53,7 @@ class Note:
             raise MalformedError(f"{name} has a control character in it")
         text, gap, rest = whole.rpartition("\n\n")
         lines = rest.removesuffix("\n").split("\n")
-        if not gap or not text or not rest.endswith("\n") or len(lines) > MOST_SIGNATURES:
+        if not gap or not text or not rest.endswith("\n") or len(lines) > MAX_SIGNATURES:
             raise MalformedError(f"{name} is not a text, an empty line and signatures")
         return cls(text + "\n", tuple(_signature(line, name) for line in lines))
 

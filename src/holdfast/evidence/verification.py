@@ -67,12 +67,12 @@ def verify(
     known: Sequence[KnownRoot] = (),
     chains: Sequence[OnChain] = (),
     restored: bool = False,
-    progress: Callable[[int], Any] = lambda _leaves: None,
+    on_progress: Callable[[int], Any] = lambda _leaves: None,
 ) -> Report:
     """Check the whole log, and its anchors against the ledgers given.
 
     With `restored`, anchors from before the log was restored from a backup are no finding, if a
-    leaf of it says when that was. `progress` gets the number of leaves done.
+    leaf of it says when that was. `on_progress` gets the number of leaves done.
     """
     findings, frontier = Findings(), Frontier()
     if log.verifier != pinned:
@@ -86,7 +86,7 @@ def verify(
             leaves.check(frontier.size, entry)
             frontier = frontier.append(leaf_hash(entry.leaf))
             heads.meet(frontier)
-            progress(frontier.size)
+            on_progress(frontier.size)
         heads.end(frontier, leaves.restored_at if restored else None)
         if log.size != frontier.size:
             what = f"it says it has {log.size} leaves, but has {frontier.size}"

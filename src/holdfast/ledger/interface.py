@@ -299,7 +299,7 @@ class Opening:
         if challenge.seed != batch_seed(self.batch, holding):
             raise InputError("the challenge was not drawn from the seed of its batch")
         if challenge.samples >= 2**32:
-            raise InputError("no batch has a challenge of so many samples")
+            raise InputError("a challenge in a batch has fewer than 2^32 samples")
         number = holding % 2**NUMBER_BITS
         entry = Entry(self.target, number, challenge.samples, challenge.inventory_hash[:4])
         alone = Batch(owner_of(holding), self.batch, self.deadline, (entry.encode(),))

@@ -23,7 +23,7 @@ def sign(key: PrivateKey, domain: Domain, holding: int, challenge: bytes, proof:
 def signer(
     signature: bytes | None, domain: Domain, holding: int, challenge: bytes, proof: Proof
 ) -> bytes | None:
-    """Return the address of whoever signed the answer for this ledger."""
+    """Return the address that signed the answer for this ledger."""
     if signature is None:
         return None
     message = _message(domain, holding, challenge, proof)

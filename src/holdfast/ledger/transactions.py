@@ -209,7 +209,7 @@ class Sender:
         return self.web3.eth.get_transaction_count(self.account.address)
 
     def _wake_earlier(self, intent: Intent) -> None:
-        """Broadcast what this one waits for: whoever wrote it down may have died before."""
+        """Broadcast what this one waits for, which a crash may have kept from being broadcast."""
         for earlier in self.journal.pending():
             if earlier.nonce < intent.nonce:
                 self._broadcast(self.journal.attempts(earlier)[-1])

@@ -21,7 +21,7 @@ def sign_clock(key: PrivateKey, request_signature: str, seconds: float) -> str:
 
 
 def clock_signer(signature: str, request_signature: str, seconds: float) -> bytes | None:
-    """Return the address of whoever signed this time for this request."""
+    """Return the address that signed this time for this request."""
     message = _message(request_signature, seconds)
     try:
         key = PublicKey.from_signature_and_message(bytes.fromhex(signature), message, hasher=None)

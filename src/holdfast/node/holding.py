@@ -138,7 +138,7 @@ class Holding:
         self._check_indices(file, indices)
         ascending, where = np.unique(np.array(indices, np.int64), return_inverse=True)
         with self._reading(record):
-            rows = self.stored(file).tags.tags(ascending)[where]
+            rows = self.stored_file(file).tags.tags(ascending)[where]
         return [row.tobytes() for row in rows]
 
     def check_current(self, inventory_hash: bytes) -> None:
@@ -205,7 +205,7 @@ class Holding:
                 ],
             )
 
-    def stored(self, file: FileRecord) -> StoredFile:
+    def stored_file(self, file: FileRecord) -> StoredFile:
         """Return the file for proving, opened once: it holds no handle, only the tags' header."""
         known = self._stored.get(file.upload)
         if known is None:
@@ -298,7 +298,7 @@ class _Stored(Mapping[bytes, StoredFile]):
         self._holding, self._record = holding, record
 
     def __getitem__(self, file_id: bytes) -> StoredFile:
-        return self._holding.stored(self._record.by_id[file_id])
+        return self._holding.stored_file(self._record.by_id[file_id])
 
     def __iter__(self) -> Iterator[bytes]:
         return iter(self._record.by_id)

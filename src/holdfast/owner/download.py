@@ -41,7 +41,7 @@ def get(
     replica: Replica,
     others: Sequence[Replica],
     out: Path,
-    progress: Progress = lambda _bytes: None,
+    on_progress: Progress = lambda _bytes: None,
 ) -> DownloadResult:
     """Write the file to `out` unless a part of it is lost; `others` hold the same content.
 
@@ -49,7 +49,7 @@ def get(
     """
     try:
         with atomic.resuming(out, replica.file.sha256[:MARK_BYTES].hex()) as file:
-            bad, kept = _download(replica, file, progress)
+            bad, kept = _download(replica, file, on_progress)
             lost = bad
             for other in others:
                 if lost:
@@ -69,7 +69,7 @@ def _check_whole(file: BufferedRandom, replica: Replica, lost: Sequence[Range]) 
 
 
 def _download(
-    replica: Replica, file: BufferedRandom, progress: Progress
+    replica: Replica, file: BufferedRandom, on_progress: Progress
 ) -> tuple[list[Range], int]:
     """Write what is missing; return the ranges that tags don't confirm, and bytes that were there.
 
@@ -84,13 +84,13 @@ def _download(
             stored = replica.crypt(offset, file.read(length))
             if not replica.run(start, stop, stored).bad:
                 kept += length
-                progress(offset + length)
+                on_progress(offset + length)
                 continue
             file.seek(offset)
         run = replica.run(start, stop)
         file.write(replica.crypt(offset, run.content))
         bad += [replica.span(index, index + 1) for index in run.bad]
-        progress(offset + length)
+        on_progress(offset + length)
     return bad, kept
 
 

@@ -64,9 +64,9 @@ class MeasuredReader(ReaderWrapper):
 
 
 def measure(
-    source: Source, segment_bytes: int, progress: Progress = lambda _bytes: None
+    source: Source, segment_bytes: int, on_progress: Progress = lambda _bytes: None
 ) -> Content:
-    """Read the source once; `progress` gets how many bytes are done so far."""
+    """Read the source once; `on_progress` gets how many bytes are done so far."""
     whole = hashlib.sha256()
     segments = []
     with source.open() as reader:
@@ -76,7 +76,7 @@ def measure(
             (part,) = reader.read_many([(start, size)])
             whole.update(part)
             segments.append(hashlib.sha256(part).digest())
-            progress(start + size)
+            on_progress(start + size)
     return Content(length, whole.digest(), segment_bytes, tuple(segments))
 
 

@@ -56,7 +56,7 @@ class DamagedFile:
 
 
 def find_damage(
-    holding: Holding, progress: Progress = lambda _blocks: None, *, within: Span | None = None
+    holding: Holding, on_progress: Progress = lambda _blocks: None, *, within: Span | None = None
 ) -> list[DamagedFile]:
     """Find the damaged blocks by proofs over spans, and by reading small spans that fail."""
     inventory = holding.inventory
@@ -87,7 +87,7 @@ def find_damage(
     for start in range(*whole, size):
         span = (start, min(start + size, whole[1]))
         locate(holding.key, inventory, respond, span=span, grain=GRAIN_BLOCKS, inspect=inspect)
-        progress(span[1])
+        on_progress(span[1])
     return [DamagedFile(replicas[at], tags) for at, tags in sorted(damaged_in.items()) if tags]
 
 

@@ -20,7 +20,7 @@ from holdfast.node.wire import Code, NodeRefusedError
 from holdfast.owner.catalogue import FileRecord
 from holdfast.owner.holding import Holding
 from holdfast.pdp import TagHeader
-from holdfast.pdp.blocks import padded
+from holdfast.pdp.blocks import pad
 from holdfast.pdp.limbs import Bytes
 from holdfast.pdp.readers import Range
 from holdfast.pdp.tagfile import HEADER_BYTES, PAGE_BYTES, PAGE_TAGS, decode_pages
@@ -30,7 +30,7 @@ Mask = NDArray[np.bool_]
 T = TypeVar("T")
 
 BLOCKS_AT_ONCE = 512  # indices in one request, whose head stays below 16 KiB
-STRIDE = 1 << 20  # what a node has at hand before it begins to answer
+STRIDE = 1 << 20  # what a node reads before it begins to answer
 _LOST = {Code.DAMAGED, Code.STORAGE, Code.NOT_FOUND}
 
 
@@ -113,7 +113,7 @@ class Replica:
     def run(self, start: int, stop: int, content: bytes | None = None) -> Run:
         """Fetch and check neighbouring blocks; what the node has lost comes as zeros.
 
-        Where their content is at hand, as it is stored, only the tags are fetched.
+        If `content`, their stored bytes, is given, only the tags are fetched.
         """
         offset, length = self.span(start, stop)
         if content is None:
@@ -206,7 +206,7 @@ class Replica:
         """Return stored bytes as blocks, one per row, the file's last one padded."""
         if len(content) < count * self.block_bytes:
             whole = (count - 1) * self.block_bytes
-            content = content[:whole] + padded(content[whole:], self.header.layout)
+            content = content[:whole] + pad(content[whole:], self.header.layout)
         return np.frombuffer(content, np.uint8).reshape(count, self.block_bytes)
 
 

@@ -34,9 +34,9 @@ def put(
     in_place: str | None = None,
     replace_other: bool = False,
     processes: int | None = None,
-    progress: Progress = lambda _bytes: None,
+    on_progress: Progress = lambda _bytes: None,
 ) -> UploadResult:
-    """Put a file on the node; `progress` counts its length twice, for tagging and for sending.
+    """Put a file on the node; `on_progress` counts its length twice, for tagging and for sending.
 
     A file `in_place` lies by that path in the storage beside the node, and only its tags are sent.
     A file of the same name from another path is replaced only with `replace_other`. Nobody else may
@@ -53,13 +53,13 @@ def put(
     if intent is None:
         if holding.file(name).source != original.absolute_source:
             holding.catalogue.move_source(holding.name, name, original.absolute_source)
-        progress(2 * length)
+        on_progress(2 * length)
         return UploadResult(holding.file(name), 0)
     tags = holding.tags_path(intent.file)
     try:
         if not tags.exists():
-            _tag(holding, intent.file, original, tags, processes, progress)
-        done = _send(holding, intent, original, tags, in_place, lambda n: progress(length + n))
+            _tag(holding, intent.file, original, tags, processes, on_progress)
+        done = _send(holding, intent, original, tags, in_place, lambda n: on_progress(length + n))
     except ChangedError:
         abandon(holding, holding.catalogue.intent(holding.name, name) or intent)
         raise
@@ -132,7 +132,7 @@ def _tag(
     original: Original,
     tags: Path,
     processes: int | None,
-    progress: Progress,
+    on_progress: Progress,
 ) -> None:
     """Write the tags. They get their name only when they are known to be of this content."""
     doubtful = tags.with_suffix(".doubtful")
@@ -144,7 +144,7 @@ def _tag(
         nonce=file.nonce,
         out=doubtful,
         processes=processes,
-        progress=progress,
+        progress=on_progress,
     )
     original.check()
     doubtful.replace(tags)
@@ -156,7 +156,7 @@ def _send(
     original: Original,
     tags: Path,
     in_place: str | None,
-    progress: Progress,
+    on_progress: Progress,
 ) -> UploadResult:
     """Upload what the node is missing and have it committed."""
     node, key_id = holding.node, holding.key_id
@@ -185,7 +185,7 @@ def _send(
     def reach(done: int) -> None:
         nonlocal sent
         sent = done
-        progress(min(done, file.length))
+        on_progress(min(done, file.length))
 
     with source.open() as data_reader, tag_source.open() as tag_reader:
         after = intent.after(holding.inventory).hash

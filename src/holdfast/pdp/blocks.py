@@ -20,7 +20,7 @@ def count_blocks(length: int, layout: Layout) -> int:
     return length // layout.block_bytes + 1
 
 
-def padded(tail: bytes, layout: Layout) -> bytes:
+def pad(tail: bytes, layout: Layout) -> bytes:
     return (tail + PADDING).ljust(layout.block_bytes, b"\0")
 
 
@@ -59,7 +59,7 @@ def scattered_blocks(
             ranges[-1] = (last * size, length - last * size)
         parts = list(reader.read_many(ranges))
         if chunk[-1] == last:
-            parts[-1] = padded(bytes(parts[-1]), layout)
+            parts[-1] = pad(bytes(parts[-1]), layout)
         for start in range(0, len(chunk), rows):
             tile_parts = parts[start : start + rows]
             tile = np.frombuffer(b"".join(tile_parts), np.uint8).reshape(-1, size)

@@ -119,6 +119,6 @@ class SecretKey:
         return BlockPrf(self._expand(b"prf", file_id + version.to_bytes(8, "big") + nonce, 32))
 
     def _expand(self, purpose: bytes, detail: bytes, length: int) -> bytes:
-        # S enters, for the same pseudorandom numbers under two S would betray the alphas.
+        # S enters: the same pseudorandom numbers under two values of S would reveal the alphas.
         info = b"holdfast/v1/%b\0%b%b" % (purpose, self.sectors.to_bytes(4, "big"), detail)
         return HKDFExpand(SHA256(), length, info).derive(self.master)

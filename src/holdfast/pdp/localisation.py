@@ -1,7 +1,7 @@
-"""Which blocks are damaged: a failing span is halved until single blocks remain.
+"""Finds damaged blocks: a failing span is halved until single blocks remain.
 
 A challenge over all blocks of a span fails if any of them is damaged, but for a chance of 2^-128,
-so c damaged blocks of n are found with at most 2 c log2(n) + 1 proofs.
+so finding c damaged blocks of n takes at most 2 c log2(n) + 1 proofs.
 """
 
 from collections.abc import Callable, Iterable
@@ -37,9 +37,9 @@ def locate(
     span: Span | None = None,
     grain: int = 1,
     inspect: Callable[[Span], Iterable[int]] = lambda span: span[:1],
-    progress: Callable[[int, int], None] = lambda _cleared, _proofs: None,
+    on_progress: Callable[[int, int], None] = lambda _cleared, _proofs: None,
 ) -> Damage:
-    """Find the damaged blocks in the span; `progress` gets blocks settled and proofs asked for.
+    """Find the damaged blocks in the span; `on_progress` gets blocks settled and proofs asked for.
 
     A span without an answer has failed. One of up to `grain` blocks is halved no further:
     `inspect` says which of its blocks are damaged.
@@ -75,5 +75,5 @@ def locate(
             if not suspects:
                 inconsistent.append((start, stop))
             failing += suspects
-        progress(settled, proofs)
+        on_progress(settled, proofs)
     return Damage(tuple(sorted(damaged)), tuple(sorted(inconsistent)), proofs)

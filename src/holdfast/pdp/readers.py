@@ -170,7 +170,7 @@ class RemoteFile:
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes at hand."""
+    """Bytes in memory."""
 
     content: bytes
     name: str = "memory"

@@ -1,7 +1,7 @@
 """The check of a proof: in the scalar form with the key, in the lifted form with public values.
 
-The scalar form must never run where others can see it: whoever knows sigma, mu and tau of one audit
-has an equation for the alphas (for S = 1, their value). The lifted form multiplies it by the
+The scalar form must never run where others can see it: sigma, mu and tau of one audit together give
+an equation for the alphas (for S = 1, their value). The lifted form multiplies it by the
 generator: sigma G == T + sum_j mu_j A_j, with T = tau G and A_j = alpha_j G public.
 """
 

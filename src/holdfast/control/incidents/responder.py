@@ -12,7 +12,7 @@ from holdfast.control.settings.models import Responses
 from holdfast.durations import SECOND
 from holdfast.errors import HoldfastError, InputError
 from holdfast.evidence import leaf
-from holdfast.evidence.codecs import MOST_ITEMS
+from holdfast.evidence.codecs import MAX_ITEMS
 from holdfast.owner import Home, spans_of
 
 BUSY = SECOND  # until a holding that is being audited is looked at again
@@ -118,5 +118,5 @@ def _shown(places: list[int], what: str) -> tuple[str, tuple[leaf.Span, ...]]:
     """Return how many blocks that are, in words, and which, as far as a leaf can hold them."""
     spans = spans_of(places)
     blocks = f"{len(places)} block{'' if len(places) == 1 else 's'}" if places else "no block"
-    more = f", the first {MOST_ITEMS} of {len(spans)} spans" if len(spans) > MOST_ITEMS else ""
-    return f"{blocks} {what}{more}", tuple(leaf.Span(*span) for span in spans[:MOST_ITEMS])
+    more = f", the first {MAX_ITEMS} of {len(spans)} spans" if len(spans) > MAX_ITEMS else ""
+    return f"{blocks} {what}{more}", tuple(leaf.Span(*span) for span in spans[:MAX_ITEMS])

@@ -50,7 +50,9 @@ def check(sender: Connection, address: str, folder: Path) -> None:
                 if leaves % every == 0:
                     sender.send((PROGRESS, {"leaves": leaves, "size": log.size}))
 
-            report = verify(log, log.verifier, chains=chains, restored=True, progress=on_progress)
+            report = verify(
+                log, log.verifier, chains=chains, restored=True, on_progress=on_progress
+            )
         sender.send(("report", {**report.facts(), "ledger_error": ledger_error}))
     except HoldfastError as error:
         sender.send((FAILED, {"reason": str(error)}))
