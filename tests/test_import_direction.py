@@ -8,7 +8,7 @@ import holdfast
 SOURCE = Path(holdfast.__file__).parent
 
 FOUNDATION = {
-    *("errors", "atomic", "jsontext", "workers", "tables", "postgres"),
+    *("errors", "atomic", "jsontext", "workers"),
     *("durations", "http_errors", "secret_variables", "settings_file"),
 }
 ALLOWED = {

@@ -159,7 +159,7 @@ def test_what_was_tagged_after_the_backup_shares_nothing_with_what_comes_later(
     original = Original.of(Location(str(path)), SEGMENT_BYTES)
     with world.home.changing("plain") as holding, pytest.raises(KeyboardInterrupt):
         put(holding, "file", original, processes=1, on_progress=interrupted)
-    with closing(Catalogue(world.home.folder / "catalogue.db")) as catalogue:
+    with closing(Catalogue.open(world.home.address)) as catalogue:
         (lost,) = catalogue.intents("plain")
     restore(world.folder / "backup", world.folder / "after", PASSPHRASE, now=NOW)
     after = replace(world, home=Home.open(world.folder / "after", PASSPHRASE))

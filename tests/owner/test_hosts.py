@@ -28,7 +28,7 @@ class Hosts:
 @pytest.fixture
 def hosts(site: Site, tmp_path: Path, addresses: Iterator[str]) -> Hosts:
     settings = Settings(database=next(addresses))
-    found = []
+    worlds = []
     for name in ("one", "two"):
         folder = tmp_path / name
         (folder / "home").mkdir(parents=True)
