@@ -48,7 +48,24 @@ ALLOWED = {
 }
 
 
-def rooms_imported(path: Path) -> set[str]:
+# The modules of control beside queries/ that may hold SQL: those that own the writes of a table,
+# and three that read for the service itself.
+OWN_WRITES = {
+    *("operator_commands", "audits/contacts", "scheduling/schedule", "settings/configuration"),
+    *("evidence/sequencer", "evidence/signer", "incidents/alerts", "incidents/store"),
+    *("inference/canaries", "inference/confidence", "inference/fits"),
+    *("policies/aliases", "policies/versions", "backup/snapshot"),
+}
+OWN_READS = {"evidence/reader", "inference/audit_log", "policies/shadow"}
+HOLD_SQL = {
+    "web/tokens",
+    *(f"control/{module}" for module in OWN_WRITES | OWN_READS),
+}
+# What is no SQL: a database, a way to it, and its errors.
+NO_SQL = {"sqlalchemy.Engine", "sqlalchemy.Connection"}
+
+
+def names_imported(path: Path) -> set[str]:
     names = set()
     for statement in ast.walk(ast.parse(path.read_text())):
         if isinstance(statement, ast.Import):
@@ -57,7 +74,11 @@ def rooms_imported(path: Path) -> set[str]:
             assert statement.level == 0, f"{path} imports relatively"
             module = statement.module or ""
             names |= {module} | {f"{module}.{alias.name}" for alias in statement.names}
-    parts = {tuple(name.split(".")) for name in names}
+    return names
+
+
+def rooms_imported(path: Path) -> set[str]:
+    parts = {tuple(name.split(".")) for name in names_imported(path)}
     known = {entry.stem for entry in SOURCE.iterdir()}
     return {part[1] for part in parts if part[0] == "holdfast" and part[1:] and part[1] in known}
 
@@ -81,3 +102,20 @@ def test_every_room_has_its_place_in_the_order() -> None:
 def test_the_foundation_imports_nothing_of_ours_but_itself() -> None:
     for name in FOUNDATION:
         assert rooms_imported(SOURCE / f"{name}.py") <= FOUNDATION
+
+
+def test_pages_never_call_routers() -> None:
+    for path in (SOURCE / "web" / "pages").glob("*.py"):
+        assert not {name for name in names_imported(path) if name.startswith("holdfast.web.api")}
+
+
+def test_no_sql_stands_outside_queries_commands_and_storage() -> None:
+    holders = set()
+    for room in ("web", "cli", "doctor", "demo", "control"):
+        for path in (SOURCE / room).rglob("*.py"):
+            names = {name for name in names_imported(path) if name.startswith("sqlalchemy.")}
+            names = {name for name in names if not name.startswith("sqlalchemy.exc")}
+            if names - NO_SQL or "exec_driver_sql" in path.read_text():
+                holders.add(str(path.relative_to(SOURCE).with_suffix("")))
+    queries = {name for name in holders if name.startswith("control/queries/")}
+    assert holders - queries == HOLD_SQL

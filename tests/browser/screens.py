@@ -15,7 +15,6 @@ OUT = Path(__file__).parents[2] / "docs" / "screens"
 VIEWS = {
     "fleet": "/",
     "holding": "/holdings/2",
-    "rails": "/rails",
     "policies": "/policies",
     "evidence": "/evidence",
     "cost": "/cost",

@@ -118,7 +118,6 @@ def _run_in_shadow(work: Operation, name: str) -> None:
 VIEWS = {
     "/": "Fleet",
     "/holdings/1": "holding-000000",
-    "/rails": "Rails",
     "/policies": "Policies",
     "/evidence": "Evidence",
     "/evidence/0": "Leaf 0",

@@ -116,9 +116,10 @@ def test_an_order_that_is_not_confirmed_is_not_given(page: Page) -> None:
 
 def test_rails_tell_what_they_changed_and_why(page: Page) -> None:
     page.goto("/rails")
-    expect(page.locator(".headline")).to_contain_text("the fail-safe decided")
-    expect(page.locator("#recent tbody tr").first).to_contain_text("fail-safe applies")
-    assert page.locator("#days .area rect").count() > 0
+    page.wait_for_url("**/cost#rails")
+    expect(page.locator("#rails")).to_contain_text("the fail-safe decided")
+    expect(page.locator("#overridden tbody tr").first).to_contain_text("fail-safe applies")
+    assert page.locator("#rails .area rect").count() > 0
 
 
 def test_the_challenger_is_judged_promoted_and_rolled_back(page: Page, troubles: list[str]) -> None:

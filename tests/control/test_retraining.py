@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, insert
 
-from holdfast.control.inference.retraining import FOLDER, ORDER, Retraining, alone, last_taught
+from holdfast.control.inference.fits import last_taught
+from holdfast.control.inference.retraining import FOLDER, ORDER, Retraining, alone
 from holdfast.control.scheduling.guardrails import DAY, HOUR
 from holdfast.control.settings.models import RetrainingSettings, read_control
 from holdfast.errors import RefusedError

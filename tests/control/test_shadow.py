@@ -19,8 +19,9 @@ from holdfast.control.policies.aliases import (
     read_aliases,
     rollback,
 )
-from holdfast.control.policies.comparison import TERMS, compare
+from holdfast.control.policies.comparison import compare
 from holdfast.control.policies.versions import Registry
+from holdfast.control.queries.policies import TERMS
 from holdfast.control.scheduling.guardrails import DAY, HOUR, Override, Rails
 from holdfast.control.scheduling.schedule import Beside
 from holdfast.evidence import leaf

@@ -28,7 +28,8 @@ from holdfast.control.incidents.alerts import Alerts, Webhook
 from holdfast.control.incidents.monitor import Clocks, Monitor
 from holdfast.control.incidents.responder import Responder
 from holdfast.control.incidents.store import Cases
-from holdfast.control.inference.retraining import Retraining, last_taught
+from holdfast.control.inference.fits import last_taught
+from holdfast.control.inference.retraining import Retraining
 from holdfast.control.policies.active import PolicyLoader, begin
 from holdfast.control.policies.aliases import Author
 from holdfast.control.prometheus import Metrics

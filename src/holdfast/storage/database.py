@@ -58,7 +58,7 @@ class Standing(StrEnum):
 def connect(address: str, *, read_only: bool = False) -> Engine:
     """Return the engine for a file's path or an address such as postgresql://host/holdfast.
 
-    A read-only engine doesn't hold up writers.
+    A read-only engine doesn't hold up writers, and a transaction of it sees one moment.
     """
     if address.startswith(("postgresql:", "postgres:")):
         return _postgres_engine(address.partition(":")[2], read_only=read_only)
@@ -239,7 +239,7 @@ def _postgres_engine(rest: str, *, read_only: bool) -> Engine:
     engine = _engine(
         url.difference_update_query(["schema"]),
         paramstyle="format",
-        isolation_level="READ COMMITTED",
+        isolation_level="REPEATABLE READ" if read_only else "READ COMMITTED",
         execution_options=options,
     )
 

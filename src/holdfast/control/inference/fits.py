@@ -1,13 +1,13 @@
-"""Fits: what was learnt of the fleet from its log, each kept for good."""
+"""Fits of the fleet's world to its log of audits; each is kept for good."""
 
 import json
 
-from sqlalchemy import Engine, insert, select
+from sqlalchemy import Engine, func, insert, select
 
 from holdfast.inference.fit import Fitted
 from holdfast.model.scenario import Scenario
 from holdfast.storage.database import transaction
-from holdfast.storage.schema import fits
+from holdfast.storage.schema import audits, fits
 
 
 def save_fit(engine: Engine, fitted: Fitted, now: int) -> int:
@@ -22,6 +22,13 @@ def latest_fit(engine: Engine) -> Fitted | None:
     with transaction(engine) as connection:
         document = connection.execute(query).scalar()
     return None if document is None else Fitted.of_document(json.loads(document))
+
+
+def last_taught(engine: Engine) -> int | None:
+    """Return when the fleet was last fitted, or else audited for the first time."""
+    with transaction(engine) as connection:
+        fitted: int | None = connection.execute(select(func.max(fits.c.at))).scalar()
+        return fitted or connection.execute(select(func.min(audits.c.ended))).scalar()
 
 
 def world_of_fleet(engine: Engine, scenario: Scenario) -> Scenario:

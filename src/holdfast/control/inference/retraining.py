@@ -12,13 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import structlog
-from sqlalchemy import Engine, func, select
 
 from holdfast import atomic
 from holdfast.control.settings.models import RetrainingSettings
 from holdfast.errors import RefusedError
-from holdfast.storage.database import transaction
-from holdfast.storage.schema import audits, fits
 
 FOLDER = "retraining"
 ORDER = "order.json"
@@ -108,13 +105,6 @@ class Retraining:
         said = atomic.read(self._home / FOLDER / SAID, at_most=MOST_SAID).decode(errors="replace")
         lines = said.strip().splitlines()
         return lines[-1].removeprefix("holdfast: ") if lines else ""
-
-
-def last_taught(engine: Engine) -> int | None:
-    """Return when the fleet was last fitted, or else audited for the first time."""
-    with transaction(engine) as connection:
-        fitted = connection.execute(select(func.max(fits.c.at))).scalar()
-        return fitted or connection.execute(select(func.min(audits.c.ended))).scalar()
 
 
 @contextmanager

@@ -5,17 +5,22 @@ So a promotion or a rollback takes effect with the next decision of every worker
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, Engine, select
+from sqlalchemy import Connection, Engine
 
-from holdfast.control.policies.aliases import Aliases, Author, last_report, promote, read_aliases
+from holdfast.control.policies.aliases import (
+    Aliases,
+    Author,
+    last_report,
+    policy_of,
+    promote,
+    read_aliases,
+)
 from holdfast.control.policies.versions import Registry
-from holdfast.errors import HoldfastError, InputError, StorageError
+from holdfast.errors import HoldfastError, InputError, NotFoundError, StorageError
 from holdfast.evidence import leaf
-from holdfast.evidence.codecs import plain
 from holdfast.model.scenario import Scenario
 from holdfast.policy.serving import Envelope, Serving
 from holdfast.storage.database import transaction
-from holdfast.storage.schema import versions
 
 
 @dataclass(frozen=True)
@@ -59,12 +64,11 @@ class PolicyLoader:
     def policy(self, version: str) -> leaf.Policy:
         """Return how the evidence names a version."""
         if version not in self._names:
-            query = select(versions.c.name).where(versions.c.id == version)
-            with transaction(self._engine) as connection:
-                name = connection.execute(query).scalar()
-            if name is None:
-                raise StorageError(f"the registry has lost version {version[:12]}")
-            self._names[version] = leaf.Policy(plain(name), bytes.fromhex(version))
+            try:
+                with transaction(self._engine) as connection:
+                    self._names[version] = policy_of(connection, version)
+            except NotFoundError as error:
+                raise StorageError(f"the registry has lost version {version[:12]}") from error
         return self._names[version]
 
     def _served(self, version: str) -> Serving:

@@ -217,7 +217,7 @@ def _write(
             told = PolicyChange(
                 at=at,
                 change=change,
-                policy=_policy(connection, version),
+                policy=policy_of(connection, version),
                 previous=_before(connection, known, change),
                 by=plain(author.by),
                 reason=plain(author.reason),
@@ -248,10 +248,11 @@ def _write(
 def _before(connection: Connection, known: Aliases, change: Change) -> leaf.Policy | None:
     shadow = change in {Change.NAMED, Change.WITHDRAWN}
     before = known.challenger if shadow else known.champion
-    return None if before is None or change is Change.WITHDRAWN else _policy(connection, before)
+    return None if before is None or change is Change.WITHDRAWN else policy_of(connection, before)
 
 
-def _policy(connection: Connection, version: str) -> leaf.Policy:
+def policy_of(connection: Connection, version: str) -> leaf.Policy:
+    """Return how the evidence names a version."""
     query = select(versions.c.name).where(versions.c.id == version)
     name = connection.execute(query).scalar()
     if name is None:

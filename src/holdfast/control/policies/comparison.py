@@ -6,22 +6,17 @@ intervals are bootstrap percentiles over holdings.
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, func, literal_column, select
+from sqlalchemy import Connection
 
+from holdfast.control.queries.policies import read_shadow_sums
 from holdfast.control.scheduling.guardrails import DAY
 from holdfast.model.arrays import FloatArray
 from holdfast.sim.measures import Estimate
-from holdfast.storage.schema import shadow_sums
 
 RESAMPLES = 1000
-# A fleet that is larger is dealt into so many groups, which are drawn instead: the spread of a sum
-# stays the same, and drawing from 10,000 holdings takes 17 ms instead of 150.
-GROUPS = 1000
 MONTH = 30 * DAY
-TERMS = ("interval", "ratio", "gas", "rails", "outside", "spent")
 
 
 @dataclass(frozen=True)
@@ -48,10 +43,9 @@ class Comparison:
 
 def compare(connection: Connection, version: str, champion: str, *, unit: int) -> Comparison | None:
     """Return how a version does beside the champion, None if it has not been there yet."""
-    rows = connection.execute(_query(version, champion)).all()
-    if not rows:
+    table = read_shadow_sums(connection, version, champion)
+    if not len(table):
         return None
-    table = np.array([tuple(row) for row in rows], np.float64)
     first, last, sums = table[:, 0].min(), table[:, 1].max(), table[:, 3:]
     drawn = _drawn(sums)
     decisions, agreed, time, *both = drawn.T
@@ -72,25 +66,6 @@ def compare(connection: Connection, version: str, champion: str, *, unit: int) -
         rails=rails,
         outside=outside,
         gas_change=_estimate(months[1] / months[0] - 1),
-    )
-
-
-def _query(version: str, champion: str) -> Any:
-    """Return one row of sums a group of holdings."""
-    at = shadow_sums.c
-    sums = (at[side + name] for side in ("champion_", "") for name in TERMS)
-    # Written out, so that PostgreSQL sees one expression where it is selected and grouped by.
-    group = at.holding % literal_column(str(GROUPS))
-    return (
-        select(
-            func.min(at.first),
-            func.max(at.last),
-            func.count(),
-            *(func.sum(each) for each in (at.decisions, at.agreed, at.time, *sums)),
-        )
-        .where(at.version == version, at.champion == champion)
-        .group_by(group)
-        .order_by(group)
     )
 
 

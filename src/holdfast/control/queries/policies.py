@@ -1,11 +1,19 @@
-"""Policies: the registered versions and their aliases."""
+"""Policies: the registered versions, their aliases, and the sums of what they decided in shadow."""
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection
+import numpy as np
+from sqlalchemy import Connection, func, literal_column, select
 
 from holdfast.control.policies.aliases import ALIASES, Named, read_aliases
 from holdfast.control.policies.versions import list_versions
+from holdfast.model.arrays import FloatArray
+from holdfast.storage.schema import shadow_sums
+
+# A fleet that is larger is dealt into this many groups, which are resampled instead: the spread of
+# a sum stays the same, and resampling 10,000 holdings takes 17 ms instead of 150.
+MAX_GROUPS = 1000
+TERMS = ("interval", "ratio", "gas", "rails", "outside", "spent")
 
 
 @dataclass(frozen=True)
@@ -38,3 +46,23 @@ def list_policies(connection: Connection) -> Policies:
         if (row := by_alias.get(alias)) is not None
     }
     return Policies(named, versions)
+
+
+def read_shadow_sums(connection: Connection, version: str, champion: str) -> FloatArray:
+    """Return one row per group of holdings.
+
+    Its columns: the first and the last decision, holdings, decisions, agreements, time, and the
+    terms, the champion's first.
+    """
+    table = shadow_sums.c
+    terms = (table[side + name] for side in ("champion_", "") for name in TERMS)
+    # Written out, so that PostgreSQL sees one expression where it is selected and grouped by.
+    group = table.holding % literal_column(str(MAX_GROUPS))
+    sums = (func.sum(column) for column in (table.decisions, table.agreed, table.time, *terms))
+    query = (
+        select(func.min(table.first), func.max(table.last), func.count(), *sums)
+        .where(table.version == version, table.champion == champion)
+        .group_by(group)
+        .order_by(group)
+    )
+    return np.array([tuple(row) for row in connection.execute(query)], np.float64)
