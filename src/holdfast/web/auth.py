@@ -1,11 +1,11 @@
-"""Who comes in: known by a token, or by being on this machine; and from which page.
+"""Authentication: a caller has a token, or is on this machine, and comes from no other site.
 
-Loopback is no identity where a proxy may stand before us: it brings everybody from loopback. So a
-caller on this machine is trusted only if nothing says that there is one.
+Behind a proxy every caller seems to come from loopback. So a caller on this machine is trusted only
+if nothing shows that there is a proxy.
 
-A browser on this machine may be led to us by a page of someone else's. So a request must call us
-by a name of ours (against a name that is made to point here), and must not come from another
-site; what changes anything must be JSON, which no form of another site can send.
+Another site's page may send a browser on this machine here. So a request must use one of our names
+as its host (against DNS rebinding) and must not come from another site; a change must be JSON,
+which no form of another site can send.
 """
 
 import re
@@ -48,24 +48,24 @@ class Caller:
 
 
 def caller(request: Request, context: RequestContext) -> Caller:
-    """Return who is speaking; raise if it can't be known."""
+    """Return the caller; refuse one that can't be identified."""
     check_place(request.headers, request.url.scheme, context.settings.web)
     given = request.headers.get("authorization")
     if given is not None:
         scheme, _, text = given.partition(" ")
-        found = tokens.find(context.reader, text.strip()) if scheme.lower() == "bearer" else None
-        if found is None:
+        token = tokens.find(context.reader, text.strip()) if scheme.lower() == "bearer" else None
+        if token is None:
             raise WebRefusedError(Code.UNKNOWN_CALLER, "the token is not valid")
-        return Caller(found.name, found.role, f"token {found.id}")
+        return Caller(token.name, token.role, f"token {token.id}")
     role = _loopback_role(request, context.settings.web)
-    # A command says who gave it. That is no proof, so the evidence says where it came from, too.
+    # A command names its user. That is no proof, so the evidence also says where it came from.
     user = request.headers.get(USER, "")
     name = f"{user}, {LOOPBACK}" if tokens.NAME.fullmatch(user) else LOOPBACK
     return Caller(name, role)
 
 
 def _loopback_role(request: Request, settings: WebSettings) -> Role:
-    """Return what a caller without a token may do; raise unless they are on this machine."""
+    """Return the role of a caller without a token; refuse it unless it is on this machine."""
     if not _near(request):
         raise WebRefusedError(
             Code.UNKNOWN_CALLER, "from another machine a token is needed: Authorization: Bearer"
@@ -86,7 +86,7 @@ def _able(request: Request, known: Caller, needed: Role) -> Caller:
         )
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media != "application/json":
-        raise WebRefusedError(Code.NO_JSON, "a change is asked for by application/json")
+        raise WebRefusedError(Code.NO_JSON, "a change must be sent as application/json")
     return known
 
 
@@ -104,7 +104,7 @@ Admin = Annotated[Caller, Depends(admin)]
 
 
 def check_place(headers: Headers, scheme: str, settings: WebSettings) -> None:
-    """Raise unless the request calls us by a name of ours, and comes from no other site."""
+    """Refuse a request unless its host is a name of ours and it comes from no other site."""
     host = headers.get("host", "")
     if not _ours(host, settings):
         raise WebRefusedError(
@@ -118,7 +118,7 @@ def check_place(headers: Headers, scheme: str, settings: WebSettings) -> None:
 
 
 def _ours(host: str, settings: WebSettings) -> bool:
-    """Return whether the host is a name of ours, or an address, which can't be made to point."""
+    """Return whether the host is a name of ours, or an IP address, which needs no DNS."""
     name = _name_of(host)
     public = None if settings.origin is None else urlsplit(settings.origin).hostname
     if name in {"localhost", public, *settings.hosts}:
@@ -131,7 +131,7 @@ def _ours(host: str, settings: WebSettings) -> bool:
 
 
 def _name_of(host: str) -> str:
-    """Return a host without its port; nothing if it is none."""
+    """Return a host without its port; an empty text if it is malformed."""
     known = HOST.fullmatch(host.lower())
     return (known["address"] or known["name"]) if known else ""
 

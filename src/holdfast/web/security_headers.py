@@ -1,4 +1,4 @@
-"""Around every answer: headers that keep a browser from harm, and a bound on what comes in."""
+"""Middleware: security headers on every answer, and a limit on the size of requests."""
 
 from typing import Any
 

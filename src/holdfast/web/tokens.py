@@ -1,7 +1,7 @@
-"""Tokens by which the API knows who speaks from afar, and what they may do.
+"""Tokens that identify callers from other machines, and their roles.
 
-Only the SHA-256 of a token is kept. A token names its row, so that it is compared with one digest
-alone, in constant time.
+Only the SHA-256 of a token is stored. A token names its row, so it is compared with one digest
+only, in constant time.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ _TOKEN = re.compile(rf"{PREFIX}_([1-9][0-9]{{0,17}})_([A-Za-z0-9_-]{{43}})")
 
 
 class Role(StrEnum):
-    """What a caller may do; each may do what those before it may."""
+    """What a caller may do; a role may do all that the roles before it may."""
 
     VIEWER = "viewer"
     OPERATOR = "operator"
@@ -47,7 +47,7 @@ class Token:
 
 
 def create(engine: Engine, name: str, role: Role, author: Author) -> str:
-    """Return a new token, which nobody will be able to tell again."""
+    """Return a new token; it can't be shown again."""
     if not NAME.fullmatch(name):
         raise InputError(
             f"{name!r} can't be the name of a token: letters, digits, '.', '_', '@' and '-', at "
@@ -65,7 +65,7 @@ def create(engine: Engine, name: str, role: Role, author: Author) -> str:
 
 
 def revoke(engine: Engine, name: str, author: Author) -> None:
-    """Make a token worthless, from the next request on."""
+    """Revoke a token, from the next request on."""
     valid = (tokens.c.name == name, tokens.c.revoked == NEVER)
     with transaction(engine) as connection:
         gone = update(tokens).where(*valid).values(revoked=author.at)
@@ -81,7 +81,7 @@ def listing(engine: Engine) -> list[Token]:
 
 
 def find(engine: Engine, text: str) -> Token | None:
-    """Return the token that this text is, if it is a valid one."""
+    """Return the token, if the text is a valid one."""
     parts = _TOKEN.fullmatch(text)
     if parts is None:
         return None

@@ -1,11 +1,10 @@
-"""The log of operation as inference reads it: what each audit taught about the data it sampled.
+"""The log of audits as inference reads it: what each audit taught about the data it sampled.
 
-Audits that taught nothing are left out, and the time before them counts for the next: those of
-nodes not reached, and those that something of ours prevented. So are failures after which not one
+Audits that taught nothing are left out, and the time before them counts for the next: audits of
+nodes that were not reached, and audits that failed on our side. So are failures after which no
 damaged block was counted, and time-outs that the next audit cleared by passing. Any other time-out
-counts as a failure: a node that does not answer challenges it can't pass would else look healthy
-by those that it does. Audits of damage that the owner planted are no part of this log either: see
-`canaries`.
+counts as a failure. Otherwise a node that does not answer challenges it can't pass would look
+healthy. Audits of damage that the owner planted are left out, too: see `canaries`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,7 +50,7 @@ def read_log(engine: Engine, unit: int, now: int) -> Log:
 def read_episodes(
     engine: Engine, unit: int, now: int, only: Sequence[int] | None = None
 ) -> Episodes:
-    """Return the same with the holdings; of some of them alone, if their ids are given."""
+    """Return the log and its holdings; only those with the given ids, if there are any."""
     columns = ("id", "name", "number", "blocks", "added")
     chosen = select(*(holdings.c[name] for name in columns))
     during = and_(
@@ -88,9 +87,9 @@ def _log(
     node = np.searchsorted(ids, whole("holding"))
     outcome = np.array(columns.get("outcome", ()), np.str_)
     counted = columns.get("found", ())
-    found = np.array([NOT_COUNTED if each is None else each for each in counted], np.int64)
-    taught = _taught(node, outcome, found, whole("overrides"))
-    kept = np.flatnonzero(taught & (whole("planted") == 0))
+    found = np.array([NOT_COUNTED if count is None else count for count in counted], np.int64)
+    rows = _is_row(node, outcome, found, whole("overrides"))
+    kept = np.flatnonzero(rows & (whole("planted") == 0))
 
     # Rounding the time since the beginning, not each interval, lets no error add up.
     age = np.rint((whole("ended") - added[node]) / unit).astype(np.int64)[kept]
@@ -110,19 +109,21 @@ def _log(
         failed=outcome[kept] != Outcome.PASSED,
         latency=np.where(latency > 0, latency, np.nan),
         found=np.minimum(found[kept], blocks[node]),
-        action=np.array([GRID.nearest(*each) for each in zip(planned, ratio, strict=True)], int),
+        action=np.array(
+            [GRID.nearest(*action) for action in zip(planned, ratio, strict=True)], int
+        ),
         observation=_observations([columns["observation"][row] for row in kept.tolist()]),
     )
 
 
-def _taught(node: IntArray, outcome: Any, found: IntArray, overrides: IntArray) -> BoolArray:
+def _is_row(node: IntArray, outcome: Any, found: IntArray, overrides: IntArray) -> BoolArray:
     """Return which audits are rows of the log.
 
     A time-out is cleared by the next audit that taught something, if that passed or not one damaged
     block was counted after it. A follow-up that fails like the audit before it met the same damage,
     which is known already.
     """
-    teaching = np.flatnonzero(np.isin(outcome, [str(each) for each in TEACHING]))
+    teaching = np.flatnonzero(np.isin(outcome, [str(kind) for kind in TEACHING]))
     fine = (outcome == Outcome.PASSED) | (found == 0)
     cleared = found == 0
     before, after = teaching[:-1], teaching[1:]
@@ -137,5 +138,5 @@ def _taught(node: IntArray, outcome: Any, found: IntArray, overrides: IntArray) 
 
 def _observations(stored: Sequence[bytes]) -> Float32Array:
     whole = 4 * len(OBSERVATION)
-    rows = [each if len(each) == whole else bytes(whole) for each in stored]
+    rows = [row if len(row) == whole else bytes(whole) for row in stored]
     return np.frombuffer(b"".join(rows), np.float32).reshape(-1, len(OBSERVATION))

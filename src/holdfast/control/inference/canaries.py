@@ -1,7 +1,7 @@
-"""Canaries: damage that the owner plants in a holding of its own, so that misses are observed.
+"""Canaries: damage that the owner plants in a holding, so that misses can be observed.
 
-While it is there, audits of that holding that fail are no incidents, and inference leaves its
-audits out. Planting and lifting are in the evidence.
+Until it is lifted, failed audits of that holding are no incidents, and inference ignores its
+audits. The evidence records planting and lifting.
 """
 
 import json
@@ -35,14 +35,14 @@ class Canary:
 
 
 def plant(engine: Engine, name: str, blocks: Sequence[int], flip: Flip, now: int) -> None:
-    """Damage the blocks, and write that down; if either fails, neither has happened."""
+    """Damage the blocks and record it; if either fails, neither has happened."""
     with transaction(engine) as connection:
         holding, number = _holding(connection, name)
-        if connection.execute(select(canaries.c.id).where(*_there(holding))).first():
+        if connection.execute(select(canaries.c.id).where(*_is_planted(holding))).first():
             raise InputError(f"holding {name!r} has a canary already: lift it first")
         row = {"holding": holding, "damaged": json.dumps(list(blocks)), "planted": now}
         connection.execute(insert(canaries).values(row))
-        _tell(connection, holding, number, leaf.Step.PLANTED, blocks, now)
+        _record(connection, holding, number, leaf.Step.PLANTED, blocks, now)
         flip(blocks)
 
 
@@ -50,12 +50,12 @@ def lift(engine: Engine, name: str, flip: Flip, now: int) -> None:
     """Put the blocks of a canary back."""
     with transaction(engine) as connection:
         holding, number = _holding(connection, name)
-        damaged = update(canaries).where(*_there(holding)).values(lifted=now)
+        damaged = update(canaries).where(*_is_planted(holding)).values(lifted=now)
         text = connection.execute(damaged.returning(canaries.c.damaged)).scalar()
         if text is None:
             raise InputError(f"holding {name!r} has no canary")
         blocks = json.loads(text)
-        _tell(connection, holding, number, leaf.Step.LIFTED, blocks, now)
+        _record(connection, holding, number, leaf.Step.LIFTED, blocks, now)
         flip(blocks)
 
 
@@ -76,7 +76,7 @@ def listing(engine: Engine) -> list[Canary]:
 
 
 def read_trials(engine: Engine) -> Trials:
-    """Return what audits met planted damage, each up to the first that found it."""
+    """Return the audits that met planted damage, per canary up to the first that detected it."""
     during = and_(
         audits.c.holding == canaries.c.holding,
         audits.c.ended > canaries.c.planted,
@@ -90,15 +90,15 @@ def read_trials(engine: Engine) -> Trials:
         .join(holdings, holdings.c.id == canaries.c.holding)
         .order_by(canaries.c.id, audits.c.number)
     )
-    over: set[int] = set()
+    detected_canaries: set[int] = set()
     expected, detected = [], []
     with transaction(engine) as connection:
         for row in connection.execute(query):
-            if row.id not in over:
+            if row.id not in detected_canaries:
                 damaged = len(json.loads(row.damaged))
                 expected.append(float(detection_probability(damaged, row.samples, row.blocks)))
                 detected.append(row.outcome == Outcome.FAILED)
-                over |= {row.id} if detected[-1] else set()
+                detected_canaries |= {row.id} if detected[-1] else set()
     return Trials(np.array(expected, np.float64), np.array(detected, np.bool_))
 
 
@@ -112,11 +112,11 @@ def _holding(connection: Connection, name: str) -> tuple[int, int]:
     return row.id, row.number
 
 
-def _there(holding: int) -> tuple[ColumnElement[bool], ...]:
+def _is_planted(holding: int) -> tuple[ColumnElement[bool], ...]:
     return canaries.c.holding == holding, canaries.c.lifted == NEVER
 
 
-def _tell(
+def _record(
     connection: Connection,
     holding: int,
     number: int,

@@ -1,6 +1,6 @@
-"""How sure an owner can be of each holding, as inference has it: told at once, or kept in a table.
+"""How much of each holding may be damaged: inferred at once for the fleet, or kept in a table.
 
-The table is for lists that can't wait. It is refreshed bit by bit: after an audit, and once a unit
+The table is for lists that can't wait. It is refreshed in parts: after an audit, and once per unit
 of time, as damage may grow.
 """
 
@@ -26,13 +26,13 @@ from holdfast.storage.database import transaction
 from holdfast.storage.schema import confidences, fits, holdings
 
 # Holdings of one size that are refreshed at once: with 100 audits of each, 250 MB.
-MOST = 2000
-# Where no fit is kept, one is made of so many holdings, and made anew after a day.
-FEW = 256
+MAX_HOLDINGS = 2000
+# Without a stored fit, one is made from this many holdings, and again after a day.
+FIT_HOLDINGS = 256
 
 
 @dataclass(frozen=True)
-class HoldingSaid:
+class HoldingConfidence:
     holding: str
     at_most: float  # share of its blocks damaged, at 95 %
     damaged: float  # probability that any block is
@@ -47,24 +47,25 @@ class ConfidenceReport:
     ceiling: float | None  # that is declared for it
     detections: int
     fleet_at_most: float
-    holdings: tuple[HoldingSaid, ...]
+    holdings: tuple[HoldingConfidence, ...]
 
 
 def say_now(engine: Engine, settings: ControlSettings, now: int) -> ConfidenceReport:
-    """Return what the whole log says, by the latest fit or by one made now."""
-    known = read_episodes(engine, settings.rails.unit, now)
+    """Infer misses and damage from the whole log, with the latest fit or one made now."""
+    episodes = read_episodes(engine, settings.rails.unit, now)
     works = efficacy(read_trials(engine))
-    fitted = latest_fit(engine) or fit(known.log, settings.scenario)
-    told = confidence(known.log, fitted, works=works)
-    worst = (-told.at_most).argsort(kind="stable").tolist()
+    fitted = latest_fit(engine) or fit(episodes.log, settings.scenario)
+    inferred = confidence(episodes.log, fitted, works=works)
+    at_most, damaged = inferred.at_most, inferred.damaged
+    worst = (-at_most).argsort(kind="stable").tolist()
     return ConfidenceReport(
         now,
-        told.miss_rate,
+        inferred.miss_rate,
         declared_ceiling(engine, settings),
-        told.detections,
-        told.fleet_at_most,
+        inferred.detections,
+        inferred.fleet_at_most,
         tuple(
-            HoldingSaid(known.names[at], float(told.at_most[at]), float(told.damaged[at]))
+            HoldingConfidence(episodes.names[at], float(at_most[at]), float(damaged[at]))
             for at in worst
         ),
     )
@@ -82,11 +83,11 @@ def declared_ceiling(engine: Engine, settings: ControlSettings) -> float | None:
 
 
 class Confidences:
-    """Keeps the table; whoever does so remembers the fit that it had to make."""
+    """Keeps the table; remembers a fit that it had to make itself."""
 
     def __init__(self, engine: Engine, settings: ControlSettings) -> None:
         self._engine, self._settings = engine, settings
-        self._made: tuple[int, Fitted] | None = None
+        self._own_fit: tuple[int, Fitted] | None = None
 
     def refresh(self, now: int) -> int:
         """Refresh holdings of one size, those that waited longest; return how many."""
@@ -97,15 +98,16 @@ class Confidences:
             fitted = self._fitted(now)
         except InputError:  # no audit has taught anything yet
             return 0
-        known = read_episodes(self._engine, self._settings.rails.unit, now, stale)
-        told = damage(known.log, fitted, works=efficacy(read_trials(self._engine)))
-        columns = (known.ids, known.numbers, told.at_most.tolist(), told.damaged.tolist())
+        episodes = read_episodes(self._engine, self._settings.rails.unit, now, stale)
+        inferred = damage(episodes.log, fitted, works=efficacy(read_trials(self._engine)))
+        shares = (inferred.at_most.tolist(), inferred.damaged.tolist())
+        columns = (episodes.ids, episodes.numbers, *shares)
         rows = [
             {"holding": id_, "at": now, "number": number, "at_most": most, "damaged": any_}
             for id_, number, most, any_ in zip(*columns, strict=True)
         ]
         with transaction(self._engine) as connection:
-            connection.execute(delete(confidences).where(confidences.c.holding.in_(known.ids)))
+            connection.execute(delete(confidences).where(confidences.c.holding.in_(episodes.ids)))
             connection.execute(insert(confidences), rows)
         return len(rows)
 
@@ -120,7 +122,7 @@ class Confidences:
             if size is None:
                 return []
             same = same.where(holdings.c.blocks == size).order_by(since, holdings.c.id)
-            return list(connection.execute(same.limit(MOST)).scalars())
+            return list(connection.execute(same.limit(MAX_HOLDINGS)).scalars())
 
     def _waiting(self, now: int) -> ColumnElement[bool]:
         at = confidences.c
@@ -133,14 +135,14 @@ class Confidences:
         )
 
     def _fitted(self, now: int) -> Fitted:
-        kept = latest_fit(self._engine)
-        if kept is not None:
-            return kept
-        if self._made is None or not self._made[0] <= now < self._made[0] + DAY:
+        stored = latest_fit(self._engine)
+        if stored is not None:
+            return stored
+        if self._own_fit is None or not self._own_fit[0] <= now < self._own_fit[0] + DAY:
             with transaction(self._engine) as connection:
-                ids = connection.execute(select(holdings.c.id).order_by(holdings.c.id))
-                every = list(ids.scalars())
-            some = every[:: max(1, len(every) // FEW)]
+                query = select(holdings.c.id).order_by(holdings.c.id)
+                ids = list(connection.execute(query).scalars())
+            some = ids[:: max(1, len(ids) // FIT_HOLDINGS)]
             log = read_episodes(self._engine, self._settings.rails.unit, now, some).log
-            self._made = now, fit(log, self._settings.scenario)
-        return self._made[1]
+            self._own_fit = now, fit(log, self._settings.scenario)
+        return self._own_fit[1]

@@ -25,10 +25,10 @@ class Currency(StrEnum):
 
 @dataclass(frozen=True)
 class Fleet:
-    """How many holdings there are for each number of sectors a block, and their mean size."""
+    """How many holdings have how many sectors per block, and their mean size."""
 
     sectors: Counter[int]
-    blocks: int | None = None  # None where nobody knows yet
+    blocks: int | None = None  # None while it is unknown
 
     @property
     def holdings(self) -> int:
@@ -57,13 +57,13 @@ def fleet_in(catalogue: Catalogue) -> Fleet | None:
 
 @dataclass(frozen=True)
 class Prices:
-    """What turns the totals of an episode into costs a month."""
+    """What turns the totals of an episode into monthly costs."""
 
     months: float  # that an episode lasts
     holdings: int
     gas: float  # of an audit
     money: float | None = None  # for a unit of gas
-    audits_per_interval: float = 1.0  # in operation: some come early, which no simulation knows
+    audits_per_interval: float = 1.0  # some come early, which is not simulated
 
     def audits(self, measures: Measures) -> Estimate:
         """Return how many audits of a holding there are in a month."""
@@ -81,7 +81,8 @@ class Prices:
 
     @property
     def currencies(self) -> list[Currency]:
-        return [each for each in Currency if each is not Currency.MONEY or self.money is not None]
+        priced = self.money is not None
+        return [currency for currency in Currency if currency is not Currency.MONEY or priced]
 
 
 def _times(estimate: Estimate, factor: float) -> Estimate:

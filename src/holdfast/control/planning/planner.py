@@ -18,8 +18,8 @@ from holdfast.policy.registry import policy_named
 from holdfast.sim.evaluation import Progress, evaluate
 from holdfast.sim.measures import WITHIN, Estimate, Measures, measure
 
-FRESH_TIMES = 4  # as many episodes for the plan's own figures as for a comparison
-FRESH_SEEDS = 10**9  # so far from the seed of the comparison is theirs
+FRESH_TIMES = 4  # times as many episodes for the plan's own figures as for a comparison
+FRESH_SEEDS = 10**9  # what is added to the seed of the comparison
 
 # Beside the settings: the planner, for ceilings at these quantiles of their miss rates, rules that
 # people run today, and the largest sample at each interval.
@@ -70,7 +70,7 @@ class Trials:
 
 @dataclass(frozen=True)
 class Limit:
-    """A figure that a plan must not exceed, and what to say of the lowest that there is."""
+    """A figure that a plan must not exceed, and a sentence about the lowest possible one."""
 
     figure: Figure
     most: float
@@ -139,7 +139,7 @@ class Plan:
     @property
     def ceiling(self) -> float:
         """The miss rate that both stay below, so that it leads back to a plan as cheap."""
-        return _up(max(_misses(each.measures) for each in (self.chosen, self.fresh)))
+        return _up(max(_misses(point.measures) for point in (self.chosen, self.fresh)))
 
 
 def choose(
@@ -151,7 +151,7 @@ def choose(
         raise InputError("nothing went bad in the episodes: there is nothing to plan for")
     able = [point for point in points if all(limit.kept(point) for limit in limits)]
     tried = []
-    for point in sorted(able, key=lambda each: aim(each.measures)):
+    for point in sorted(able, key=lambda able_point: aim(able_point.measures)):
         again = fresh(point.policy)
         if all(limit.kept(again) for limit in limits):
             return Plan(point, again)
@@ -160,21 +160,21 @@ def choose(
 
 
 def references(points: Sequence[Point], trials: Trials) -> list[Point]:
-    """Return what others would do: the planner where it finds a plan, and the rules."""
-    found = []
+    """Return reference points: the planner where it has a plan, and the rules."""
+    planned = []
     misses = [point.measures.miss_rate.value for point in points]
     for rho in np.unique(np.nanquantile(misses, BELIEF_AT)):
         try:
-            found.append(trials.point(f"belief:rho={rho:.3g}"))
-        except InputError:  # so few misses are out of its reach
+            planned.append(trials.point(f"belief:rho={rho:.3g}"))
+        except InputError:  # it has no plan with so few misses
             continue
-    return found + [trials.point(rule) for rule in RULES]
+    return planned + [trials.point(rule) for rule in RULES]
 
 
 def frontier(points: Sequence[Point], cost: Callable[[Measures], Estimate]) -> list[Point]:
     """Return the points that no other beats in cost and misses, the cheapest first."""
     best: list[Point] = []
-    for point in sorted(points, key=lambda each: cost(each.measures).value):
+    for point in sorted(points, key=lambda candidate: cost(candidate.measures).value):
         misses = point.measures.miss_rate.value
         if not best or misses < best[-1].measures.miss_rate.value:
             best.append(point)
@@ -198,7 +198,7 @@ def _misses(measures: Measures) -> float:
 
 
 def _up(amount: float, parts: float = 1e4) -> float:
-    """Return an amount rounded up to so many parts of a whole: of a share, to 0.01 %."""
+    """Return an amount rounded up to a multiple of 1 / parts: by default to 0.01 %."""
     count = math.ceil(amount * parts)
     return (count + (count / parts < amount)) / parts  # the product may have been rounded down
 
@@ -213,7 +213,7 @@ def _out_of_reach(points: Sequence[Point], limits: Sequence[Limit]) -> str:
     """Say how near the settings that keep all other limits come to one."""
     cannot = "no setting of the policy can do that"
     for limit in limits:
-        others = [each for each in limits if each is not limit]
+        others = [other for other in limits if other is not limit]
         rest = [point for point in points if all(other.kept(point) for other in others)]
         if rest:
             nearest = limit.nearest(min(limit.figure(point.measures) for point in rest))

@@ -88,7 +88,7 @@ def newest_heads(connection: Connection) -> tuple[SignedHead | None, SignedHead 
     newest = select(checkpoints).order_by(checkpoints.c.id.desc()).limit(1)
     head = connection.execute(newest).first()
     anchored = connection.execute(newest.where(checkpoints.c.anchored)).first()
-    return _head(head), _head(anchored)
+    return None if head is None else _head(head), None if anchored is None else _head(anchored)
 
 
 def list_leaves(connection: Connection, *, before: int, limit: int) -> LeafPage:
@@ -103,20 +103,21 @@ def prove_leaf(connection: Connection, place: int) -> ProvenLeaf:
     """Return a leaf and the proof that it is in the newest head."""
     row = connection.execute(_leaves().where(leaves.c.place == place)).first()
     newest = select(checkpoints).order_by(checkpoints.c.size.desc()).limit(1)
-    head = _head(connection.execute(newest).first())
+    head = connection.execute(newest).first()
     if row is None or head is None or head.size <= place:
         raise NotFoundError(f"there is no leaf {place}")
     body = bytes(row.body)
     path = [node.hex() for node in inclusion(connection, place, head.size)]
-    return ProvenLeaf(_view(row), body.decode(), leaf_hash(body).hex(), path, head)
+    return ProvenLeaf(_view(row), body.decode(), leaf_hash(body).hex(), path, _head(head))
 
 
 def list_heads(connection: Connection, *, before: int, limit: int) -> HeadPage:
     """Return signed heads, the newest first."""
     query = select(checkpoints).where(checkpoints.c.id < before)
     rows = connection.execute(query.order_by(checkpoints.c.id.desc()).limit(limit + 1)).all()
-    heads = [head for row in rows[:limit] if (head := _head(row)) is not None]
-    return HeadPage(heads, rows[limit - 1].id if len(rows) > limit else None)
+    return HeadPage(
+        [_head(row) for row in rows[:limit]], rows[limit - 1].id if len(rows) > limit else None
+    )
 
 
 def read_timeline(connection: Connection, holding: int, *, before: int, limit: int) -> Timeline:
@@ -209,9 +210,7 @@ def _views(rows: Iterable[Row[Any]]) -> list[LeafView]:
     return [_view(row) for row in rows]
 
 
-def _head(row: Row[Any] | None) -> SignedHead | None:
-    if row is None:
-        return None
+def _head(row: Row[Any]) -> SignedHead:
     note = bytes(row.note)
     signed = Checkpoint.decode(Note.decode(note).text)
     anchor = None if signed.anchor is None else _anchoring(signed.anchor)
