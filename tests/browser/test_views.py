@@ -109,7 +109,7 @@ def test_an_order_that_is_not_confirmed_is_not_given(page: Page) -> None:
     page.get_by_role("button", name="Audit now").click()
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Audit now").click()
-    page.get_by_role("button", name="Leave it").click()
+    page.get_by_role("button", name="Cancel").click()
     expect(page.locator("#confirm")).to_be_hidden()
     assert "POST" not in asked
 

@@ -1,6 +1,6 @@
-"""What an operator orders: done, and recorded in the evidence with who did it, at once.
+"""Commands of an operator: carried out and recorded in the evidence in one transaction.
 
-Releasing a holding is in `cases`, where it was quarantined.
+`incidents.store` releases holdings, because it quarantines them.
 """
 
 from sqlalchemy import Connection, Engine, insert, select, update
@@ -17,16 +17,16 @@ from holdfast.storage.schema import alerts, holdings, leaves
 def record_instruction(
     connection: Connection, order: leaf.Order, subject: str, author: Author
 ) -> None:
-    """Write the leaf of an order, in the transaction that carries it out."""
-    told = leaf.Instruction(
+    """Write the leaf of a command, in the transaction that carries it out."""
+    instruction = leaf.Instruction(
         author.at, order, plain(subject), plain(author.by), plain(author.reason)
     )
-    row = {"holding": None, "body": leaf.encode(told), "proof": None}
+    row = {"holding": None, "body": leaf.encode(instruction), "proof": None}
     connection.execute(insert(leaves), [row])
 
 
 def audit_now(engine: Engine, name: str, author: Author) -> None:
-    """Have a holding audited as soon as a worker is free."""
+    """Make a holding due now."""
     with transaction(engine) as connection:
         query = select(holdings).where(holdings.c.name == name).with_for_update()
         row = connection.execute(query).first()
@@ -45,17 +45,15 @@ def audit_now(engine: Engine, name: str, author: Author) -> None:
 
 
 def acknowledge(engine: Engine, alert: int, author: Author) -> None:
-    """Note that someone has seen an alert; it stays open until its cause is gone."""
+    """Record who has seen an alert; it stays open until its cause is gone."""
     with transaction(engine) as connection:
-        row = connection.execute(select(alerts).where(alerts.c.id == alert).with_for_update())
-        found = row.first()
-        if found is None:
+        query = select(alerts).where(alerts.c.id == alert).with_for_update()
+        row = connection.execute(query).first()
+        if row is None:
             raise NotFoundError(f"there is no alert {alert}")
-        if found.acknowledged is not None:
-            raise ConflictError(
-                f"alert {alert} was acknowledged by {found.acknowledged_by} already"
-            )
+        if row.acknowledged is not None:
+            raise ConflictError(f"alert {alert} was acknowledged by {row.acknowledged_by} already")
         seen = {"acknowledged": author.at, "acknowledged_by": plain(author.by)}
         connection.execute(update(alerts).where(alerts.c.id == alert).values(seen))
-        what = f"alert {alert}: {found.kind}: {found.subject}"
+        what = f"alert {alert}: {row.kind}: {row.subject}"
         record_instruction(connection, leaf.Order.ACKNOWLEDGE, what, author)

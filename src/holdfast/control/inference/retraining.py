@@ -1,7 +1,7 @@
 """Retraining from the service: when it is due, its command runs as a process of its own.
 
-Serving goes on meanwhile and needs none of what training needs. One home has one retraining at a
-time: the command holds a lock, and goes on with what was interrupted.
+The service keeps running and needs none of training's packages. One home has one retraining at a
+time: the command holds a lock, and resumes an interrupted retraining.
 """
 
 import fcntl
@@ -19,15 +19,15 @@ from holdfast.errors import RefusedError
 
 FOLDER = "retraining"
 ORDER = "order.json"
-SAID = "stderr.log"
+STDERR = "stderr.log"
 COMMAND = (sys.executable, "-c", "from holdfast.cli import main; main()", "policy", "retrain")
-PATIENCE = 30.0  # seconds that a stopped command has to stop its trainings
-MOST_SAID = 1 << 20
+STOP_TIMEOUT_SECONDS = 30.0  # for a stopped command to stop its trainings
+MAX_STDERR_BYTES = 1 << 20
 log = structlog.get_logger()
 
 
 class Retraining:
-    """Looks after one home's retraining; `last` tells since when the log has taught nothing."""
+    """Supervises one home's retraining; `last` returns when the fleet was last fitted."""
 
     def __init__(
         self,
@@ -43,9 +43,9 @@ class Retraining:
         self._not_before = 0
 
     def look(self, now: int) -> str | None:
-        """Begin what is due, or hear what has ended.
+        """Start a retraining that is due, or check the one that runs.
 
-        Return why it failed, nothing at all if none has ended, and an empty text if it went well.
+        Return None if none has ended, why it failed, or an empty text if it succeeded.
         """
         if self._child is None:
             if self._due(now):
@@ -56,20 +56,20 @@ class Retraining:
             if now - self._begun <= self._settings.at_most:
                 return None
             self.stop()
-            return self._failed(now, "it took too long and was stopped")
+            return self._report_failure(now, "it took too long and was stopped")
         self._child = None
         if code == 0:
             log.info("the retraining has ended: its challenger runs in shadow")
             return ""
-        return self._failed(now, self._last_words() or f"it ended with {code}")
+        return self._report_failure(now, self._last_line() or f"it ended with {code}")
 
     def stop(self) -> None:
-        """Stop the process, if one runs: what it has trained is kept."""
+        """Stop the process, if one runs; its results so far are kept."""
         if self._child is None:
             return
         self._child.terminate()
         try:
-            self._child.wait(PATIENCE)
+            self._child.wait(STOP_TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired:
             self._child.kill()
             self._child.wait()
@@ -86,24 +86,25 @@ class Retraining:
     def _begin(self, now: int) -> None:
         place = self._home / FOLDER
         place.mkdir(mode=atomic.PRIVATE_FOLDER, exist_ok=True)
-        with (place / SAID).open("wb") as said:
+        with (place / STDERR).open("wb") as stderr:
             self._child = subprocess.Popen(  # noqa: S603 - our own command
                 [*self._command, "--home", str(self._home), "--json"],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=said,
+                stderr=stderr,
             )
         self._begun = now
         log.info("a retraining has begun", process=self._child.pid)
 
-    def _failed(self, now: int, reason: str) -> str:
+    def _report_failure(self, now: int, reason: str) -> str:
         self._not_before = now + self._settings.again
         log.warning("the retraining failed", reason=reason)
         return reason
 
-    def _last_words(self) -> str:
-        said = atomic.read(self._home / FOLDER / SAID, at_most=MOST_SAID).decode(errors="replace")
-        lines = said.strip().splitlines()
+    def _last_line(self) -> str:
+        path = self._home / FOLDER / STDERR
+        text = atomic.read(path, at_most=MAX_STDERR_BYTES).decode(errors="replace")
+        lines = text.strip().splitlines()
         return lines[-1].removeprefix("holdfast: ") if lines else ""
 
 

@@ -30,9 +30,9 @@ VIEWS = (
     ("/plan", "Plan", "d"),
     ("/alerts", "Alerts", "a"),
 )
-# What a page shows changes with every audit; what it needs is asked for again, and then unchanged.
+# A page changes with every audit; the browser revalidates static files.
 FRESH = {"cache-control": "no-cache"}
-# A form's origin is told to ourselves alone: without it nobody could sign in.
+# A form sends its origin only to us: without it nobody could sign in.
 HEADERS = FRESH | {"referrer-policy": "same-origin"}
 
 _templates = Environment(

@@ -1,4 +1,4 @@
-// What every page does: it renews itself, takes orders, and can be used by keys alone.
+// What every page does: it updates itself, gives commands, and can be used by keyboard alone.
 import { listenToKeys } from "./keys.js";
 import { keepFresh } from "./live.js";
 import { takeOrders } from "./orders.js";
