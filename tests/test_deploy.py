@@ -22,7 +22,7 @@ OUTCOMES = {str(each) for each in Outcome}
 VALUES = {
     "outcome": OUTCOMES,
     "part": {*PARTS.values(), "other"},
-    "reason": {guardrails.names(each)[0] for each in guardrails.Override},
+    "reason": {guardrails.override_names(each)[0] for each in guardrails.Override},
 }
 
 

@@ -1,7 +1,10 @@
 """Imports point one way through the house, as docs/architecture.md draws it."""
 
 import ast
+import re
 from pathlib import Path
+
+import pytest
 
 import holdfast
 
@@ -49,14 +52,15 @@ ALLOWED = {
 
 
 # The modules of control beside queries/ that may hold SQL: those that own the writes of a table,
-# and three that read for the service itself.
+# and two that read for the service itself.
 OWN_WRITES = {
     *("operator_commands", "audits/contacts", "scheduling/schedule", "settings/configuration"),
     *("evidence/sequencer", "evidence/signer", "incidents/alerts", "incidents/store"),
     *("inference/canaries", "inference/confidence", "inference/fits"),
-    *("policies/aliases", "policies/versions", "backup/snapshot"),
+    *("policies/aliases", "policies/versions", "policies/shadow_states", "backup/snapshot"),
+    *("evidence/leaves", "incidents/holding_alerts"),
 }
-OWN_READS = {"evidence/reader", "inference/audit_log", "policies/shadow"}
+OWN_READS = {"evidence/reader", "inference/audit_log"}
 HOLD_SQL = {
     "web/tokens",
     *(f"control/{module}" for module in OWN_WRITES | OWN_READS),
@@ -119,3 +123,17 @@ def test_no_sql_stands_outside_queries_commands_and_storage() -> None:
                 holders.add(str(path.relative_to(SOURCE).with_suffix("")))
     queries = {name for name in holders if name.startswith("control/queries/")}
     assert holders - queries == HOLD_SQL
+
+
+WRITERS = {"leaves": "control/evidence/leaves.py", "holdings": "control/scheduling/schedule.py"}
+
+
+@pytest.mark.parametrize("table", WRITERS)
+def test_the_control_plane_writes_a_table_in_one_module(table: str) -> None:
+    statement = re.compile(rf"\b(insert|update|delete)\((schema\.)?{table}\b")
+    writers = {
+        path.relative_to(SOURCE).as_posix()
+        for path in SOURCE.rglob("*.py")
+        if "bench" not in path.parts and statement.search(path.read_text())
+    }
+    assert writers == {WRITERS[table]}

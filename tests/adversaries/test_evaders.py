@@ -144,8 +144,8 @@ def test_who_is_away_only_when_challenged_is_blamed(place: Site, lost: set[int])
             watcher = Watcher(place, front, meets(lost))
             watcher.watch(service)
             let_pass(place, service, 24, watcher.look)
-            service.look(place.times.wall())
-            service.watch.went_well()
+            service.check_health(place.times.wall())
+            service.monitor.on_success()
             (record,) = service.contacts.records_away().values()
     story = [audit.outcome for audit in place.audits()]
     assert Outcome.OFFLINE in story, "the first ones may be an outage"

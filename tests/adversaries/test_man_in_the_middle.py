@@ -8,7 +8,7 @@ import pytest
 from tests.adversaries.middle import Captured, ManInTheMiddle, Reply, man_in_the_middle
 from tests.adversaries.stage import BLOCKS, SEGMENT, Stage, Turncoat
 
-from holdfast.control.incidents.repair import Spot, _tags_mended
+from holdfast.control.incidents.repair import Spot, _repair_tags
 from holdfast.errors import NodeError
 from holdfast.node.wire import Code, NodeRefusedError
 from holdfast.owner import (
@@ -281,7 +281,7 @@ def test_a_refusal_in_the_name_of_the_node_loses_no_block(
     replica, others = (Replica(one, one.file("file")) for one in (holding, copy))
     spot = Spot((replica.file.file_id.hex(), 1), 0, (7,), handled=1, untagged=(7,))
     with pytest.raises(NodeRefusedError):
-        _tags_mended(spot, replica, ReplicaSources([others], {}))
+        _repair_tags(spot, replica, ReplicaSources([others], {}))
     between.tactic = None
-    assert _tags_mended(spot, replica, ReplicaSources([others], {})).lost == ()
+    assert _repair_tags(spot, replica, ReplicaSources([others], {})).lost == ()
     assert stage.audit(holding, BLOCKS).outcome is Outcome.PASSED

@@ -13,7 +13,7 @@ from tests.support.ledger_env import Kept, World, evm_world, names, wrong
 from web3 import Web3
 
 from holdfast.control.audits.pending import PendingAudit
-from holdfast.control.audits.settlement import RunningAudit
+from holdfast.control.audits.running import RunningAudit
 from holdfast.control.audits.types import AuditResult
 from holdfast.control.scheduling.guardrails import SECOND
 from holdfast.control.scheduling.telemetry import Outcome
@@ -226,12 +226,12 @@ def test_a_copy_of_an_honest_nodes_challenge_does_not_fail_it(any_stage: Stage) 
     copycat = Copycat(any_stage, opened, holding.key.public)
     going = RunningAudit(holding, world.owner, flight, None, anew=False)
     going.open(milliseconds(any_stage), {})
-    going.take(going.ask(lambda: milliseconds(any_stage)))
+    going.receive(going.ask(lambda: milliseconds(any_stage)))
     assert going.answer is not None
     copycat.fail(wrong(going.answer.proof))
     world.stranger.submit(opened.holding, opened.challenge, going.answer)  # before the owner does
     going.settle()
-    result = going.concluded(SHORT, milliseconds(any_stage), not_blamed)
+    result = going.conclude(SHORT, milliseconds(any_stage), not_blamed)
     assert isinstance(result, AuditResult)
     assert result.outcome is Outcome.PASSED
     assert copycat.name != opened.challenge
@@ -252,7 +252,7 @@ def test_a_copy_of_a_silent_nodes_challenge_does_not_excuse_it(any_stage: Stage)
     world.stranger.expire(opened.holding, opened.challenge)  # before the owner does
     going = RunningAudit(holding, world.owner, asked, None, anew=False)
     going.open(milliseconds(any_stage), {})
-    result = going.concluded(SHORT, milliseconds(any_stage), not_blamed)
+    result = going.conclude(SHORT, milliseconds(any_stage), not_blamed)
     assert isinstance(result, AuditResult)
     assert result.outcome is Outcome.TIMED_OUT
 
@@ -272,13 +272,13 @@ def test_a_proof_that_comes_after_its_verdict_is_kept_only_if_it_fits(any_stage:
     node.turn(lie)
     first = RunningAudit(holding, ledger, flight, None, anew=False)
     first.open(milliseconds(any_stage), {})
-    first.take(first.ask(lambda: milliseconds(any_stage)))
+    first.receive(first.ask(lambda: milliseconds(any_stage)))
     first.settle()
     node.ways.clear()  # the worker dies before it records that, and the node is mended
     second = RunningAudit(holding, ledger, flight, None, anew=False)
     second.open(milliseconds(any_stage), {})
-    second.take(second.ask(lambda: milliseconds(any_stage)))
-    result = second.concluded(SHORT, milliseconds(any_stage), not_blamed)
+    second.receive(second.ask(lambda: milliseconds(any_stage)))
+    result = second.conclude(SHORT, milliseconds(any_stage), not_blamed)
     assert isinstance(result, AuditResult)
     assert (result.outcome, result.proof) == (Outcome.FAILED, None)
 

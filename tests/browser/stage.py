@@ -92,7 +92,7 @@ def staged(
     _run_in_shadow(work, CHALLENGER)
     stage.pass_days(days)
     work.sequencer.anchor(chain.owner)
-    stage.alerts.begin("node-offline", "0x5e12c0ffee", "can't reach the node: nobody listens")
+    stage.alerts.raise_alert("node-offline", "0x5e12c0ffee", "can't reach the node: nobody listens")
     (folder / VERIFIER).write_text(f"{SIGNER.verifier}\n")
     listener = listen(web)
     assert listener is not None

@@ -209,7 +209,7 @@ def test_turning_the_dial_shows_what_each_setting_costs_and_misses(page: Page) -
 
 def test_an_alert_is_seen_at_once_and_acknowledged(page: Page, stage: Stage) -> None:
     page.goto("/alerts")
-    stage.alerts.begin("disk-full", "host", "no space is left")
+    stage.alerts.raise_alert("disk-full", "host", "no space is left")
     alert = page.locator(".alerts li", has_text="Disk full")
     expect(alert).to_be_visible()
     alert.get_by_role("button", name="Acknowledge").click()

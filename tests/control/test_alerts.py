@@ -9,7 +9,7 @@ from sqlalchemy import Engine, update
 from tests.support.simulated_fleet import Clock
 from tests.support.webhook import Receiver, listening
 
-from holdfast.control.incidents.alerts import TELLING, Alerts, Kind
+from holdfast.control.incidents.alerts import DELIVERY_LEASE, Alerts, Kind
 from holdfast.control.scheduling.guardrails import HOUR
 from holdfast.control.settings.models import AlertSettings, read_control
 from holdfast.errors import InputError
@@ -34,11 +34,11 @@ def alerts(engine: Engine, clock: Clock) -> Alerts:
 
 
 def test_an_alert_is_raised_once_while_it_is_open(alerts: Alerts, clock: Clock) -> None:
-    assert alerts.begin(Kind.NODE, "one", "it does not answer")
+    assert alerts.raise_alert(Kind.NODE, "one", "it does not answer")
     clock.now += HOUR
-    assert not alerts.begin(Kind.NODE, "one", "it still does not answer")
+    assert not alerts.raise_alert(Kind.NODE, "one", "it still does not answer")
     assert [each.seen - each.raised for each in alerts.listing()] == [HOUR]
-    assert alerts.begin(Kind.NODE, "two", "it does not answer")
+    assert alerts.raise_alert(Kind.NODE, "two", "it does not answer")
     assert [(a.subject, a.detail) for a in alerts.listing()] == [
         ("two", "it does not answer"),
         ("one", "it does not answer"),
@@ -47,7 +47,7 @@ def test_an_alert_is_raised_once_while_it_is_open(alerts: Alerts, clock: Clock) 
 
 def test_what_ended_can_be_raised_again(alerts: Alerts, clock: Clock) -> None:
     for _ in range(2):  # at the same moment of a slow clock, too
-        assert alerts.begin(Kind.LEDGER, "chain", "down")
+        assert alerts.raise_alert(Kind.LEDGER, "chain", "down")
         assert alerts.end(Kind.LEDGER, "chain")
         assert not alerts.end(Kind.LEDGER, "chain")
     assert alerts.listing() == []
@@ -55,7 +55,7 @@ def test_what_ended_can_be_raised_again(alerts: Alerts, clock: Clock) -> None:
 
 
 def test_an_alert_does_not_end_before_it_was_raised(alerts: Alerts, clock: Clock) -> None:
-    alerts.begin(Kind.NODE, "one", "it does not answer")
+    alerts.raise_alert(Kind.NODE, "one", "it does not answer")
     clock.now -= HOUR
     alerts.end(Kind.NODE, "one")
     (alert,) = alerts.listing(ended=True)
@@ -65,7 +65,7 @@ def test_an_alert_does_not_end_before_it_was_raised(alerts: Alerts, clock: Clock
 def test_a_message_fits_chat_rooms_and_receivers_of_alertmanager(
     alerts: Alerts, clock: Clock, receiver: Receiver
 ) -> None:
-    alerts.begin(Kind.NODE, "one", "it does not answer " * 200)
+    alerts.raise_alert(Kind.NODE, "one", "it does not answer " * 200)
     alerts.deliver(receiver.sink)
     clock.now += HOUR
     alerts.end(Kind.NODE, "one")
@@ -85,7 +85,7 @@ def test_a_message_fits_chat_rooms_and_receivers_of_alertmanager(
 def test_what_is_told_late_was_firing_first(
     alerts: Alerts, clock: Clock, receiver: Receiver
 ) -> None:
-    alerts.begin(Kind.NODE, "one", "it does not answer")
+    alerts.raise_alert(Kind.NODE, "one", "it does not answer")
     clock.now += HOUR
     alerts.end(Kind.NODE, "one")
     alerts.deliver(receiver.sink)
@@ -96,7 +96,7 @@ def test_what_is_told_late_was_firing_first(
 def test_an_opening_and_a_closing_are_told_once_each(
     alerts: Alerts, clock: Clock, receiver: Receiver
 ) -> None:
-    alerts.begin(Kind.NODE, "one", "it does not answer")
+    alerts.raise_alert(Kind.NODE, "one", "it does not answer")
     assert [alerts.deliver(receiver.sink) for _ in range(3)] == [1, 0, 0]
     clock.now += HOUR
     alerts.end(Kind.NODE, "one")
@@ -123,7 +123,7 @@ def test_what_becomes_known_of_an_open_alert_is_told_too(
         with transaction(engine) as connection:
             connection.execute(update(schema.alerts).values(detail=detail, changed=True))
 
-    alerts.begin(Kind.NODE, "one", "it is slow")
+    alerts.raise_alert(Kind.NODE, "one", "it is slow")
     learn("it is very slow")
     assert [alerts.deliver(receiver.sink) for _ in range(3)] == [1, 0, 0]
     learn("it does not answer")
@@ -141,13 +141,13 @@ def test_what_becomes_known_of_an_open_alert_is_told_too(
 def test_what_becomes_known_while_a_message_is_sent_is_not_lost(
     alerts: Alerts, engine: Engine, receiver: Receiver
 ) -> None:
-    alerts.begin(Kind.NODE, "one", "it is slow")
+    alerts.raise_alert(Kind.NODE, "one", "it is slow")
 
     class Slow:
-        def tell(self, message: Any) -> bool:
+        def send(self, message: Any) -> bool:
             with transaction(engine) as connection:
                 connection.execute(update(schema.alerts).values(detail="gone", changed=True))
-            return receiver.sink.tell(message)
+            return receiver.sink.send(message)
 
     assert alerts.deliver(Slow()) == 1
     assert [alerts.deliver(receiver.sink) for _ in range(2)] == [1, 0]
@@ -157,13 +157,13 @@ def test_what_becomes_known_while_a_message_is_sent_is_not_lost(
 def test_what_was_not_delivered_is_told_later_and_in_order(
     alerts: Alerts, clock: Clock, receiver: Receiver
 ) -> None:
-    alerts.begin(Kind.NODE, "one", "it does not answer")
+    alerts.raise_alert(Kind.NODE, "one", "it does not answer")
     receiver.status = 503
     assert alerts.deliver(receiver.sink) == 0
     alerts.end(Kind.NODE, "one")
     receiver.status = 200
     for _ in range(3):
-        clock.now += TELLING
+        clock.now += DELIVERY_LEASE
         alerts.deliver(receiver.sink)
     assert [each["state"] for each in receiver.bodies] == ["raised", "ended"]
 
@@ -171,14 +171,14 @@ def test_what_was_not_delivered_is_told_later_and_in_order(
 def test_two_workers_do_not_tell_the_same(
     alerts: Alerts, clock: Clock, engine: Engine, receiver: Receiver
 ) -> None:
-    alerts.begin(Kind.NODE, "one", "it does not answer")
+    alerts.raise_alert(Kind.NODE, "one", "it does not answer")
 
     class Slow:
         """Is still at it when another worker looks for what to tell."""
 
-        def tell(self, message: Any) -> bool:
+        def send(self, message: Any) -> bool:
             assert Alerts(engine, clock).deliver(receiver.sink) == 0
-            return receiver.sink.tell(message)
+            return receiver.sink.send(message)
 
     assert alerts.deliver(Slow()) == 1
     assert len(receiver.bodies) == 1
@@ -187,7 +187,7 @@ def test_two_workers_do_not_tell_the_same(
 def test_a_claim_from_a_clock_since_set_back_binds_nobody(
     alerts: Alerts, clock: Clock, receiver: Receiver
 ) -> None:
-    alerts.begin(Kind.NODE, "one", "it does not answer")
+    alerts.raise_alert(Kind.NODE, "one", "it does not answer")
     receiver.status = 503
     alerts.deliver(receiver.sink)
     receiver.status = 200
@@ -196,7 +196,7 @@ def test_a_claim_from_a_clock_since_set_back_binds_nobody(
 
 
 def test_nobody_listening_is_a_message_that_did_not_arrive(alerts: Alerts) -> None:
-    alerts.begin(Kind.NODE, "one", "it does not answer")
+    alerts.raise_alert(Kind.NODE, "one", "it does not answer")
     with listening() as gone:
         sink = gone.sink
     assert alerts.deliver(sink) == 0

@@ -9,10 +9,10 @@ from sqlalchemy import Engine
 
 from holdfast.control.policies.active import ActivePolicies
 from holdfast.control.policies.comparison import Comparison, compare
-from holdfast.control.policies.shadow import DecisionContext, shade
+from holdfast.control.policies.shadow import DecisionContext, run_shadows
+from holdfast.control.policies.shadow_states import ShadowRecord, record_shadows
 from holdfast.control.scheduling.decisions import Decisions
 from holdfast.control.scheduling.guardrails import DAY, HOUR, Override, Plan
-from holdfast.control.scheduling.schedule import Beside, write_beside
 from holdfast.storage.database import transaction
 
 START = 1_800_000_000_000
@@ -46,7 +46,7 @@ def write(engine: Engine, *rows: dict[str, Any]) -> None:
         for each in rows:
             state = {"holding": each["holding"], "version": each["version"]}
             state |= {"number": 1, "memory": b"", "chosen": 1}
-            write_beside(connection, [Beside(state, each, new=False)])
+            record_shadows(connection, [ShadowRecord(state, each, new=False)])
 
 
 def compared_in(engine: Engine, version: str, champion: str, *, unit: int) -> Comparison | None:
@@ -97,9 +97,9 @@ def test_rails_are_counted_and_states_that_begin_are_left_out(engine: Engine) ->
     course = DecisionContext(claims, [0] * len(both), np.full(len(both), 100), 100, START)
     policies: list[Any] = [SimpleNamespace(version=name, name=name) for name in ("old", "new")]
     duty = ActivePolicies(policies[0], (policies[1],), "new")
-    found = shade(course, duty, decided(theirs), {}, lambda *_: decided(ours))
+    found = run_shadows(course, duty, decided(theirs), {}, lambda *_: decided(ours))
     with transaction(engine) as connection:
-        write_beside(connection, [each for some in found.beside for each in some])
+        record_shadows(connection, [record for some in found.records for record in some])
     compared = compared_in(engine, "new", "old", unit=DAY)
     assert compared is not None
     assert compared.decisions == 4

@@ -23,7 +23,7 @@ from tests.support.owner_env import PASSPHRASE, QUICK
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE
 from holdfast.control.policies.aliases import Author
 from holdfast.control.scheduling.guardrails import DAY, Rails
-from holdfast.control.service import opened_service
+from holdfast.control.service import open_service
 from holdfast.control.settings.configuration import operator, record_configuration
 from holdfast.control.settings.models import AlertSettings, ControlSettings, read_control
 from holdfast.control.settings.show import recorded_settings
@@ -174,7 +174,7 @@ def test_four_workers_of_one_start_leave_one_leaf(
     port, path = free_ports(WORKERS), home.folder / "holdfast.toml"
     text = f'[control.web]\nlisten = "off"\n[control.metrics]\nlisten = "127.0.0.1:{port}"\n'
     path.write_text(text)
-    with opened_service(home, read_control(home.folder)):
+    with open_service(home, read_control(home.folder)):
         pass
     path.write_text(f"{text}[control.rails]\nlongest = 60\n")
     with Shell(tmp_path).start("serve", "--workers", str(WORKERS)) as process:

@@ -151,8 +151,8 @@ def probed(contacts: Contacts, address: bytes, times: int, *, present: bool = Tr
 
 def evade(contacts: Contacts, address: bytes) -> str:
     """Be away at a challenge, and there for the probe after it."""
-    assert contacts.fresh([address]) == {address}
-    contacts.record_asks({address: False}, [], OPENED)
+    assert contacts.present_nodes([address]) == {address}
+    contacts.record_challenges({address: False}, [], OPENED)
     reason = contacts.judge_absence(address, OPENED, ASKED, counted=True)
     probed(contacts, address, 1)
     return reason
@@ -161,7 +161,7 @@ def evade(contacts: Contacts, address: bytes) -> str:
 def test_absence_is_judged_by_what_was_recorded(engine: Engine) -> None:
     contacts = Contacts(engine)
     probed(contacts, ONE, 101)
-    contacts.record_asks({ONE: True}, [ONE], 200)
+    contacts.record_challenges({ONE: True}, [ONE], 200)
     reasons = [evade(contacts, ONE) for _ in range(5)]
     assert reasons[:3] == [""] * 3
     assert reasons[4] == "away at 5 of 6 challenges but at 0 of 100 probes"

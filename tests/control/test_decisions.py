@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from holdfast.control.scheduling.decisions import Decisions, Remembered, decide
+from holdfast.control.scheduling.decisions import Decisions, StoredMemory, decide
 from holdfast.control.scheduling.guardrails import DAY, DRAWS, HOUR, Override, Rails
-from holdfast.control.scheduling.telemetry import Outcome, Telemetry, unaudited
+from holdfast.control.scheduling.telemetry import Outcome, Telemetry, empty_history_bytes
 from holdfast.model.action import GRID
 from holdfast.model.observation import HistoryConstants
 from holdfast.model.scenario import PAPER
@@ -23,21 +23,21 @@ def policy() -> Serving:
 
 def new(count: int) -> Telemetry:
     return Telemetry.stored(
-        [unaudited()] * count, CONSTANTS, np.full(count, NOW), np.ones(count, np.bool_)
+        [empty_history_bytes()] * count, CONSTANTS, np.full(count, NOW), np.ones(count, np.bool_)
     )
 
 
-def blank(count: int) -> Remembered:
-    return Remembered([""] * count, [b""] * count)
+def blank(count: int) -> StoredMemory:
+    return StoredMemory([""] * count, [b""] * count)
 
 
-def stored(policy: Serving, decisions: Decisions) -> Remembered:
+def stored(policy: Serving, decisions: Decisions) -> StoredMemory:
     rows = [bytes(row) for row in decisions.memory]
-    return Remembered([policy.version] * len(rows), rows)
+    return StoredMemory([policy.version] * len(rows), rows)
 
 
 def decided(
-    policy: Serving, telemetry: Telemetry, remembered: Remembered, now: int = NOW
+    policy: Serving, telemetry: Telemetry, remembered: StoredMemory, now: int = NOW
 ) -> Decisions:
     luck = np.full((DRAWS, len(telemetry.news)), 0.5)
     return decide(policy, RAILS, now, telemetry, remembered, luck)
@@ -67,7 +67,7 @@ def test_a_batch_decides_as_its_holdings_do_alone(policy: Serving) -> None:
             telemetry.news[at : at + 1],
         )
         alone = decided(
-            policy, one, Remembered(before.version[at : at + 1], before.memory[at : at + 1])
+            policy, one, StoredMemory(before.version[at : at + 1], before.memory[at : at + 1])
         )
         assert alone.chosen[0] == both.chosen[at]
         assert np.allclose(alone.observation[0], both.observation[at])
@@ -109,7 +109,7 @@ def test_a_lost_state_or_one_of_another_version_brings_the_fail_safe(policy: Ser
     found = decided(
         policy,
         telemetry,
-        Remembered([policy.version, "another", policy.version], [*good.memory[:2], b"short"]),
+        StoredMemory([policy.version, "another", policy.version], [*good.memory[:2], b"short"]),
     )
     state = int(Override.STATE)
     assert found.plan.overrides.tolist() == [0, state, state]

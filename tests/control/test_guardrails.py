@@ -18,8 +18,8 @@ from holdfast.control.scheduling.guardrails import (
     Plan,
     Rails,
     Window,
-    held,
-    names,
+    hold_for_gas,
+    override_names,
     plan,
 )
 from holdfast.errors import InputError
@@ -47,7 +47,7 @@ def planned(
         telemetry=np.full(size, telemetry),
         state=np.full(size, state),
         inside=np.full(size, inside),
-        luck=np.full((DRAWS, size), luck),
+        uniforms=np.full((DRAWS, size), luck),
     )
 
 
@@ -144,12 +144,12 @@ def test_dear_gas_delays_an_audit_but_never_beyond_the_longest_interval() -> Non
     longest = NOW - 14 * DAY
     audited = np.array([NOW - DAY, longest + 9 * MINUTE, longest + 4 * MINUTE, NOW - 20 * DAY])
     for luck, minutes in ((0.0, [5, 5]), (0.5, [10, 7]), (1.0, [15, 9])):
-        waiting, until = held(rails, NOW, 101, audited, np.full((2, 4), luck))
+        waiting, until = hold_for_gas(rails, NOW, 101, audited, np.full((2, 4), luck))
         assert waiting.tolist() == [True, True, False, False]
         assert until[:2].tolist() == [NOW + minute * MINUTE for minute in minutes]
     half = np.full((2, 4), 0.5)
-    assert not held(rails, NOW, 100, audited, half)[0].any()
-    assert not held(Rails(), NOW, 10**18, audited, half)[0].any()
+    assert not hold_for_gas(rails, NOW, 100, audited, half)[0].any()
+    assert not hold_for_gas(Rails(), NOW, 10**18, audited, half)[0].any()
 
 
 def test_what_waits_for_cheaper_gas_does_not_wait_into_a_quiet_window() -> None:
@@ -157,7 +157,7 @@ def test_what_waits_for_cheaper_gas_does_not_wait_into_a_quiet_window() -> None:
     rails = Rails(gas_price_cap=100, quiet=(Window(0, 6 * HOUR),))
     rng = np.random.default_rng(1)
     now, audited = midnight - 10 * MINUTE, np.full(10_000, midnight - 3 * DAY)
-    waits, until = held(rails, now, 101, audited, rng.random((2, 10_000)))
+    waits, until = hold_for_gas(rails, now, 101, audited, rng.random((2, 10_000)))
     assert waits.all()
     assert ((until < midnight) | (until >= midnight + 6 * HOUR)).all()
     assert largest_mass(until) < 0.01
@@ -165,7 +165,7 @@ def test_what_waits_for_cheaper_gas_does_not_wait_into_a_quiet_window() -> None:
 
 def test_every_override_has_a_reason_and_a_name() -> None:
     assert set(REASONS) == set(Override)
-    assert names(Override.TELEMETRY | Override.SAMPLE_CAP) == ["telemetry", "sample-cap"]
+    assert override_names(Override.TELEMETRY | Override.SAMPLE_CAP) == ["telemetry", "sample-cap"]
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def drawn(rails: Rails, interval: int, now: int = NOW, count: int = MANY, seed: 
         telemetry=sound,
         state=sound,
         inside=sound,
-        luck=np.random.default_rng(seed).random((DRAWS, count)),
+        uniforms=np.random.default_rng(seed).random((DRAWS, count)),
     )
 
 
@@ -314,11 +314,11 @@ def test_audits_that_wait_for_cheaper_gas_spread() -> None:
     audited = np.full(MANY, NOW - longest + 3 * HOUR)
     now = np.full(MANY, NOW)
     ended = np.zeros(MANY, np.int64)
-    _, once = held(rails, NOW, 101, audited, rng.random((2, MANY)))
+    _, once = hold_for_gas(rails, NOW, 101, audited, rng.random((2, MANY)))
     assert largest_mass(once) < 0.001
     for _ in range(100):
         ahead = now - NOW  # each is looked at in a time of its own
-        waits, until = held(rails, NOW, 101, audited - ahead, rng.random((2, MANY)))
+        waits, until = hold_for_gas(rails, NOW, 101, audited - ahead, rng.random((2, MANY)))
         ended = np.where(~waits & (ended == 0), now, ended)
         now = np.where(waits, until + ahead, now)
     assert (ended > 0).all()

@@ -14,7 +14,7 @@ from tests.support.owner_env import World
 
 from holdfast.control.audits.contacts import Contacts
 from holdfast.control.audits.open_holdings import HomeFleet
-from holdfast.control.audits.prober import AT_ONCE, Prober
+from holdfast.control.audits.prober import MAX_PROBES_AT_ONCE, Prober
 from holdfast.control.scheduling.guardrails import HOUR, SECOND
 from holdfast.control.settings.models import ProbeSettings
 from holdfast.node.client import NodeClient
@@ -139,4 +139,4 @@ def test_a_hung_node_took_the_request_and_holds_up_no_other_probe(
             os.kill(world.one.process.pid, signal.SIGCONT)
         bench.prober._pool.shutdown()
         assert bench.row(world.one.address)[0]
-        assert all(bench.prober._free.acquire(blocking=False) for _ in range(AT_ONCE))
+        assert all(bench.prober._free.acquire(blocking=False) for _ in range(MAX_PROBES_AT_ONCE))

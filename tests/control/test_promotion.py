@@ -11,8 +11,8 @@ from tests.support.promotion import SETTINGS, broken, champion, desk, home, poli
 from tests.support.simulated_fleet import START
 from tests.support.simulated_operation import SIGNER, Operation
 
-from holdfast.control.policies.promotion import FLEET, ceiling_of, miss_rate, trials
-from holdfast.control.policies.stress import stressed
+from holdfast.control.policies.promotion import FLEET, ceiling_of, miss_rate, run_trials
+from holdfast.control.policies.stress import stress_scenarios
 from holdfast.control.scheduling.guardrails import DAY
 from holdfast.control.settings.models import Conditions, read_control
 from holdfast.errors import InputError
@@ -202,7 +202,7 @@ def test_the_ceiling_is_that_of_the_settings_or_of_the_champion(running: Operati
 def test_stressed_worlds_are_worlds_and_differ_from_the_one_they_came_from(
     scenario: Scenario,
 ) -> None:
-    variants = stressed(scenario)
+    variants = stress_scenarios(scenario)
     assert len(set(map(repr, variants.values()))) == len(variants)
     assert scenario not in variants.values()
 
@@ -216,6 +216,6 @@ def test_without_a_miss_the_interval_still_has_a_width() -> None:
 
 def test_what_was_never_met_is_not_kept() -> None:
     calm = replace(PAPER, malicious_share=0.0, honest_rate=0.0, malicious_rate=0.0)
-    found = trials(serving("fixed-high", PAPER), calm, 0.5, Conditions(episodes=2), seed=0)
+    found = run_trials(serving("fixed-high", PAPER), calm, 0.5, Conditions(episodes=2), seed=0)
     assert not any(trial.kept for trial in found)
     json.dumps([trial.check().detail for trial in found], allow_nan=False)

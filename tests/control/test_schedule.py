@@ -87,7 +87,7 @@ def test_the_one_due_first_is_claimed_first(schedule: Schedule) -> None:
 
 def test_a_lease_that_ended_brings_the_holding_back_with_its_audit(schedule: Schedule) -> None:
     token, claims = schedule.claim(NOW, LEASE, 1)
-    schedule.depart(token, [(claims[0].id, 4, b"seed")])
+    schedule.save_audits(token, [(claims[0].id, 4, b"seed")])
     assert all(claim.flight is None for claim in schedule.claim(NOW, LEASE, 6)[1])
     _, again = schedule.claim(NOW + LEASE, LEASE, 6)
     assert [c.flight for c in again if c.id == claims[0].id] == [b"seed"]
@@ -99,7 +99,7 @@ def test_whoever_lost_the_lease_can_neither_depart_nor_conclude(schedule: Schedu
     token, again = schedule.claim(NOW + LEASE, LEASE, 2)
     ids = {claim.id for claim in again}
     with pytest.raises(LeaseLostError):
-        schedule.depart(late, [(claim.id, 0, b"") for claim in claims])
+        schedule.save_audits(late, [(claim.id, 0, b"") for claim in claims])
     done = schedule.conclude(late, [conclusion(claim, NOW + 9) for claim in claims])
     assert set(done) == {claim.id for claim in claims} - ids
     assert count(schedule, leaves) == count(schedule, audits) == 4
@@ -127,7 +127,7 @@ def test_a_lease_can_be_extended_while_it_is_ours(schedule: Schedule) -> None:
 
 def test_what_is_postponed_keeps_its_audit_and_adds_a_reason(schedule: Schedule) -> None:
     token, claims = schedule.claim(NOW, LEASE, 1)
-    schedule.depart(token, [(claims[0].id, 1, b"seed")])
+    schedule.save_audits(token, [(claims[0].id, 1, b"seed")])
     schedule.postpone(token, [(claims[0].id, NOW + 50, 2)])
     assert claims[0].id not in [claim.id for claim in schedule.claim(NOW + 49, 1, 6)[1]]
     (back,) = [c for c in schedule.claim(NOW + 50, LEASE, 6)[1] if c.id == claims[0].id]
@@ -137,10 +137,10 @@ def test_what_is_postponed_keeps_its_audit_and_adds_a_reason(schedule: Schedule)
 def test_an_audit_under_way_goes_on_while_others_wait_to_be_gathered(schedule: Schedule) -> None:
     """Before: with `gather` a node that was away was not asked again before its deadline."""
     token, (claim,) = schedule.claim(NOW, LEASE, 1)
-    schedule.depart(token, [(claim.id, 0, b"flight")])
+    schedule.save_audits(token, [(claim.id, 0, b"flight")])
     schedule.suspend(token, [(claim.id, NOW + 5, b"flight")])
-    assert not schedule.gathered(NOW + 5, HOUR, 6), "five are due to begin, and one is under way"
-    assert schedule.gathered(NOW + 5, HOUR, 5)
+    assert not schedule.has_batch(NOW + 5, HOUR, 6), "five are due to begin, and one is under way"
+    assert schedule.has_batch(NOW + 5, HOUR, 5)
     _, again = schedule.claim(NOW + 5, LEASE, 6, under_way=True)
     assert [other.id for other in again] == [claim.id]
 

@@ -20,10 +20,10 @@ from holdfast.control.policies.aliases import (
     rollback,
 )
 from holdfast.control.policies.comparison import compare
+from holdfast.control.policies.shadow_states import ShadowRecord
 from holdfast.control.policies.versions import Registry
 from holdfast.control.queries.policies import TERMS
 from holdfast.control.scheduling.guardrails import DAY, HOUR, Override, Rails
-from holdfast.control.scheduling.schedule import Beside
 from holdfast.evidence import leaf
 from holdfast.evidence.bundle import Bundle, write_bundle
 from holdfast.evidence.verification import verify
@@ -218,6 +218,6 @@ def test_who_lost_a_lease_writes_nothing_of_a_shadow(tmp_path: Path) -> None:
         row = connection.execute(select(holdings).where(holdings.c.id == first.id)).one()
         before = connection.execute(select(shadows)).all()
     state = {"holding": first.id, "version": version, "number": 9, "memory": b"", "chosen": 0}
-    running.schedule.decide(late, [dict(row._mapping)], [Beside(state, {}, new=False)])
+    running.schedule.decide(late, [dict(row._mapping)], [ShadowRecord(state, {}, new=False)])
     with transaction(running.engine) as connection:
         assert connection.execute(select(shadows)).all() == before

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine, select, update
 from tests.support.checkpoints import ARCHITECTURE, MANIFEST, drawn
 
-from holdfast.control.policies.active import PolicyLoader, begin
+from holdfast.control.policies.active import PolicyLoader, ensure_champion
 from holdfast.control.policies.aliases import (
     Aliases,
     Author,
@@ -187,7 +187,7 @@ def test_a_tampered_folder_is_not_registered(engine: Engine, folder: Path) -> No
 
 def test_a_version_is_found_by_its_alias_or_the_beginning_of_its_hash(engine: Engine) -> None:
     registry = Registry(engine)
-    begin(engine, "fixed-high", PAPER, NOW)
+    ensure_champion(engine, "fixed-high", PAPER, NOW)
     (version,) = (each.version for each in registry.listing())
     known = aliases(engine)
     assert registry.find("champion", known) == version
@@ -206,8 +206,8 @@ def test_a_rollback_goes_back_step_by_step_and_never_to_what_it_took_back(engine
     registry = Registry(engine)
     names = ("fixed-high", "fixed-low", "heuristic")
     first, second, third = (registry.register(name, PAPER, NOW).version for name in names)
-    known = begin(engine, "fixed-high", PAPER, NOW)
-    assert known == begin(engine, "heuristic", PAPER, NOW), "the first is the first"
+    known = ensure_champion(engine, "fixed-high", PAPER, NOW)
+    assert known == ensure_champion(engine, "heuristic", PAPER, NOW), "the first is the first"
     with pytest.raises(InputError, match="nothing to roll back to"):
         rollback(engine, known, AUTHOR)
     for version in (second, third):
@@ -231,7 +231,7 @@ def test_a_rollback_goes_back_step_by_step_and_never_to_what_it_took_back(engine
 
 def test_who_was_the_challenger_is_so_again_after_a_rollback(engine: Engine) -> None:
     registry = Registry(engine)
-    known = begin(engine, "fixed-high", PAPER, NOW)
+    known = ensure_champion(engine, "fixed-high", PAPER, NOW)
     old = known.champion
     new = registry.register("heuristic", PAPER, NOW).version
     known = challenge(engine, known, new, AUTHOR)
@@ -251,7 +251,7 @@ def test_who_was_the_challenger_is_so_again_after_a_rollback(engine: Engine) -> 
 
 
 def test_of_two_who_change_at_once_one_is_told(engine: Engine) -> None:
-    known = begin(engine, "fixed-high", PAPER, NOW)
+    known = ensure_champion(engine, "fixed-high", PAPER, NOW)
     version = Registry(engine).register("heuristic", PAPER, NOW).version
     promote(engine, known, version, AUTHOR)
     with pytest.raises(InputError, match="somebody has changed the policies meanwhile"):
@@ -262,7 +262,7 @@ def test_of_two_who_change_at_once_one_is_told(engine: Engine) -> None:
 
 
 def test_every_change_is_a_leaf_even_if_the_clock_was_set_back(engine: Engine) -> None:
-    known = begin(engine, "fixed-high", PAPER, NOW)
+    known = ensure_champion(engine, "fixed-high", PAPER, NOW)
     version = Registry(engine).register("heuristic", PAPER, NOW).version
     known = challenge(engine, known, version, Author("me", NOW + 5, "try it\nnow"))
     known = withdraw(engine, known, Author("me", NOW + 2))

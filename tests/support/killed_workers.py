@@ -14,7 +14,7 @@ from tests.support.live_service import SECTORS, Site
 
 from holdfast.control.scheduling.guardrails import MINUTE, SECOND, Rails
 from holdfast.control.scheduling.schedule import Schedule
-from holdfast.control.service import opened_service
+from holdfast.control.service import open_service
 from holdfast.control.settings.models import ControlSettings, Pace, Timeouts, Upkeep
 from holdfast.evidence import leaf
 from holdfast.ledger.interface import Anchored, Batch, Event, Opened, OpenedMany, Passed
@@ -56,7 +56,7 @@ class Crew:
             return
         code = 1
         try:
-            with opened_service(self.place.home, self.place.settings) as service:
+            with open_service(self.place.home, self.place.settings) as service:
                 service.run(lambda: os.getppid() != tests)
             code = 0
         except BaseException:  # noqa: BLE001 - else nobody would hear why it ended

@@ -20,7 +20,7 @@ from holdfast.control.evidence.sequencer import Sequencer
 from holdfast.control.incidents.responder import Responder
 from holdfast.control.incidents.store import Cases
 from holdfast.control.incidents.types import State
-from holdfast.control.policies.active import PolicyLoader, begin
+from holdfast.control.policies.active import PolicyLoader, ensure_champion
 from holdfast.control.scheduling.guardrails import Rails
 from holdfast.control.scheduling.schedule import Schedule
 from holdfast.control.scheduling.worker import Worker
@@ -121,7 +121,7 @@ def guarded(engine: Engine, world: World, settings: Responses | None = None) -> 
     scenario = SCENARIOS["field"]
     draws = np.random.default_rng(1)
     schedule = Schedule(engine)
-    begin(engine, "fixed-high", scenario, clock.now)
+    ensure_champion(engine, "fixed-high", scenario, clock.now)
     with HomeFleet(home) as fleet:
         known = schedule.names()
         if fresh := [row for row in fleet.unscheduled() if row[0] not in known]:
@@ -142,7 +142,7 @@ def guarded(engine: Engine, world: World, settings: Responses | None = None) -> 
             rails=RAILS,
             constants=scenario.constants,
             clock=clock,
-            luck=draws.random,
+            rng=draws.random,
             pace=Pace(),
         )
         responder = Responder(

@@ -14,7 +14,7 @@ from holdfast.control.evidence.reader import DatabaseLog
 from holdfast.control.evidence.signer import current_signer
 from holdfast.control.incidents.alerts import Alert, Alerts
 from holdfast.control.scheduling.guardrails import Rails
-from holdfast.control.service import Service, milliseconds, opened_service
+from holdfast.control.service import Service, milliseconds, open_service
 from holdfast.control.settings.models import ControlSettings
 from holdfast.evidence import leaf
 from holdfast.evidence.bundle import Bundle, write_bundle
@@ -82,7 +82,7 @@ class Site:
         """Yield a service on the site's own clocks or on these; waiting takes no time."""
         wall, steady = clock or self.times.wall, steady or self.times.steady
         home = replace(self.home, clock=lambda: wall() / 1000)
-        with opened_service(
+        with open_service(
             home, self.settings, clock=wall, steady=steady, pause=self.times.pause
         ) as service:
             yield service

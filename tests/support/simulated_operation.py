@@ -11,7 +11,7 @@ from holdfast.control.audits.contacts import Contacts
 from holdfast.control.audits.runner import AuditRunner
 from holdfast.control.evidence.reader import DatabaseLog
 from holdfast.control.evidence.sequencer import Sequencer
-from holdfast.control.policies.active import PolicyLoader, begin
+from holdfast.control.policies.active import PolicyLoader, ensure_champion
 from holdfast.control.scheduling.guardrails import Rails
 from holdfast.control.scheduling.schedule import Schedule
 from holdfast.control.scheduling.worker import Tick, Worker
@@ -74,7 +74,7 @@ def operation(
     migrate(engine)
     schedule = Schedule(engine)
     schedule.add(world.rows(), clock.now)
-    begin(engine, policy, scenario, clock.now)
+    ensure_champion(engine, policy, scenario, clock.now)
     draws = np.random.default_rng((seed, 9))
     challenger = AuditRunner(
         world,
@@ -93,7 +93,7 @@ def operation(
         rails=rails,
         constants=scenario.constants,
         clock=clock,
-        luck=draws.random,
+        rng=draws.random,
         pace=Pace(),
     )
     return Operation(clock, world, engine, schedule, worker, Sequencer(engine, SIGNER, clock))

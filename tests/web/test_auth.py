@@ -40,7 +40,7 @@ READS = ("/fleet", "/holdings", "/audits", "/evidence/leaves", "/alerts", "/poli
 def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
     folder = tmp_path_factory.mktemp("door")
     work = operation(folder, PAPER, 2)
-    Alerts(work.engine, work.clock).begin("node-offline", "attic", "no answer")
+    Alerts(work.engine, work.clock).raise_alert("node-offline", "attic", "no answer")
     work.engine.dispose()
     web = WebSettings(hosts=("audits.example.org",), trust_loopback=True)
     with open_context(
@@ -272,7 +272,7 @@ def test_hostile_names_are_told_as_data_alone(changing: Served) -> None:
         like = connection.execute(select(holdings).where(holdings.c.id == 1)).one()
         values = {column.name: getattr(like, column.name) for column in holdings.c}
         connection.execute(insert(holdings), [values | {"id": 77, "name": name}])
-    Alerts(changing.engine, changing.clock).begin("node-offline", name, name * 1000)
+    Alerts(changing.engine, changing.clock).raise_alert("node-offline", name, name * 1000)
     for path in ("/holdings", "/holdings/77", "/alerts", "/status"):
         answer = changing.client.get(path)
         assert answer.status_code == 200

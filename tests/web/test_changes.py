@@ -77,7 +77,7 @@ def test_what_is_quarantined_is_released_and_told_by_name(changing: Served) -> N
 
 
 def test_an_alert_is_acknowledged_once(changing: Served) -> None:
-    Alerts(changing.engine, changing.clock).begin("node-offline", "attic", "no answer")
+    Alerts(changing.engine, changing.clock).raise_alert("node-offline", "attic", "no answer")
     (alert,) = changing.client.get("/alerts").json()["alerts"]
     assert alert["acknowledged"] is None
     posted(changing, f"/alerts/{alert['id']}/acknowledge", reason="on my way")

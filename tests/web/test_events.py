@@ -41,7 +41,7 @@ def test_a_listener_hears_of_what_happens_after_it_came(changing: Served) -> Non
     assert {each.name for each in islice(stream, 2)} == {"head", "alerts"}
     size = changing.client.get("/evidence").json()["size"]
     changing.client.post("/holdings/1/audit-now", json={})
-    Alerts(changing.engine, changing.clock).begin("node-offline", "attic", "no answer")
+    Alerts(changing.engine, changing.clock).raise_alert("node-offline", "attic", "no answer")
     changing.operation.sequencer.sequence()
     told = {each.name: each for each in islice(stream, 3)}
     assert told["leaf"].id == size
@@ -62,7 +62,7 @@ def test_a_stream_goes_on_after_the_last_event_that_was_heard(changing: Served) 
 
 
 def test_an_alert_that_is_acknowledged_is_told_again(changing: Served) -> None:
-    Alerts(changing.engine, changing.clock).begin("node-offline", "attic", "no answer")
+    Alerts(changing.engine, changing.clock).raise_alert("node-offline", "attic", "no answer")
     stream = events(changing.client, "/events")
     before = next(each for each in stream if each.name == "alerts")
     changing.client.post(f"/alerts/{before.data['open'][0]['id']}/acknowledge", json={})

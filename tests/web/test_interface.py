@@ -22,7 +22,7 @@ STREAMS = {"events", "verify", "judge", "confidence"}
 def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("target")
     with serving(folder, str(folder / "holdfast.db"), count=2, days=20) as running:
-        Alerts(running.engine, running.clock).begin("node-offline", "attic", "no answer")
+        Alerts(running.engine, running.clock).raise_alert("node-offline", "attic", "no answer")
         yield running
 
 

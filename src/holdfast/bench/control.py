@@ -23,11 +23,11 @@ from holdfast.bench.clock import Work, best_rates, best_times
 from holdfast.bench.sql_recorder import Tape, replay
 from holdfast.control.audits.pending import PendingAudit
 from holdfast.control.audits.types import AuditResult, Deferred, PreparedAudit, PreparedBatch
-from holdfast.control.policies.active import PolicyLoader, begin
-from holdfast.control.scheduling.decisions import Decisions, Remembered, decide
+from holdfast.control.policies.active import PolicyLoader, ensure_champion
+from holdfast.control.scheduling.decisions import Decisions, StoredMemory, decide
 from holdfast.control.scheduling.guardrails import DAY, DRAWS, Rails
 from holdfast.control.scheduling.schedule import Claim, Schedule
-from holdfast.control.scheduling.telemetry import Outcome, Telemetry, unaudited
+from holdfast.control.scheduling.telemetry import Outcome, Telemetry, empty_history_bytes
 from holdfast.control.scheduling.worker import Worker
 from holdfast.control.settings.models import Pace
 from holdfast.errors import InputError
@@ -107,7 +107,7 @@ class Crew:
             rails=Rails(),
             constants=FIELD.constants,
             clock=lambda: NOW,
-            luck=np.random.default_rng(1).random,
+            rng=np.random.default_rng(1).random,
             pace=Pace(),
         )
 
@@ -138,7 +138,7 @@ def _auditor(key: SecretKey) -> ReadyAuditor:
 def _fill(engine: Engine, crew: Crew, count: int, say: Say) -> None:
     """Enter one holding and let it be decided about, then multiply it; all of them are due."""
     migrate(engine)
-    begin(engine, POLICY, FIELD, NOW - 14 * DAY)
+    ensure_champion(engine, POLICY, FIELD, NOW - 14 * DAY)
     Schedule(engine).add([("holding 0", BLOCKS, crew.key.public)], NOW - 14 * DAY)
     crew.worker(engine).tick()
     names = [each.name for each in holdings.c if each.name not in {"id", "name", "due"}]
@@ -219,11 +219,11 @@ def _cycles(crew: Crew, ours: Engine, bare: Engine, rounds: int) -> dict[str, fl
 
 def _decisions(policy: Serving, rounds: int) -> float:
     """Return how much longer decisions take than their products, from rows to rows."""
-    histories = [unaudited()] * DECISIONS
+    histories = [empty_history_bytes()] * DECISIONS
     observed, news = np.full(DECISIONS, NOW), np.ones(DECISIONS, np.bool_)
     luck = np.random.default_rng(1).random((DRAWS, DECISIONS))
     memory = [bytes(row) for row in policy.fresh_rows(DECISIONS)]
-    remembered = Remembered([policy.version] * DECISIONS, memory)
+    remembered = StoredMemory([policy.version] * DECISIONS, memory)
 
     held: list[Decisions] = []  # as a worker does; else their memory would go and come anew
 

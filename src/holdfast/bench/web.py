@@ -41,7 +41,7 @@ from holdfast.bench.query_plans import scans
 from holdfast.control.evidence.reader import VERIFIER
 from holdfast.control.evidence.sequencer import Sequencer
 from holdfast.control.incidents.alerts import Alerts
-from holdfast.control.policies.active import begin
+from holdfast.control.policies.active import ensure_champion
 from holdfast.control.policies.aliases import Author, challenge, read_aliases
 from holdfast.control.policies.versions import Registry
 from holdfast.control.scheduling.guardrails import DAY
@@ -198,7 +198,7 @@ def fill(address: str, folder: Path, count: int, total: int) -> None:
     engine = connect(address)
     try:
         migrate(engine)
-        begin(engine, POLICY, FIELD, NOW - 14 * DAY)
+        ensure_champion(engine, POLICY, FIELD, NOW - 14 * DAY)
         _name_challenger(engine)
         Schedule(engine).add([("holding 1", BLOCKS, crew.key.public)], NOW - 14 * DAY)
         worker = crew.worker(engine)
@@ -211,7 +211,7 @@ def fill(address: str, folder: Path, count: int, total: int) -> None:
         _shade(engine, count, total // count)
         alerts = Alerts(engine, lambda: NOW)
         for number in range(ALERTS):
-            alerts.begin("node-offline", f"holding {number}", "can't reach the node")
+            alerts.raise_alert("node-offline", f"holding {number}", "can't reach the node")
         if engine.dialect.name == "postgresql":
             with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
                 connection.execute(text("VACUUM ANALYZE"))

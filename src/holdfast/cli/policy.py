@@ -133,7 +133,12 @@ def evaluate(
     Example: holdfast policy evaluate challenger
     """
     from holdfast.control.inference.fits import world_of_fleet  # noqa: PLC0415 - as above
-    from holdfast.control.policies.promotion import ceiling_of, fresh_seed, numbers, trials  # noqa: PLC0415
+    from holdfast.control.policies.promotion import (  # noqa: PLC0415
+        ceiling_of,
+        fresh_seed,
+        run_trials,
+        trial_figures,
+    )
 
     seed = fresh_seed() if seed is None else seed
     with opened_desk(home, read_only=True) as desk, episode_bar(desk, version) as progress:
@@ -141,10 +146,10 @@ def evaluate(
         policy = desk.registry.serving(desk.find(version))
         ceiling = ceiling_of(desk.engine, conditions, desk.registry.serving(desk.champion()))
         world = world_of_fleet(desk.engine, desk.settings.scenario)
-        found = trials(policy, world, ceiling, conditions, seed, progress)
+        found = run_trials(policy, world, ceiling, conditions, seed, progress)
     kept = all(trial.kept for trial in found)
     if as_json:
-        facts = [numbers(trial) for trial in found]
+        facts = [trial_figures(trial) for trial in found]
         result = {"version": policy.version, "kept": kept, "seed": seed, "trials": facts}
         terminal.print_json(result)
     else:

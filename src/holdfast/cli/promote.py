@@ -140,7 +140,7 @@ def _here(home: Path, wish: PromotionRequest) -> Done:
                 conditions,
                 unit=unit,
                 seed=wish.seed,
-                progress=progress,
+                on_progress=progress,
             )
         except InputError as error:
             if not wish.force:

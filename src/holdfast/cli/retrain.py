@@ -93,9 +93,9 @@ def retrain(
 
 def _champion(engine: "Engine", settings: "ControlSettings") -> "Serving":
     """Return who decides, or who will once the service is started."""
-    from holdfast.control.policies.active import PolicyLoader, begin  # noqa: PLC0415
+    from holdfast.control.policies.active import PolicyLoader, ensure_champion  # noqa: PLC0415
 
-    begin(engine, settings.policy, settings.scenario, _now())
+    ensure_champion(engine, settings.policy, settings.scenario, _now())
     return PolicyLoader(engine).now().champion
 
 

@@ -141,7 +141,7 @@ def work(
     One that was started by another process does not outlive it.
     """
     from holdfast.control.logging import configure_logs  # noqa: PLC0415
-    from holdfast.control.service import opened_service  # noqa: PLC0415
+    from holdfast.control.service import open_service  # noqa: PLC0415
     from holdfast.control.settings.models import read_control  # noqa: PLC0415
     from holdfast.owner import Home  # noqa: PLC0415
     from holdfast.owner.keyring import Keyring  # noqa: PLC0415
@@ -153,5 +153,5 @@ def work(
     stopped = _stop_signals()
     end_with_parent(stopped.set)
     home, settings = Home(folder, Keyring(root), read_settings(folder)), read_control(folder)
-    with opened_service(home, settings, pause=stopped.wait, number=number) as service:
+    with open_service(home, settings, pause=stopped.wait, number=number) as service:
         service.run(stopped.is_set)

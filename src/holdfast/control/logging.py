@@ -1,4 +1,4 @@
-"""Logs of the service, on stderr: lines to read on a terminal, JSON for whoever collects them."""
+"""Logging to stderr: readable lines on a terminal, JSON elsewhere."""
 
 import re
 import sys
@@ -13,27 +13,26 @@ _CREDENTIALS = re.compile(r"(?<=://)[^/\s@]+(?=@)")
 
 
 def configure_logs() -> None:
-    """Say how events are written, once for the process."""
-    terminal = sys.stderr.isatty()
-    written: list[Processor] = (
+    """Configure structlog for this process."""
+    renderers: list[Processor] = (
         [structlog.dev.ConsoleRenderer()]
-        if terminal
+        if sys.stderr.isatty()
         else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     )
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            _without_credentials,
-            *written,
+            _hide_credentials,
+            *renderers,
         ],
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=False,
     )
 
 
-def _without_credentials(_logger: "WrappedLogger", _method: str, event: "EventDict") -> "EventDict":
-    """Hide user and password in addresses: those of a database or a chain may have them."""
+def _hide_credentials(_logger: "WrappedLogger", _method: str, event: "EventDict") -> "EventDict":
+    """Hide user and password in addresses of databases and chains."""
     return {
         name: _CREDENTIALS.sub("***", value) if isinstance(value, str) else value
         for name, value in event.items()

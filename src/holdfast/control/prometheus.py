@@ -1,7 +1,7 @@
-"""What the control plane tells Prometheus: what this process did, and how the database stands.
+"""Metrics for Prometheus: counters of this process, and gauges read from the database.
 
-Counters are each process's own, to be summed; gauges are read from the database when asked for, so
-every worker tells the same. No label names a holding: there may be a million.
+Counters belong to one process and are to be summed. Gauges are read on request, so every worker
+reports the same. No label names a holding: there may be a million.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,42 +28,46 @@ class Metrics:
         self.registry = registry = CollectorRegistry()
         self._audits = Counter(
             "holdfast_audits",
-            "Audits concluded; timed-out: the node took the challenge, offline: it was not there.",
+            "Audits concluded. timed-out: the node took the challenge; offline: unreachable.",
             ["outcome"],
             registry=registry,
         )
         self._overrides = Counter(
-            "holdfast_overrides", "Audits that a rail changed.", ["reason"], registry=registry
+            "holdfast_overrides", "Audits that a guardrail changed.", ["reason"], registry=registry
         )
         self._gas = Counter("holdfast_gas", "Gas spent on verdicts.", registry=registry)
         self._retries = Counter(
-            "holdfast_audit_retries", "Audits that wait for a node or a ledger.", registry=registry
+            "holdfast_audit_retries",
+            "Audits put back to wait for a node or a ledger.",
+            registry=registry,
         )
         self._failures = Counter(
             "holdfast_failures",
-            "Goes that something kept from their end.",
+            "Worker runs aborted by a ledger, node or database error.",
             ["part"],
             registry=registry,
         )
         self.ticks = Histogram(
-            "holdfast_tick_seconds", "Time of a worker's go that had work.", registry=registry
+            "holdfast_tick_seconds", "Duration of a worker run that had work.", registry=registry
         )
         self.decisions = Histogram(
-            "holdfast_decision_seconds", "Time of a batch of decisions.", registry=registry
+            "holdfast_decision_seconds", "Duration of a batch of decisions.", registry=registry
         )
         self._probes = Counter(
             "holdfast_probes",
-            "Probes of nodes: present, away, or unknown where we reached no node at all.",
+            "Probes of nodes: present, away, or unknown if no node at all was reachable.",
             ["result"],
             registry=registry,
         )
         self._shadowed = Counter(
             "holdfast_shadow_decisions",
-            "Decisions that the challenger took too.",
+            "Decisions that the challenger took in shadow.",
             registry=registry,
         )
         self._agreed = Counter(
-            "holdfast_shadow_agreements", "Those of them that it took alike.", registry=registry
+            "holdfast_shadow_agreements",
+            "Shadow decisions that agree with the champion's.",
+            registry=registry,
         )
         for outcome in Outcome:
             self._audits.labels(outcome)
@@ -73,7 +77,7 @@ class Metrics:
             self._probes.labels(result)
         registry.register(_Database(engine, clock))
 
-    def ticked(self, tick: Tick, seconds: float) -> None:
+    def count_tick(self, tick: Tick, seconds: float) -> None:
         if tick.claimed:
             self.ticks.observe(seconds)
         self._retries.inc(tick.waiting)
@@ -83,19 +87,19 @@ class Metrics:
             self._audits.labels(result.outcome).inc()
             self._gas.inc(result.gas)
         for overrides in tick.overrides:
-            for reason in guardrails.names(overrides):
+            for reason in guardrails.override_names(overrides):
                 self._overrides.labels(reason).inc()
 
-    def probed(self, result: str) -> None:
+    def count_probe(self, result: str) -> None:
         self._probes.labels(result).inc()
 
-    def failed(self, error: Exception) -> None:
+    def count_failure(self, error: Exception) -> None:
         part = next((name for kind, name in PARTS.items() if isinstance(error, kind)), "other")
         self._failures.labels(part).inc()
 
     @contextmanager
-    def served(self, host: str, port: int) -> Iterator[None]:
-        """Answer Prometheus on a port while the context lasts."""
+    def serve(self, host: str, port: int) -> Iterator[None]:
+        """Serve the metrics on a port while the context lasts."""
         try:
             server, thread = start_http_server(port, host, self.registry)
         except OSError as error:
@@ -116,7 +120,10 @@ class _Database(Collector):
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
-        up = "holdfast_database_up", "Whether the database can be read; if not, its figures lack."
+        up = (
+            "holdfast_database_up",
+            "Whether the database can be read; if not, its gauges are missing.",
+        )
         try:
             with transaction(self._engine) as connection:
                 figures = read_figures(connection, self._clock(), grace=0)  # none is by health
@@ -126,24 +133,28 @@ class _Database(Collector):
             return
         yield GaugeMetricFamily(*up, value=1)
         policy = InfoMetricFamily(
-            "holdfast_policy", "Who decides, who is in shadow.", labels=("alias",)
+            "holdfast_policy", "The versions with an alias.", labels=("alias",)
         )
         for alias, named in aliases.items():
             policy.add_metric((alias,), {"name": named.name, "version": named.version})
         yield policy
         lag, evidence = figures.lag, figures.evidence
         for name, meaning, value in (
-            ("overdue_holdings", "Holdings that are due and nobody works on.", lag.overdue),
-            ("due_lag_seconds", "Since when the first of them is due.", lag.longest / 1000),
+            ("overdue_holdings", "Holdings that are due and that no worker has.", lag.overdue),
+            (
+                "due_lag_seconds",
+                "Seconds since the first overdue holding was due.",
+                lag.longest / 1000,
+            ),
             ("working_holdings", "Holdings that a worker has now.", lag.working),
             ("quarantined_holdings", "Holdings taken off the schedule.", lag.quarantined),
             ("damaged_holdings", "Holdings whose last audit failed.", figures.failed),
-            ("silent_holdings", "Holdings whose last audit got no proof.", figures.unanswered),
+            ("silent_holdings", "Holdings whose last audit brought no proof.", figures.unanswered),
             ("holdings", "Holdings known.", figures.holdings),
             ("evidence_leaves", "Leaves in the evidence's tree.", evidence.leaves),
             ("evidence_anchored_leaves", "Leaves below the last anchor.", evidence.anchored),
-            ("evidence_unsequenced_leaves", "Leaves without a place yet.", evidence.waiting),
-            ("open_cases", "Holdings with a response under way.", figures.cases),
+            ("evidence_unsequenced_leaves", "Leaves still without a place.", evidence.waiting),
+            ("open_cases", "Holdings with a response in progress.", figures.cases),
             ("open_alerts", "Alerts that have not ended.", figures.alerts),
         ):
             yield GaugeMetricFamily(f"holdfast_{name}", meaning, value=value)

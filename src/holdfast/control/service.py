@@ -1,7 +1,7 @@
-"""The composition root: the one place that knows which database, clock, ledger and nodes are real.
+"""Assembles the service from a home: its database, clock, ledger, nodes and workers.
 
-A service is one worker with its upkeep, and beside it the responses to failed audits and the probes
-of nodes. Any number of them, here and on other hosts, work on one database.
+A service is one worker with its upkeep, the responses to failed audits and the probes of nodes. Any
+number of services, on this host and others, share one database.
 """
 
 import secrets
@@ -30,11 +30,11 @@ from holdfast.control.incidents.responder import Responder
 from holdfast.control.incidents.store import Cases
 from holdfast.control.inference.fits import last_taught
 from holdfast.control.inference.retraining import Retraining
-from holdfast.control.policies.active import PolicyLoader, begin
+from holdfast.control.policies.active import PolicyLoader, ensure_champion
 from holdfast.control.policies.aliases import Author
 from holdfast.control.prometheus import Metrics
 from holdfast.control.scheduling.schedule import LeaseLostError, Schedule
-from holdfast.control.scheduling.worker import Tick, Worker, system_luck
+from holdfast.control.scheduling.worker import Tick, Worker, system_rng
 from holdfast.control.settings.configuration import operator, record_configuration
 from holdfast.control.settings.models import (
     ControlSettings,
@@ -67,7 +67,7 @@ class Service:
     worker: Worker
     sequencer: Sequencer
     fleet: HomeFleet
-    watch: Monitor
+    monitor: Monitor
     responder: Responder
     prober: Prober
     contacts: Contacts
@@ -82,9 +82,9 @@ class Service:
     _postponed: dict[str, int] = field(default_factory=dict)  # holdings not scheduled until then
 
     def run(self, stopping: Callable[[], bool]) -> None:
-        """Do what is due, again and again; what goes wrong is told, and tried again."""
+        """Do what is due until stopped; failures are reported and tried again."""
         over = Event()
-        # A daemon, so that whoever stops us twice need not wait for it.
+        # A daemon, so that a second signal to stop doesn't wait for it.
         responding = Thread(target=self._respond, args=(over,), daemon=True)
         responding.start()
         probing = Thread(target=self._probe, args=(over,), daemon=True)
@@ -96,10 +96,10 @@ class Service:
         responding.join()
         probing.join()
         if not stopping():
-            raise HoldfastError("nobody answers failed audits any more: the reason is told above")
+            raise HoldfastError("the responses to failed audits have stopped: the log says why")
 
     def _respond(self, over: Event) -> None:
-        """Answer failed audits in a thread of its own: a node that is slow holds up no audit."""
+        """Respond to failed audits in a thread of its own: a slow node delays no audit."""
         while not over.is_set():
             try:
                 if self.responder.tick():
@@ -108,17 +108,17 @@ class Service:
                 log.warning("another worker has taken over a response")
             except (HoldfastError, OSError) as error:
                 log.warning("the responses stand still", reason=str(error))
-                self.metrics.failed(error)
+                self.metrics.count_failure(error)
             over.wait(self.upkeep.idle / 1000)
 
     def _probe(self, over: Event) -> None:
-        """Probe nodes in a thread of its own: a slow one holds up no audit."""
+        """Probe nodes in a thread of its own: a slow node delays no audit."""
         while not over.is_set():
             try:
                 self.prober.tick()
             except (HoldfastError, OSError) as error:
                 log.warning("probes can't be made", reason=str(error))
-                self.metrics.failed(error)
+                self.metrics.count_failure(error)
             over.wait(self.upkeep.idle / 1000)
 
     def _work(self, stopping: Callable[[], bool]) -> None:
@@ -128,31 +128,31 @@ class Service:
                 busy = self.step()
                 wait = 0 if busy else self.upkeep.idle
             except LeaseLostError:
-                log.warning("another worker has taken over what this one was slow at")
+                log.warning("another worker has taken over an audit: this one was too slow")
             except (HoldfastError, OSError) as error:
                 log.warning("the work stands still", reason=str(error))
-                self.watch.failed(error)
-                self.metrics.failed(error)
+                self.monitor.on_error(error)
+                self.metrics.count_failure(error)
                 wait = min(max(2 * wait, self.upkeep.idle), 60 * self.upkeep.idle)
             if wait and not stopping():
                 self.pause(wait / 1000)
 
     def step(self) -> bool:
-        """Do what is due now; return whether there may be more of it."""
+        """Do what is due now; return whether there may be more."""
         now = self.clock()
         self.enrol(now)
         start = time.perf_counter()
         tick = self.worker.tick()
-        self.metrics.ticked(tick, time.perf_counter() - start)
-        self.watch.saw(tick)
-        _tell(tick)
+        self.metrics.count_tick(tick, time.perf_counter() - start)
+        self.monitor.on_tick(tick)
+        _log_results(tick)
         sequenced = self.sequencer.sequence()
         if now - self._looked >= self.upkeep.enrol or now < self._looked:
-            self.look(now)
+            self.check_health(now)
             self._looked = now
         if now - self._anchored >= self.upkeep.anchor or now < self._anchored:
             self.anchor(now)
-        self.watch.went_well()
+        self.monitor.on_success()
         return bool(tick.claimed or sequenced)
 
     def enrol(self, now: int) -> None:
@@ -185,18 +185,18 @@ class Service:
                 errors[name] = error
         return leaves, errors
 
-    def look(self, now: int) -> None:
-        """Look after what no audit tells of: lateness, settings, a chain that changed its mind."""
-        self.watch.lagging(self.schedule.lag(now))
-        self.watch.evading(self.contacts.records_away())
-        self.watch.settings(self.check)
-        ended = self.retraining.look(now)
-        if ended is not None:
-            self.watch.retrained(ended)
+    def check_health(self, now: int) -> None:
+        """Check what no audit shows: lateness, settings, retraining, reorganisations."""
+        self.monitor.check_lag(self.schedule.lag(now))
+        self.monitor.check_evasion(self.contacts.records_away())
+        self.monitor.check_settings(self.check)
+        trouble = self.retraining.look(now)
+        if trouble is not None:
+            self.monitor.on_retraining(trouble)
         ledger = self.fleet.any_ledger()
         if ledger is not None:
             ledger.reconcile()
-            self.watch.reorganisations(ledger.reorganisations())
+            self.monitor.check_reorganisations(ledger.reorganisations())
 
     def anchor(self, now: int) -> None:
         ledger = self.fleet.any_ledger()
@@ -204,12 +204,12 @@ class Service:
             head = self.sequencer.anchor(ledger)
             if head is not None:
                 log.info("anchored the evidence", size=head.size, root=head.root.hex())
-                self.watch.anchored()
+                self.monitor.on_anchor()
             self._anchored = now
 
 
 @contextmanager
-def opened_service(
+def open_service(
     home: Home,
     settings: ControlSettings,
     *,
@@ -218,7 +218,7 @@ def opened_service(
     pause: Callable[[float], object] = time.sleep,
     number: int = 0,
 ) -> Iterator[Service]:
-    """Put a service together from a home and its settings; `number` is its own on this host."""
+    """Open a service of a home; `number` is its own among those on this host."""
     address = settings.address(home.folder)
     engine, reader = connect(address), connect(address, read_only=True)
     hook, late = settings.alerts.webhook, settings.alerts.overdue
@@ -226,8 +226,8 @@ def opened_service(
         migrate(engine)
         sink = None if hook is None else Webhook(hook)
         clocks, host = Clocks(clock, steady), socket.gethostname()
-        watch = Monitor(Alerts(engine, clock), sink, clocks, host, late)
-        roster = _roster(engine, settings, watch, clock())
+        monitor = Monitor(Alerts(engine, clock), sink, clocks, host, late)
+        policies = _load_policies(engine, settings, monitor, clock())
         metrics = Metrics(reader, clock)
         values = recorded_settings(
             home.folder, home.settings, settings, home.keyring.settings_key()
@@ -240,10 +240,10 @@ def opened_service(
         with ExitStack() as stack:
             if settings.metrics.listen is not None:
                 host_name, port = settings.metrics.listen
-                stack.enter_context(metrics.served(host_name, port + number))
+                stack.enter_context(metrics.serve(host_name, port + number))
             fleet = stack.enter_context(HomeFleet(home))
             schedule, contacts = Schedule(engine), Contacts(engine)
-            challenger = AuditRunner(
+            runner = AuditRunner(
                 fleet,
                 schedule.batch,
                 contacts,
@@ -255,12 +255,12 @@ def opened_service(
             )
             worker = Worker(
                 schedule,
-                challenger,
-                roster,
+                runner,
+                policies,
                 rails=settings.rails,
                 constants=settings.scenario.constants,
                 clock=clock,
-                luck=system_luck,
+                rng=system_rng,
                 pace=settings.pace,
                 timing=metrics.decisions.time,
             )
@@ -268,18 +268,24 @@ def opened_service(
                 Cases(engine), home, settings.responses, unit=settings.rails.unit, clock=clock
             )
             prober = stack.enter_context(
-                Prober(contacts, fleet.nodes, settings.probes, clock=clock, on_probe=metrics.probed)
+                Prober(
+                    contacts,
+                    fleet.nodes,
+                    settings.probes,
+                    clock=clock,
+                    on_probe=metrics.count_probe,
+                )
             )
-            # One of a host's workers looks after it.
-            looks = settings.retraining if number == 0 else RetrainingSettings()
-            retraining = Retraining(home.folder, looks, lambda: last_taught(engine))
+            # Only the first service of a host retrains.
+            plan = settings.retraining if number == 0 else RetrainingSettings()
+            retraining = Retraining(home.folder, plan, lambda: last_taught(engine))
             stack.callback(retraining.stop)
             yield Service(
                 schedule,
                 worker,
                 Sequencer(engine, signer, clock),
                 fleet,
-                watch,
+                monitor,
                 responder,
                 prober,
                 contacts,
@@ -295,15 +301,17 @@ def opened_service(
         engine.dispose()
 
 
-def _roster(engine: Engine, settings: ControlSettings, watch: Monitor, now: int) -> PolicyLoader:
-    """Return who decides; a champion that can't be served is told before it is raised."""
+def _load_policies(
+    engine: Engine, settings: ControlSettings, monitor: Monitor, now: int
+) -> PolicyLoader:
+    """Load the policies; if the champion can't be used, raise an alert, then the error."""
     try:
         named = serving(settings.policy, settings.scenario)
-        begin(engine, settings.policy, settings.scenario, now)
-        roster = PolicyLoader(engine)
-        champion = roster.now().champion
+        ensure_champion(engine, settings.policy, settings.scenario, now)
+        policies = PolicyLoader(engine)
+        champion = policies.now().champion
     except HoldfastError as error:
-        watch.unusable(str(error))
+        monitor.on_unusable_settings(str(error))
         raise
     if champion.version != named.version:
         log.warning(
@@ -312,13 +320,13 @@ def _roster(engine: Engine, settings: ControlSettings, watch: Monitor, now: int)
             version=champion.version,
             settings=settings.policy,
         )
-    return roster
+    return policies
 
 
-def _tell(tick: Tick) -> None:
+def _log_results(tick: Tick) -> None:
     for result in tick.concluded:
-        say = log.info if result.outcome == "passed" else log.warning
-        say(
+        write = log.info if result.outcome == "passed" else log.warning
+        write(
             "audited",
             holding=str(result.holding.id),
             outcome=str(result.outcome),
@@ -332,6 +340,6 @@ def check_settings(settings: ControlSettings, home: Path) -> None:
     serving(settings.policy, settings.scenario)
     connect(settings.address(home)).dispose()
     if settings.rails.longest * settings.rails.unit <= settings.patience.deadline:
-        raise InputError("the deadline of an audit must be below the longest interval")
+        raise InputError("deadline in [control.patience] must be below longest in [control.rails]")
     if settings.pace.gather >= settings.alerts.overdue:
-        raise InputError("audits that gather for so long would be overdue: raise overdue in alerts")
+        raise InputError("gather in [control.pace] must be below overdue in [control.alerts]")

@@ -11,7 +11,7 @@ import numpy as np
 import structlog
 
 from holdfast import atomic
-from holdfast.control.service import Service, opened_service
+from holdfast.control.service import Service, open_service
 from holdfast.control.settings.models import ControlSettings, read_control
 from holdfast.demo.clock import Clock
 from holdfast.demo.nodes import QUICK, StorageNode
@@ -118,7 +118,7 @@ def open_environment(folder: Path, seed: int) -> Iterator[Environment]:
         for node in nodes.values():
             node.wait_until_ready()
         _fill(home, nodes.values(), folder / FILE)
-        service = stack.enter_context(opened_service(home, settings, clock=clock, steady=clock))
+        service = stack.enter_context(open_service(home, settings, clock=clock, steady=clock))
         url = stack.enter_context(_dashboard(own.folder, settings, clock))
         yield Environment(folder, clock, chain, nodes, original, settings, service, url)
 

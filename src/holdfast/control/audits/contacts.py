@@ -1,13 +1,12 @@
-"""Contacts with nodes: which of them were there, at challenges and at probes.
+"""Contacts with nodes: whether each was present, at challenges and at probes.
 
-On a chain a node can see that a challenge was opened before we ask it, and be away just then. So
-nodes are probed at times that nobody can foresee, and the two are compared: an honest node is away
-at a challenge no more often than at a probe. A node is blamed only if an exact test says that this
-would happen to an honest one with a probability of 1e-3 at most, over as many challenges as are
-kept.
+On a chain a node can see that a challenge was opened before we ask it, and go offline just then. So
+nodes are also probed at unpredictable times, and the two are compared: an honest node is away at a
+challenge no more often than at a probe. A node is blamed only if an exact test says that this would
+happen to an honest one with a probability of at most 1e-3, over all challenges that are kept.
 
-Only contacts count before which the node was there. An outage that lasts would count many times
-otherwise, and more often at challenges: after an audit that met nobody the next one comes soon.
+A contact only counts if the node was present before it. Otherwise a long outage would count many
+times, and more often at challenges: after an audit that reached nobody the next one comes soon.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -21,18 +20,18 @@ from sqlalchemy.dialects import postgresql, sqlite
 from holdfast.storage.database import transaction
 from holdfast.storage.schema import nodes
 
-MAX_CHALLENGES, MAX_PROBES = 64, 1024  # of a node, that are kept
+MAX_CHALLENGES, MAX_PROBES = 64, 1024  # kept per node
 MIN_AWAY, MIN_PROBES = 3, 20  # below which nothing is compared
 TOTAL_LEVEL = 1e-3
-LEVEL = TOTAL_LEVEL / MAX_CHALLENGES  # for a test after every challenge that met nobody
+LEVEL = TOTAL_LEVEL / MAX_CHALLENGES  # for a test after every challenge that reached nobody
 PRESENT, AWAY = ".", "x"
 
 
 @dataclass(frozen=True)
 class Record:
-    """Whether a node was there when we came, at the last challenges and probes.
+    """Whether a node was present at the last challenges and probes.
 
-    A letter stands for a contact, the newest last: "." for there and "x" for away.
+    A letter stands for a contact, the newest last: "." for present and "x" for away.
     """
 
     present: bool | None = None  # at the last contact of any kind, if there was one
@@ -40,21 +39,21 @@ class Record:
     probes: str = ""
 
     def with_challenge(self, *, present: bool) -> "Record":
-        """Add a challenge before which the node was there."""
+        """Add a challenge before which the node was present."""
         challenges = self.challenges + (PRESENT if present else AWAY)
         return replace(self, challenges=challenges[-MAX_CHALLENGES:])
 
     def with_probe(self, *, present: bool) -> "Record":
-        """Add a probe, which counts only if the node was there before it."""
+        """Add a probe, which counts only if the node was present before it."""
         probes = self.probes + (PRESENT if present else AWAY) if self.present else self.probes
         return replace(self, present=present, probes=probes[-MAX_PROBES:])
 
     @property
     def chance(self) -> float:
-        """How likely an honest node is away at so many of these challenges, or more.
+        """The probability that an honest node is away at this many challenges, or more.
 
-        It is Fisher's exact test: given how often the node was away at all, every contact is as
-        likely to be among those as any other.
+        This is Fisher's exact test: given how often the node was away at all, every contact is
+        equally likely to be among those.
         """
         challenges, missed = len(self.challenges), self.challenges.count(AWAY)
         contacts, away = challenges + len(self.probes), missed + self.probes.count(AWAY)
@@ -71,7 +70,7 @@ class Record:
 
     @property
     def cleared(self) -> bool:
-        """Whether a node that was blamed need not be any more: not by the next pass alone."""
+        """Whether a node that was blamed no longer is; a single pass is not enough."""
         return not self._enough or self.chance > TOTAL_LEVEL
 
     @property
@@ -86,38 +85,40 @@ class Record:
 
 
 class Contacts:
-    """The contacts with all nodes, which any number of workers share."""
+    """The contacts with all nodes, shared by all workers."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def fresh(self, addresses: Collection[bytes]) -> set[bytes]:
-        """Return those of the nodes that were there at the last contact."""
+    def present_nodes(self, addresses: Collection[bytes]) -> set[bytes]:
+        """Return the nodes among these that were present at the last contact."""
         if not addresses:
             return set()
         query = select(nodes.c.address).where(nodes.c.address.in_(list(addresses)), nodes.c.present)
         with transaction(self._engine) as connection:
             return {bytes(address) for address in connection.execute(query).scalars()}
 
-    def record_asks(self, reached: Mapping[bytes, bool], met: Sequence[bytes], now: int) -> None:
-        """Record which nodes took a challenge now, and which of the challenges are to count."""
+    def record_challenges(
+        self, reached: Mapping[bytes, bool], compared: Sequence[bytes], now: int
+    ) -> None:
+        """Record which nodes took a challenge now, and whose challenge is compared with probes."""
         with transaction(self._engine) as connection:
-            for row in _locked(connection, reached):
+            for row in _lock_rows(connection, reached):
                 address = bytes(row.address)
                 record = replace(_record(row), present=reached[address])
-                if address in met:
+                if address in compared:
                     record = record.with_challenge(present=True)
                 _write(connection, address, record, now if reached[address] else row.reached)
 
     def judge_absence(self, address: bytes, opened: int, asked: int, *, counted: bool) -> str:
         """Return why a node that no challenge reached counts as failing; "" if it does not.
 
-        `opened` and `asked` are when the challenge was opened, and when we last tried.
+        `opened` is when the challenge was opened, `asked` is when we last tried.
         """
         with transaction(self._engine) as connection:
-            (row,) = _locked(connection, [address])
+            (row,) = _lock_rows(connection, [address])
             record = _record(row)
-            # Where no other node was reached either, we may have been offline ourselves.
+            # If no other node was reached either, we may have been offline ourselves.
             others = select(func.max(nodes.c.reached)).where(nodes.c.address != address)
             last = connection.execute(others).scalar()
             if counted and (last is None or last >= opened):
@@ -128,26 +129,26 @@ class Contacts:
         return str(record) if record.blamed else ""
 
     def record_probe(self, address: bytes, now: int, *, present: bool) -> None:
-        """Record a probe that reached the node, or met nobody where others were reached."""
+        """Record a probe: it reached the node, or nobody while other nodes were reachable."""
         with transaction(self._engine) as connection:
-            (row,) = _locked(connection, [address])
+            (row,) = _lock_rows(connection, [address])
             record = _record(row).with_probe(present=present)
             _write(connection, address, record, now if present else row.reached)
 
     def record_reached(self, address: bytes, now: int) -> None:
-        """Record that a node took a request that is neither a challenge nor a probe of its own."""
+        """Record that a node took a request other than a challenge or a probe of its own."""
         with transaction(self._engine) as connection:
             connection.execute(update(nodes).where(nodes.c.address == address).values(reached=now))
 
     def records_away(self) -> dict[bytes, Record]:
-        """Return the records of nodes that any challenge met away."""
+        """Return the records of nodes that were away at any challenge."""
         query = select(nodes).where(nodes.c.challenges.contains(AWAY))
         with transaction(self._engine) as connection:
             rows = connection.execute(query).all()
         return {bytes(row.address): _record(row) for row in rows}
 
     def enrol(self, due_at: Mapping[bytes, int]) -> None:
-        """Plan a probe of nodes that are new, and forget those that are not among these."""
+        """Plan a probe of new nodes, and delete those that are not among these."""
         with transaction(self._engine) as connection:
             rows = connection.execute(select(nodes.c.address, nodes.c.probe_due)).all()
             known = {bytes(row.address): row.probe_due for row in rows}
@@ -160,10 +161,7 @@ class Contacts:
                     _plan(connection, address, 0, due_at[address])
 
     def claim_probes(self, now: int, limit: int, pause: Callable[[], int]) -> list[bytes]:
-        """Take up to `limit` nodes that are due for a probe, no two workers the same one.
-
-        The next one of each comes after a `pause`.
-        """
+        """Claim up to `limit` nodes that are due for a probe; the next probe is after a `pause`."""
         due = select(nodes.c.address, nodes.c.probe_due).where(nodes.c.probe_due.between(1, now))
         with transaction(self._engine) as connection:
             rows = connection.execute(due.order_by(nodes.c.probe_due).limit(limit)).all()
@@ -180,7 +178,7 @@ def _plan(connection: Connection, address: bytes, before: int, due: int) -> bool
     return connection.execute(ours.values(probe_due=due)).rowcount == 1
 
 
-def _locked(connection: Connection, addresses: Iterable[bytes]) -> Sequence[Any]:
+def _lock_rows(connection: Connection, addresses: Iterable[bytes]) -> Sequence[Any]:
     """Return the rows of nodes, which nobody else changes until the transaction ends."""
     wanted = sorted(addresses)
     query = select(nodes).where(nodes.c.address.in_(wanted)).order_by(nodes.c.address)

@@ -1,4 +1,4 @@
-"""The owner's holdings, ready to be audited: opened once and kept open."""
+"""The owner's open holdings: each is opened once and stays open for audits."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -12,17 +12,17 @@ from holdfast.node.client import NodeClient
 from holdfast.owner import Holding, Home, check_home
 from holdfast.pdp import PublicKey
 
-MOST_OPEN = 512
+MAX_OPEN = 512
 
 
 class HomeFleet:
-    """Holdings of one home. What is kept open closes with the fleet."""
+    """Holdings of one home; they close with the fleet."""
 
     def __init__(self, home: Home) -> None:
         self._home = home
-        self._kept = ExitStack()
-        # One for all holdings: a connection to PostgreSQL is a process there.
-        self._catalogue = self._kept.enter_context(home.catalogue())
+        self._stack = ExitStack()
+        # Shared by all holdings: each connection to PostgreSQL is a process there.
+        self._catalogue = self._stack.enter_context(home.catalogue())
         self._open: OrderedDict[str, tuple[ExitStack, Holding]] = OrderedDict()
         self._ledgers: dict[int, Ledger] = {}
 
@@ -32,7 +32,7 @@ class HomeFleet:
     def __exit__(self, *_: object) -> None:
         while self._open:
             self._open.popitem()[1][0].close()
-        self._kept.close()
+        self._stack.close()
 
     def subject(self, name: str) -> Holding:
         if name in self._open:
@@ -41,14 +41,14 @@ class HomeFleet:
         stack = ExitStack()
         holding = stack.enter_context(self._home.holding(name, self._catalogue))
         self._open[name] = (stack, holding)
-        if len(self._open) > MOST_OPEN:
+        if len(self._open) > MAX_OPEN:
             self._open.popitem(last=False)[1][0].close()
         return holding
 
     def ledger(self, name: str) -> Ledger:
         sectors = self.subject(name).key.sectors
         if sectors not in self._ledgers:
-            self._ledgers[sectors] = self._kept.enter_context(self._home.ledger(sectors))
+            self._ledgers[sectors] = self._stack.enter_context(self._home.ledger(sectors))
         return self._ledgers[sectors]
 
     def any_ledger(self) -> Ledger | None:
@@ -60,7 +60,7 @@ class HomeFleet:
         return 0 if ledger is None else ledger.gas_price()
 
     def registration(self, name: str, now: int) -> leaf.Registration:
-        """Return what the evidence records of a holding that the control plane takes on."""
+        """Return the leaf with which the evidence records a new holding."""
         subject, ledger = self.subject(name), self.ledger(name)
         known = self._catalogue.registration(name)
         transaction = (

@@ -1,4 +1,4 @@
-"""An audit under way, as it lies in the holding's row: enough to go on with after any crash."""
+"""A pending audit as it is saved in the holding's row: enough to resume after any crash."""
 
 import json
 from dataclasses import dataclass
@@ -16,21 +16,21 @@ class PendingAudit:
     target: Target
     deadline: int  # seconds since 1970, as ledgers count
     batch: bytes | None = None  # the seed of the batch that it is opened in, if it is
-    index: int = 0  # its place there
-    since: int = 0  # the ledger's height when it was prepared: it knew nothing of it before
+    index: int = 0  # its position there
+    since: int = 0  # the ledger's height when it was prepared: nothing about it is below
     # Times from here on are milliseconds since 1970.
     opened_at: int | None = None  # as far as we know
     spent: int = 0  # gas, on opening it
     tries: int = 0
-    next_try: int = 0  # when the node is asked again, or the deadline is over
+    next_try: int = 0  # when the node is asked again, or the deadline has passed
     delivered: bool = False  # whether the node took the challenge, at any try
-    counted: bool = False  # whether it is compared with probes: one of a node's at a time
-    answered: int | None = None  # when an answer was in hand that we could not bring in time
+    counted: bool = False  # whether it is compared with probes: one per node at a time
+    answered: int | None = None  # when an answer arrived that we could not settle in time
     sent: int | None = None  # when the node was last asked
     reason: str = ""  # why there is no answer yet
 
     def question(self, holding: int, batch: Batch | None) -> Question:
-        """Return what the ledger is told of a holding, within its batch if it is in one."""
+        """Return the challenge as the ledger takes it, with its batch if it is in one."""
         target = check.target_address(self.target)
         place = None if batch is None else BatchPosition(batch, self.index)
         return Question(holding, self.challenge, target, self.deadline, place)

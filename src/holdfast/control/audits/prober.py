@@ -1,8 +1,8 @@
-"""The prober: looks whether nodes are there, at times that nobody can foresee.
+"""The prober: checks at unpredictable times whether nodes are present.
 
-Every node is probed by a process without memory, about once in so long. On its way a probe is like
-a challenge: the same client asks from the same host, on a new connection. A node that takes the
-request counts as there, whatever it answers, as it does with a challenge.
+The probes of a node are a Poisson process. A probe looks like a challenge on the network: the same
+client asks from the same host, on a new connection. A node that takes the request counts as
+present, whatever it answers, as with a challenge.
 """
 
 import secrets
@@ -20,8 +20,8 @@ from holdfast.durations import SECOND
 from holdfast.errors import HoldfastError, NodeError, RefusedError, UnreachableError
 from holdfast.node.client import NodeClient
 
-AT_ONCE = 16
-ENROL = 30 * SECOND  # how often new nodes are looked for
+MAX_PROBES_AT_ONCE = 16
+ENROL_INTERVAL = 30 * SECOND  # between two lookups of new nodes
 MAX_WITNESSES = 3  # other nodes that are asked whether we are online ourselves
 log = structlog.get_logger()
 
@@ -40,14 +40,14 @@ class Prober:
         on_probe: Callable[[str], None] = lambda _result: None,
         rng: Random | None = None,
     ) -> None:
-        """Make a prober of the nodes that `nodes` returns, which is asked now and then."""
+        """Make a prober of the nodes that `nodes` returns, which is called regularly."""
         self._contacts, self._nodes, self._settings = contacts, nodes, settings
         self._clock, self._on_probe = clock, on_probe
         self._rng = rng or secrets.SystemRandom()
         self._clients: Clients = {}
         self._enrolled: int | None = None
-        self._free = BoundedSemaphore(AT_ONCE)
-        self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="probe")
+        self._free = BoundedSemaphore(MAX_PROBES_AT_ONCE)
+        self._pool = ThreadPoolExecutor(MAX_PROBES_AT_ONCE, thread_name_prefix="probe")
 
     def __enter__(self) -> Self:
         return self
@@ -56,9 +56,9 @@ class Prober:
         self._pool.shutdown(cancel_futures=True)
 
     def tick(self) -> list[Future[None]]:
-        """Begin the probes that are due, as far as there is room; a slow node holds up no other."""
+        """Start the probes that are due, as far as there is room; a slow node delays no other."""
         now = self._clock()
-        if self._enrolled is None or not 0 <= now - self._enrolled < ENROL:
+        if self._enrolled is None or not 0 <= now - self._enrolled < ENROL_INTERVAL:
             self._clients = self._nodes()
             self._contacts.enrol({address: now + self._pause() for address in self._clients})
             self._enrolled = now
@@ -73,7 +73,7 @@ class Prober:
 
     def _take_free(self) -> int:
         taken = 0
-        while taken < AT_ONCE and self._free.acquire(blocking=False):
+        while taken < MAX_PROBES_AT_ONCE and self._free.acquire(blocking=False):
             taken += 1
         return taken
 
@@ -83,7 +83,7 @@ class Prober:
     def _probe(self, address: bytes, clients: Clients) -> None:
         try:
             present = self._reaches(clients[address])
-            if present or len(clients) == 1 or self._online(address, clients):
+            if present or len(clients) == 1 or self._is_online(address, clients):
                 self._contacts.record_probe(address, self._clock(), present=present)
                 self._on_probe("present" if present else "away")
             else:
@@ -104,8 +104,8 @@ class Prober:
                 return True
         return True
 
-    def _online(self, address: bytes, clients: Clients) -> bool:
-        """Return whether another node is reached: else we may be offline ourselves."""
+    def _is_online(self, address: bytes, clients: Clients) -> bool:
+        """Return whether another node is reached: otherwise we may be offline ourselves."""
         others = sorted(other for other in clients if other != address)
         for other in self._rng.sample(others, min(MAX_WITNESSES, len(others))):
             if self._reaches(clients[other]):

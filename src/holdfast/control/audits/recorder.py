@@ -1,4 +1,4 @@
-"""The evidence recorder: binds a decision, its audit and the verdict into one leaf."""
+"""Builds the evidence of an audit: one leaf with the decision, the challenge and the verdict."""
 
 import numpy as np
 
@@ -13,10 +13,10 @@ from holdfast.model.action import GRID, Action
 from holdfast.model.observation import Observation
 
 
-def moment(claim: Claim, result: AuditResult, now: int) -> int:
+def end_time(claim: Claim, result: AuditResult, now: int) -> int:
     """Return when an audit counts as ended.
 
-    A clock that was set back does not undo the order of events: none is recorded before the last.
+    Even if the clock was set back, no event is recorded before the last one.
     """
     return max(now, claim.audited, claim.decided, result.sent or 0, result.answered or 0)
 
@@ -76,20 +76,20 @@ def _telemetry(claim: Claim, limits: Rails) -> leaf.Telemetry:
 
 
 def _overrides(claim: Claim, limits: Rails) -> tuple[leaf.Override, ...]:
-    """Return each override with the action after it; the fail-safe comes before what clips."""
+    """Return each override with the action after it; the fail-safe comes before the clipping."""
     if not claim.overrides:
         return ()
-    action, told = GRID.action(claim.chosen), []
-    for each in guardrails.Override(claim.overrides):
-        if each in guardrails.FAIL_SAFE:
+    action, overrides = GRID.action(claim.chosen), []
+    for override in guardrails.Override(claim.overrides):
+        if override in guardrails.FAIL_SAFE:
             action = limits.fail_safe
-        elif each is guardrails.Override.FOLLOW_UP:
+        elif override is guardrails.Override.FOLLOW_UP:
             action = Action(claim.interval, claim.ratio)
-        elif each in guardrails.Override.SHORTEST | guardrails.Override.LONGEST:
+        elif override in guardrails.Override.SHORTEST | guardrails.Override.LONGEST:
             action = Action(claim.interval, action.ratio)
-        (name,) = guardrails.names(each)
-        told.append(leaf.Override(name, REASONS[each], action))
-    return tuple(told)
+        (name,) = guardrails.override_names(override)
+        overrides.append(leaf.Override(name, REASONS[override], action))
+    return tuple(overrides)
 
 
 def audit_row(claim: Claim, result: AuditResult, now: int) -> dict[str, object]:

@@ -1,10 +1,9 @@
-"""The challenger: draws challenges, has them opened, asks nodes and has the answers settled.
+"""Runs audits: draws challenges, opens them on the ledger, asks nodes and settles the answers.
 
-The ledger hears of each audit by itself, or of all that are due together: which is cheaper, and
-comes to the same. Every node has threads of its own, and answers are settled soon after they come:
-a node that hangs holds up nobody's answer but its own. A node that can't be reached is asked again
-until the deadline: an outage is not a loss. Only then does the ledger say that the time has run
-out, and the outcome whether the node had taken the challenge.
+Audits that are due together go to the ledger in one batch, which is cheaper, or one by one. Every
+node has threads of its own, and answers are settled soon after they arrive: a node that hangs
+delays no other node's answer. A node that can't be reached is asked again until the deadline. Only
+then does the ledger record a time-out, and the outcome says whether the node took the challenge.
 """
 
 import math
@@ -19,7 +18,8 @@ from typing import Protocol
 
 from holdfast.control.audits.contacts import Contacts
 from holdfast.control.audits.pending import PendingAudit
-from holdfast.control.audits.settlement import Reply, RunningAudit, expire_together, settle_answers
+from holdfast.control.audits.running import Reply, RunningAudit
+from holdfast.control.audits.settlement import expire_audits, settle_answers
 from holdfast.control.audits.types import AuditResult, Deferred, PreparedAudit, PreparedBatch
 from holdfast.control.scheduling.guardrails import SECOND
 from holdfast.control.scheduling.schedule import Claim
@@ -31,8 +31,8 @@ from holdfast.model.detection import samples
 from holdfast.owner.audit import NoAnswer, Subject, id_on
 from holdfast.pdp import draw_challenge, target_of
 
-QUIET_SECONDS = 10.0  # without another answer, after which those in hand are settled
-GRACE_SECONDS = 1.0  # beyond the deadline, until a thread that still asks is left alone
+QUIET_SECONDS = 10.0  # without another answer, after which the received ones are settled
+GRACE_SECONDS = 1.0  # beyond the deadline, until a thread that still asks is abandoned
 NEVER_CONNECTED = "can't reach the node: no connection was made before the deadline"
 
 Replies = SimpleQueue[tuple[RunningAudit, Reply | BaseException]]
@@ -59,47 +59,47 @@ class AuditRunner:
         seed: Callable[[], bytes],
         settlement: SettlementMode = SettlementMode.BATCH,
     ) -> None:
-        """Make a challenger; `batch` returns one that was written down, by its seed."""
+        """Make a runner; `batch` returns a saved batch by its seed."""
         self._fleet, self._batch, self._contacts = fleet, batch, contacts
         self._cap, self._patience = sample_cap, patience
         self._clock, self._seed = clock, seed
-        self._together = MAX_BATCH if settlement is SettlementMode.BATCH else 1
+        self._batch_size = MAX_BATCH if settlement is SettlementMode.BATCH else 1
 
     def gas_price(self) -> int:
         return self._fleet.gas_price()
 
     def prepare(self, claims: Sequence[Claim]) -> PreparedBatch:
-        """Draw fresh challenges over what the holdings have now, and compute their targets."""
+        """Draw challenges over the current inventories, and compute their targets."""
         deadline = (self._clock() + self._patience.deadline) // SECOND
-        of_ledger: dict[Ledger, list[Claim]] = {}
+        by_ledger: dict[Ledger, list[Claim]] = {}
         for claim in claims:
-            of_ledger.setdefault(self._fleet.ledger(claim.name), []).append(claim)
+            by_ledger.setdefault(self._fleet.ledger(claim.name), []).append(claim)
         prepared: dict[int, PreparedAudit] = {}
         batches = []
-        for ledger, due in of_ledger.items():
+        for ledger, due in by_ledger.items():
             since = _height(ledger)
-            for first in range(0, len(due), self._together):
-                some = due[first : first + self._together]
-                seed = self._seed() if len(some) > 1 else None
-                drawn = []
-                for claim in some:
+            for first in range(0, len(due), self._batch_size):
+                members = due[first : first + self._batch_size]
+                seed = self._seed() if len(members) > 1 else None
+                entries = []
+                for claim in members:
                     subject = self._fleet.subject(claim.name)
                     if seed:
                         own = batch_seed(seed, id_on(ledger, subject))
                     else:
                         own = fresh_seed(ledger, subject.number, self._clock(), self._seed())
-                    flight, capped = self._drawn(claim, subject, own, deadline)
-                    drawn.append((_entry(subject, flight).encode(), claim.id, flight, capped))
-                drawn.sort(key=itemgetter(0))  # as the ledger asks of a batch
-                for index, (_, claim_id, flight, capped) in enumerate(drawn):
+                    flight, capped = self._draw(claim, subject, own, deadline)
+                    entries.append((_entry(subject, flight).encode(), claim.id, flight, capped))
+                entries.sort(key=itemgetter(0))  # as the ledger requires
+                for index, (_, claim_id, flight, capped) in enumerate(entries):
                     placed = replace(flight, batch=seed, index=index, since=since)
                     prepared[claim_id] = PreparedAudit(placed.encode(), capped)
                 if seed:
-                    words = tuple(word for word, *_ in drawn)
+                    words = tuple(word for word, *_ in entries)
                     batches.append(Batch(ledger.sender, seed, deadline, words))
         return PreparedBatch([prepared[claim.id] for claim in claims], batches)
 
-    def _drawn(
+    def _draw(
         self, claim: Claim, subject: Subject, seed: bytes, deadline: int
     ) -> tuple[PendingAudit, bool]:
         inventory = subject.inventory
@@ -109,98 +109,100 @@ class AuditRunner:
         return PendingAudit(claim.due, challenge, target, deadline), wanted > self._cap
 
     def carry_out(self, audits: Sequence[tuple[Claim, bytes]]) -> list[AuditResult | Deferred]:
-        """Carry out audits side by side; the ledger hears of one call after the other."""
+        """Carry out audits in parallel, with one call to the ledger at a time."""
         flights = [PendingAudit.decode(flight) for _, flight in audits]
         seeds = dict.fromkeys(flight.batch for flight in flights if flight.batch)
         batches = {seed: self._batch(seed) for seed in seeds}
-        going = []
+        running = []
         for (claim, _), flight in zip(audits, flights, strict=True):
             subject, ledger = self._fleet.subject(claim.name), self._fleet.ledger(claim.name)
             batch = batches[flight.batch] if flight.batch else None
-            going.append(RunningAudit(subject, ledger, flight, batch, anew=claim.flight is None))
+            new = claim.flight is None
+            running.append(RunningAudit(subject, ledger, flight, batch, anew=new))
         opened: dict[bytes, int | Exception] = {}
-        for each in going:
-            each.open(self._clock(), opened)
-        asked = [each for each in going if each.told is None]
-        self._count(asked)
+        for audit in running:
+            audit.open(self._clock(), opened)
+        asked = [audit for audit in running if audit.latest is None]
+        self._choose_compared(asked)
         self._ask_and_settle(asked)
-        self._record(asked)
-        expire_together(going, self._patience, self._clock())
-        return [each.concluded(self._patience, self._clock(), self._absence) for each in going]
+        self._record_contacts(asked)
+        expire_audits(running, self._patience, self._clock())
+        return [
+            audit.conclude(self._patience, self._clock(), self._judge_absence) for audit in running
+        ]
 
-    def _count(self, asked: Sequence[RunningAudit]) -> None:
-        """Choose which challenges are compared with probes: one of a node's at a time."""
-        first = {each.node: each for each in reversed(asked) if not each.flight.tries}
-        for node in self._contacts.fresh(first):
-            first[node].count()
+    def _choose_compared(self, asked: Sequence[RunningAudit]) -> None:
+        """Choose the challenges that are compared with probes: one per node at a time."""
+        first = {audit.node: audit for audit in reversed(asked) if not audit.flight.tries}
+        for node in self._contacts.present_nodes(first):
+            first[node].compare_with_probes()
 
     def _ask_and_settle(self, asked: Sequence[RunningAudit]) -> None:
-        """Ask nodes side by side, and settle what has come whenever no more comes for a while.
+        """Ask nodes in parallel, and settle answers whenever no more arrive for a while.
 
-        While a node that hangs is waited for, others that gave no answer are asked again when that
-        is due: nobody's silence is excused by a neighbour.
+        While a node hangs, others that gave no answer are asked again when they are due: a slow
+        node excuses no other.
         """
         replies: Replies = SimpleQueue()
         _start_asking(asked, self._patience.at_once, self._clock, replies)
-        first, again = (
-            set(asked),
-            set[RunningAudit](),
-        )  # asked for the first time in this go, and again
-        in_hand, retries = _InHand(self._clock), _Retries(self._clock, self._patience)
-        longest = max((each.seconds(self._clock()) for each in asked), default=0.0)
+        first, again = set(asked), set[RunningAudit]()  # first tries of this run, and later ones
+        unsettled, retries = _Unsettled(self._clock), _Retries(self._clock, self._patience)
+        longest = max((audit.seconds(self._clock()) for audit in asked), default=0.0)
         over = time.monotonic() + longest + GRACE_SECONDS
         while (first or again) and time.monotonic() < over:
-            left = min(over, in_hand.until, retries.until if first else math.inf) - time.monotonic()
+            next_event = min(over, unsettled.until, retries.until if first else math.inf)
+            left = next_event - time.monotonic()
             try:
-                going, reply = replies.get(timeout=max(left, 0.0))
+                audit, reply = replies.get(timeout=max(left, 0.0))
             except Empty:
                 if first:
                     due = retries.pop_due()
                     again.update(due)
                     _start_asking(due, self._patience.at_once, self._clock, replies)
-                if in_hand.until <= time.monotonic():
-                    in_hand.settle()
+                if unsettled.until <= time.monotonic():
+                    unsettled.settle()
                 continue
             if isinstance(reply, BaseException):
                 raise reply
-            going.take(reply)
-            in_hand.add(going)
-            retries.add(going)
-            first.discard(going)
-            again.discard(going)
-        in_hand.settle()
-        for going in (*first, *again):
-            going.take(Reply(NoAnswer(NEVER_CONNECTED, delivered=False), now := self._clock(), now))
+            audit.receive(reply)
+            unsettled.add(audit)
+            retries.add(audit)
+            first.discard(audit)
+            again.discard(audit)
+        unsettled.settle()
+        no_answer = NoAnswer(NEVER_CONNECTED, delivered=False)
+        for audit in (*first, *again):
+            audit.receive(Reply(no_answer, now := self._clock(), now))
 
-    def _record(self, asked: Sequence[RunningAudit]) -> None:
-        """Record which nodes were there."""
+    def _record_contacts(self, asked: Sequence[RunningAudit]) -> None:
+        """Record which nodes were present."""
         reached: dict[bytes, bool] = {}
-        for each in asked:
-            reached[each.node] = reached.get(each.node, False) or each.reached
-        present = [each.node for each in asked if each.met()]
+        for audit in asked:
+            reached[audit.node] = reached.get(audit.node, False) or audit.reached
+        present = [audit.node for audit in asked if audit.pop_compared()]
         if reached:
-            self._contacts.record_asks(reached, present, self._clock())
+            self._contacts.record_challenges(reached, present, self._clock())
 
-    def _absence(self, going: RunningAudit) -> str:
-        flight = going.flight
+    def _judge_absence(self, audit: RunningAudit) -> str:
+        flight = audit.flight
         return self._contacts.judge_absence(
-            going.node, flight.opened_at or 0, flight.sent or 0, counted=flight.counted
+            audit.node, flight.opened_at or 0, flight.sent or 0, counted=flight.counted
         )
 
 
-class _InHand:
-    """Answers that are not settled yet: they wait for more, but never for long."""
+class _Unsettled:
+    """Answers that are not settled yet: they wait a little for more."""
 
     def __init__(self, clock: Callable[[], int]) -> None:
         self._clock = clock
         self._answers: list[RunningAudit] = []
         self._latest = self.until = math.inf  # by the monotonic clock
 
-    def add(self, going: RunningAudit) -> None:
-        if not going.answer:
+    def add(self, audit: RunningAudit) -> None:
+        if not audit.answer:
             return
-        left, now = max(going.left(self._clock()), 0.0), time.monotonic()
-        self._answers.append(going)
+        left, now = max(audit.left(self._clock()), 0.0), time.monotonic()
+        self._answers.append(audit)
         self._latest = min(self._latest, now + left / 2)
         self.until = min(self._latest, now + min(QUIET_SECONDS, left / 4))
 
@@ -221,31 +223,31 @@ class _Retries:
     def until(self) -> float:
         return min(self._due.values(), default=math.inf)
 
-    def add(self, going: RunningAudit) -> None:
+    def add(self, audit: RunningAudit) -> None:
         now = self._clock()
-        if isinstance(going.told, NoAnswer) and going.left(now) > 0:
-            wait = max(going.next_try(self._patience, now) - now, 0) / SECOND
-            self._due[going] = time.monotonic() + wait
+        if isinstance(audit.latest, NoAnswer) and audit.left(now) > 0:
+            wait = max(audit.next_try(self._patience, now) - now, 0) / SECOND
+            self._due[audit] = time.monotonic() + wait
 
     def pop_due(self) -> list[RunningAudit]:
         now = time.monotonic()
-        due = [going for going, moment in self._due.items() if moment <= now]
-        for going in due:
-            del self._due[going]
-        return [going for going in due if going.left(self._clock()) > 0]
+        due = [audit for audit, moment in self._due.items() if moment <= now]
+        for audit in due:
+            del self._due[audit]
+        return [audit for audit in due if audit.left(self._clock()) > 0]
 
 
 def _start_asking(
     asked: Sequence[RunningAudit], at_once: int, clock: Callable[[], int], replies: Replies
 ) -> None:
-    """Ask every node in threads of its own, so many at once."""
+    """Ask every node in threads of its own, at most `at_once`."""
     lanes: dict[bytes, deque[RunningAudit]] = {}
-    for each in asked:
-        lanes.setdefault(each.node, deque()).append(each)
+    for audit in asked:
+        lanes.setdefault(audit.node, deque()).append(audit)
     for lane in lanes.values():
         threads = min(at_once, len(lane))
         for _ in range(threads):
-            # A daemon: what a resolver of names takes too long for holds up no exit.
+            # A daemon: a slow name lookup delays no exit.
             Thread(target=_ask_lane, args=(lane, threads, clock, replies), daemon=True).start()
 
 
@@ -254,14 +256,14 @@ def _ask_lane(
 ) -> None:
     while True:
         try:
-            going = lane.popleft()
+            audit = lane.popleft()
         except IndexError:
             return
-        rounds = 1 + math.ceil(len(lane) / threads)  # which share the time that is left
+        rounds = 1 + math.ceil(len(lane) / threads)  # that share the remaining time
         try:
-            replies.put((going, going.ask(clock, 1 / rounds)))
+            replies.put((audit, audit.ask(clock, 1 / rounds)))
         except BaseException as error:  # noqa: BLE001 - raised where the answers are awaited
-            replies.put((going, error))
+            replies.put((audit, error))
             return
 
 

@@ -1,7 +1,7 @@
-"""The seam between the schedule and the data plane: an audit is prepared, then carried out.
+"""Types of audits: prepared, deferred and ended, and the interface of whoever carries them out.
 
-What `prepare` returns is written down before anything happens; `carry_out` must come to the same
-end however often it is begun with it.
+What `prepare` returns is saved before anything happens. `carry_out` must reach the same end however
+often it is started with it.
 """
 
 from collections.abc import Sequence
@@ -17,10 +17,10 @@ from holdfast.pdp import Challenge, Proof
 
 @dataclass(frozen=True)
 class AuditResult:
-    """What came of an audit. Times are milliseconds since 1970."""
+    """The result of an audit. Times are milliseconds since 1970."""
 
     outcome: Outcome
-    reason: str  # in words, where the outcome needs some
+    reason: str  # in words, if the outcome needs any
     due: int
     holding: Holding
     challenge: Challenge
@@ -35,7 +35,7 @@ class AuditResult:
 
     @property
     def latency(self) -> float:
-        """Seconds that the node took to answer; 0 where it did not."""
+        """Seconds that the node took to answer; 0 if it did not."""
         if self.sent is None or self.answered is None:
             return 0.0
         return (self.answered - self.sent) / 1000
@@ -51,12 +51,12 @@ class Deferred:
 
     at: int
     flight: bytes
-    trouble: str | None = None  # with the ledger, if that is what it waits for
+    trouble: str | None = None  # with the ledger, if it waits for that
 
 
 @dataclass(frozen=True)
 class PreparedAudit:
-    """An audit as it is written down; `capped` tells that the sample was above the cap."""
+    """An audit as it is saved; `capped` says that the sample was above the cap."""
 
     flight: bytes
     capped: bool
@@ -72,7 +72,7 @@ class PreparedBatch:
 
 class Auditor(Protocol):
     def gas_price(self) -> int:
-        """Return what a unit of gas costs now, in wei; 0 where it costs nothing."""
+        """Return the price of a unit of gas in wei; 0 if it costs nothing."""
 
     def prepare(self, claims: Sequence[Claim]) -> PreparedBatch: ...
 

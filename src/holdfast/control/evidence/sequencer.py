@@ -7,9 +7,10 @@ call: the tree's row keeps one at a time at it.
 from collections.abc import Callable
 from contextlib import suppress
 
-from sqlalchemy import Connection, Engine, bindparam, insert, select, update
+from sqlalchemy import Connection, Engine, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
+from holdfast.control.evidence.leaves import assign_places
 from holdfast.control.scheduling.guardrails import MINUTE
 from holdfast.errors import HoldfastError
 from holdfast.evidence.checkpoint import Anchor, Checkpoint, open_checkpoint, with_anchor
@@ -21,7 +22,6 @@ from holdfast.storage.schema import checkpoints, leaves, subtrees, trees
 
 BATCH = 5000
 ANCHORING = 15 * MINUTE  # a worker has it to itself; a transaction is given up after ten
-_PLACE = update(leaves).where(leaves.c.id == bindparam("b_id")).values(place=bindparam("b_place"))
 
 
 class Sequencer:
@@ -38,12 +38,12 @@ class Sequencer:
                 return 0
             places, whole = [], []
             for id_, body in rows:
-                places.append({"b_id": id_, "b_place": frontier.size})
+                places.append({"id": id_, "place": frontier.size})
                 added = leaf_hash(body)
                 if (root := subtree_root(frontier, added)) is not None:
                     whole.append({"id": frontier.size // SUBTREE, "root": root})
                 frontier = frontier.append(added)
-            connection.execute(_PLACE, places)
+            assign_places(connection, places)
             if whole:
                 connection.execute(insert(subtrees), whole)
             connection.execute(update(trees).values(size=frontier.size, frontier=frontier.encode()))

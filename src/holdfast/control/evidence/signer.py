@@ -9,6 +9,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Engine, delete, insert, select, update
 
+from holdfast.control.evidence.leaves import record_leaf
 from holdfast.control.evidence.reader import DatabaseLog
 from holdfast.control.evidence.sequencer import Sequencer
 from holdfast.control.settings.configuration import operator
@@ -18,7 +19,7 @@ from holdfast.evidence.codecs import plain
 from holdfast.evidence.note import Signer
 from holdfast.owner.keyring import Keyring
 from holdfast.storage.database import transaction
-from holdfast.storage.schema import checkpoints, leaves, origins, trees
+from holdfast.storage.schema import checkpoints, origins, trees
 
 
 def evidence_signer(keyring: Keyring, origin: str = "") -> Signer:
@@ -65,7 +66,7 @@ def begin_anew(
         connection.execute(delete(checkpoints))
         connection.execute(update(trees).values(anchoring=0))
         connection.execute(insert(origins), [{"name": name, "since": now}])
-        connection.execute(insert(leaves), [{"body": leaf.encode(change)}])
+        record_leaf(connection, change)
     sequencer = Sequencer(engine, after, lambda: now)
     while sequencer.sequence():
         pass

@@ -1,9 +1,7 @@
-"""Alerts: what an operator must hear of, opened once, ended once, and each told once.
+"""Alerts: each is raised once, ended once, and delivered once; changes are delivered, too.
 
-Where more becomes known of an open one, that is told, too.
-
-Any number of workers may find the same thing wrong; the table has one open alert of a kind and a
-subject at most.
+Any number of workers may notice the same problem. There is at most one open alert of a kind and a
+subject.
 """
 
 import hashlib
@@ -21,12 +19,12 @@ from holdfast.control.scheduling.guardrails import SECOND
 from holdfast.storage.database import transaction
 from holdfast.storage.schema import NEVER, alerts
 
-MOST_AT_ONCE = 8
-TELLING = 60 * SECOND  # for which a worker has an alert to itself, and until it is tried again
+MAX_DELIVERIES = 8  # in one call
+DELIVERY_LEASE = 60 * SECOND  # for which one worker delivers an alert, and until the next try
 RAISED, CHANGED, ENDED = "raised", "changed", "ended"
-MOST_OF_DISCORD = 2000  # characters
-NOT_YET = "0001-01-01T00:00:00Z"  # Alertmanager's end of what goes on
-TIMEOUT = 5.0  # seconds for a message: eight of them must fit into TELLING
+MAX_DISCORD_CHARACTERS = 2000
+NOT_ENDED = "0001-01-01T00:00:00Z"  # as Alertmanager writes the end of a firing alert
+TIMEOUT_SECONDS = 5.0  # for a message: all deliveries must fit into DELIVERY_LEASE
 
 
 class Kind(StrEnum):
@@ -51,7 +49,7 @@ class Alert:
     subject: str
     detail: str
     raised: int
-    seen: int  # when its cause was last met
+    seen: int  # when its cause was last seen
     ended: int | None
     acknowledged: int | None = None
     acknowledged_by: str | None = None
@@ -59,10 +57,10 @@ class Alert:
 
 @dataclass(frozen=True)
 class Message:
-    """What is sent: one form for chat rooms, for receivers of Alertmanager and for programs.
+    """What is sent: one format for chat rooms, receivers of Alertmanager and programs.
 
-    The id, the state and the detail name a message: one that comes again, because a worker died
-    between sending and writing that down, has the same.
+    Id, state and detail identify a message. One that is sent twice, because a worker died before
+    it could record the delivery, has the same.
     """
 
     alert: Alert
@@ -74,7 +72,7 @@ class Message:
         text = f"Holdfast: {words}"
         return {
             "text": text,  # Slack, Mattermost, Rocket.Chat, Zulip
-            "content": text[:MOST_OF_DISCORD],
+            "content": text[:MAX_DISCORD_CHARACTERS],
             "id": alert.id,
             "state": self.state,
             "kind": alert.kind,
@@ -82,23 +80,23 @@ class Message:
             "detail": alert.detail,
             "raised": alert.raised,
             "ended": alert.ended,
-            **self._as_of_alertmanager(text),
+            **self._alertmanager_fields(text),
         }
 
-    def _as_of_alertmanager(self, text: str) -> dict[str, Any]:
-        """Return what Alertmanager would post of it, in version 4 of its form."""
+    def _alertmanager_fields(self, text: str) -> dict[str, Any]:
+        """Return what Alertmanager would post, in version 4 of its format."""
         alert = self.alert
         ended = alert.ended if self.state == ENDED else None
         status = "firing" if ended is None else "resolved"
         name = "".join(part.capitalize() for part in ("holdfast", *alert.kind.split("-")))
         labels = {"alertname": name, "kind": alert.kind, "subject": alert.subject}
         annotations = {"summary": text, "description": alert.detail}
-        told = {
+        entry = {
             "status": status,
             "labels": labels,
             "annotations": annotations,
             "startsAt": _rfc3339(alert.raised),
-            "endsAt": NOT_YET if ended is None else _rfc3339(ended),
+            "endsAt": NOT_ENDED if ended is None else _rfc3339(ended),
             "generatorURL": "",
             "fingerprint": hashlib.sha256(f"{alert.kind} {alert.subject}".encode()).hexdigest()[
                 :16
@@ -114,26 +112,27 @@ class Message:
             "commonLabels": labels,
             "commonAnnotations": annotations,
             "externalURL": "",
-            "alerts": [told],
+            "alerts": [entry],
         }
 
 
 class Sink(Protocol):
-    def tell(self, message: Message) -> bool:
+    def send(self, message: Message) -> bool:
         """Deliver a message in bounded time; return whether it arrived."""
 
 
 class Webhook:
-    """Posts each message as JSON. The address may be a secret, so it is told nowhere."""
+    """Posts each message as JSON. The address may be a secret, so it is never shown."""
 
     def __init__(self, url: str) -> None:
         self._url = url
 
-    def tell(self, message: Message) -> bool:
+    def send(self, message: Message) -> bool:
         try:
-            # The answer's body is of no interest, and might never end.
-            with httpx.stream("POST", self._url, json=message.fields(), timeout=TIMEOUT) as answer:
-                return answer.is_success
+            # The response's body is not read: it might never end.
+            fields = message.fields()
+            with httpx.stream("POST", self._url, json=fields, timeout=TIMEOUT_SECONDS) as response:
+                return response.is_success
         except (httpx.HTTPError, httpx.InvalidURL):
             return False
 
@@ -142,8 +141,8 @@ class Alerts:
     def __init__(self, engine: Engine, clock: Callable[[], int]) -> None:
         self._engine, self._clock = engine, clock
 
-    def begin(self, kind: str, subject: str, detail: str) -> bool:
-        """Raise an alert, or note that the open one still holds; return whether it is new."""
+    def raise_alert(self, kind: str, subject: str, detail: str) -> bool:
+        """Raise an alert, or note that the open one still applies; return whether it is new."""
         now = self._clock()
         row = {"kind": kind, "subject": subject, "detail": detail, "raised": now, "seen": now}
         try:
@@ -159,7 +158,9 @@ class Alerts:
     def end(self, kind: str, subject: str) -> bool:
         """End the open alert of that kind and subject; return whether there was one."""
         now = self._clock()
-        ended = case((alerts.c.raised > now, alerts.c.raised), else_=now)  # it may be set back
+        ended = case(
+            (alerts.c.raised > now, alerts.c.raised), else_=now
+        )  # the clock may have been set back
         with transaction(self._engine) as connection:
             query = update(alerts).where(*_open(kind, subject)).values(ended=ended)
             return connection.execute(query).rowcount > 0
@@ -174,33 +175,35 @@ class Alerts:
         return [_alert(row) for row in rows]
 
     def deliver(self, sink: Sink) -> int:
-        """Tell what was not told yet, and stop where that fails; return how many were told."""
-        told = 0
-        for row in self._claimed():
+        """Deliver what is pending, up to the first failure; return how many were delivered."""
+        delivered = 0
+        for row in self._claim():
             open_state = CHANGED if row.ended == NEVER else ENDED
             message = Message(_alert(row), open_state if row.told else RAISED)
-            if not sink.tell(message):
+            if not sink.send(message):
                 break
-            done = update(alerts).where(alerts.c.id == row.id, alerts.c.told == row.told)
+            ours = update(alerts).where(alerts.c.id == row.id, alerts.c.told == row.told)
             newer = alerts.c.changed & (alerts.c.detail != row.detail)
             count = row.told + (message.state != CHANGED)
             with transaction(self._engine) as connection:
-                connection.execute(done.values(told=count, changed=newer, telling=0))
-            told += 1
-        return told
+                connection.execute(ours.values(told=count, changed=newer, telling=0))
+            delivered += 1
+        return delivered
 
-    def _claimed(self) -> list[Any]:
+    def _claim(self) -> list[Any]:
         """Take the next messages for this worker alone; return their alerts, the oldest first."""
         now = self._clock()
         wanted = case((alerts.c.ended == NEVER, 1), else_=2)
         # A claim that lies too far ahead is from a clock that was set back since.
-        free = or_(alerts.c.telling <= now, alerts.c.telling > now + TELLING)
+        free = or_(alerts.c.telling <= now, alerts.c.telling > now + DELIVERY_LEASE)
         due = or_(alerts.c.told < wanted, alerts.c.changed & (alerts.c.ended == NEVER))
-        untold = select(alerts.c.id).where(due, free)
-        some = untold.order_by(alerts.c.id).limit(MOST_AT_ONCE).with_for_update(skip_locked=True)
+        pending = select(alerts.c.id).where(due, free)
+        some = pending.order_by(alerts.c.id).limit(MAX_DELIVERIES).with_for_update(skip_locked=True)
         taken = update(alerts).where(alerts.c.id.in_(some.scalar_subquery()))
         with transaction(self._engine) as connection:
-            rows = connection.execute(taken.values(telling=now + TELLING).returning(alerts)).all()
+            rows = connection.execute(
+                taken.values(telling=now + DELIVERY_LEASE).returning(alerts)
+            ).all()
         return sorted(rows, key=lambda row: row.id)
 
 

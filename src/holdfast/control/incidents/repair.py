@@ -1,6 +1,6 @@
-"""The slow steps of a response, in slices: damage located span by span, blocks put back by the lot.
+"""The slow steps of a response, in slices: damage is located by span, blocks repaired in batches.
 
-How far that has come is a value that is written down after each slice, so any worker can go on.
+Progress is saved after each slice, so any worker can continue.
 """
 
 import json
@@ -41,7 +41,7 @@ class Spot:
 
 @dataclass(frozen=True)
 class Damage:
-    """What was found up to the block `reached`, and what became of it."""
+    """The damage up to the block `reached`, and how far its repair is."""
 
     inventory: str
     reached: int = 0
@@ -67,9 +67,9 @@ class Damage:
     def decode(cls, content: bytes) -> "Damage":
         fields = json.loads(content)
         spots = []
-        for each in fields.pop("spots"):
-            each |= {name: tuple(_blocks(each[name])) for name in _LISTS}
-            spots.append(Spot(**each | {"version": tuple(each["version"])}))
+        for spot in fields.pop("spots"):
+            spot |= {name: tuple(_blocks(spot[name])) for name in _LISTS}
+            spots.append(Spot(**spot | {"version": tuple(spot["version"])}))
         return cls(spots=tuple(spots), **fields)
 
 
@@ -82,58 +82,58 @@ def _blocks(spans: Iterable[tuple[int, int]]) -> Iterator[int]:
 
 
 def locate_more(holding: Holding, damage: Damage | None) -> tuple[Damage, bool]:
-    """Look at the next span; return what is known then, and whether that is all."""
+    """Examine the next span; return the damage known then, and whether that was the last."""
     inventory = holding.inventory
-    if damage is None or damage.inventory != inventory.hash.hex():  # files came or went: anew
+    if damage is None or damage.inventory != inventory.hash.hex():  # files changed: start again
         damage = Damage(inventory.hash.hex())
     stop = min(damage.reached + SPAN_BLOCKS, inventory.blocks)
     spots = {spot.version: spot for spot in damage.spots}
     files = (entry.file_id for entry in inventory.files)
     firsts = dict(zip(files, inventory.starts.tolist()[:-1], strict=True))
     span = (damage.reached, stop)
-    for found in find_damage(holding, within=span) if stop > damage.reached else []:
-        file = found.replica.file
+    for damaged in find_damage(holding, within=span) if stop > damage.reached else []:
+        file = damaged.replica.file
         version = (file.file_id.hex(), file.version)
         known = spots.get(version, Spot(version, firsts[file.file_id], ()))
-        spots[version] = replace(known, blocks=(*known.blocks, *found.blocks))
+        spots[version] = replace(known, blocks=(*known.blocks, *damaged.blocks))
     return replace(damage, reached=stop, spots=tuple(spots.values())), stop == inventory.blocks
 
 
 def repair_more(home: Home, holding: Holding, damage: Damage) -> tuple[Damage, bool]:
-    """Put the next lot back; return what is known then, and whether that is all."""
+    """Repair the next batch; return the damage known then, and whether that was the last."""
     files = holding.catalogue.files(holding.name)
     versions = {(file.file_id.hex(), file.version): file for file in files}
-    there = [spot for spot in damage.spots if spot.version in versions]  # some may be gone by now
-    for at, spot in enumerate(there):
+    spots = [spot for spot in damage.spots if spot.version in versions]  # some may be deleted
+    for at, spot in enumerate(spots):
         if spot.handled == len(spot.blocks) and not spot.untagged:
             continue
         replica = Replica(holding, versions[spot.version])
         with other_replicas(home, holding, replica.file) as others:
             whole = spot.handled == len(spot.blocks)
-            there[at] = (_tags_mended if whole else _lot_put_back)(spot, replica, others)
-        return replace(damage, spots=tuple(there)), False
-    return replace(damage, spots=tuple(there)), True
+            spots[at] = (_repair_tags if whole else _repair_batch)(spot, replica, others)
+        return replace(damage, spots=tuple(spots)), False
+    return replace(damage, spots=tuple(spots)), True
 
 
-def _lot_put_back(spot: Spot, replica: Replica, others: ReplicaSources) -> Spot:
-    lot = spot.blocks[spot.handled : spot.handled + BLOCKS_AT_ONCE]
-    lost, corrections = restore_blocks(recheck_blocks(replica, lot), others.replicas)
+def _repair_batch(spot: Spot, replica: Replica, others: ReplicaSources) -> Spot:
+    batch = spot.blocks[spot.handled : spot.handled + BLOCKS_AT_ONCE]
+    lost, corrections = restore_blocks(recheck_blocks(replica, batch), others.replicas)
     if lost and others.unreachable:
         raise NodeError(f"a replica can't be asked: {min(others.unreachable.values())}")
     return replace(
         spot,
-        handled=spot.handled + len(lot),
+        handled=spot.handled + len(batch),
         lost=(*spot.lost, *lost),
         untagged=(*spot.untagged, *sorted(corrections)),
     )
 
 
-def _tags_mended(spot: Spot, replica: Replica, others: ReplicaSources) -> Spot:
-    """Replace the tags of a file all at once, for only together can they be checked."""
+def _repair_tags(spot: Spot, replica: Replica, others: ReplicaSources) -> Spot:
+    """Replace the tags of a file all at once: they can only be checked together."""
     try:
         lost = repair_file(recheck_blocks(replica, spot.untagged), others.replicas)
-    except NodeRefusedError:  # which says nothing of what is lost
+    except NodeRefusedError:  # says nothing about lost blocks
         raise
-    except RefusedError:  # tags of blocks that are lost are wrong, too
+    except RefusedError:  # the tags of lost blocks are wrong, too
         lost = list(spot.untagged)
     return replace(spot, lost=tuple(sorted({*spot.lost, *lost})), untagged=())

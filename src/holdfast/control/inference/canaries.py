@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from sqlalchemy import ColumnElement, Connection, Engine, and_, insert, select, update
 
-from holdfast.control.incidents.store import record
+from holdfast.control.incidents.store import record_response
 from holdfast.control.incidents.types import ResponseRecord
 from holdfast.control.scheduling.telemetry import Outcome
 from holdfast.errors import InputError
@@ -126,4 +126,4 @@ def _record(
 ) -> None:
     spans = tuple(leaf.Span(*span) for span in spans_of(sorted(blocks)))
     detail = f"a canary of {len(blocks)} damaged blocks"
-    record(connection, holding, number, ResponseRecord(step, detail, spans), now)
+    record_response(connection, holding, number, ResponseRecord(step, detail, spans), now)

@@ -1,6 +1,6 @@
-"""Who is on duty: the champion and the shadows, loaded once and looked up before each decision.
+"""The active policies: the champion and the shadows, loaded once and checked before each decision.
 
-So a promotion or a rollback takes effect with the next decision of every worker on every host.
+A promotion or a rollback takes effect with the next decision of every worker on every host.
 """
 
 from dataclasses import dataclass
@@ -30,6 +30,10 @@ class ActivePolicies:
     challenger: str | None = None
     trouble: str | None = None  # with a version that should run in shadow
 
+    @property
+    def policies(self) -> tuple[Serving, ...]:
+        return self.champion, *self.shadows
+
 
 class PolicyLoader:
     def __init__(self, engine: Engine) -> None:
@@ -40,29 +44,35 @@ class PolicyLoader:
         self._names: dict[str, leaf.Policy] = {}
 
     def now(self) -> ActivePolicies:
-        """Return who is on duty; a shadow that can't be loaded is left out, and told."""
+        """Return the active policies; a shadow that can't be loaded is left out and reported."""
         with transaction(self._engine) as connection:
             aliases = read_aliases(connection, self._aliases)
             if aliases != self._aliases:
                 self._envelopes = measured_envelopes(connection, aliases)
             self._aliases = aliases
         if aliases.champion is None:
-            raise InputError("no policy decides yet: `holdfast serve` begins with the settings'")
-        champion = self._served(aliases.champion)
+            raise InputError(
+                "no policy decides yet: `holdfast serve` starts with the one in the settings"
+            )
+        champion = self._load(aliases.champion)
         shadows, trouble = [], None
         for version in aliases.shadows:
             try:
-                shadows.append(self._served(version))
+                shadows.append(self._load(version))
             except StorageError:
                 raise
             except HoldfastError as error:
                 trouble = str(error)
-        self._loaded = {each.version: each for each in (champion, *shadows)}
-        narrowed = tuple(map(self._narrowed, shadows))
-        return ActivePolicies(self._narrowed(champion), narrowed, aliases.challenger, trouble)
+        self._loaded = {policy.version: policy for policy in (champion, *shadows)}
+        return ActivePolicies(
+            self._narrow(champion),
+            tuple(map(self._narrow, shadows)),
+            aliases.challenger,
+            trouble,
+        )
 
     def policy(self, version: str) -> leaf.Policy:
-        """Return how the evidence names a version."""
+        """Return a version as the evidence names it."""
         if version not in self._names:
             try:
                 with transaction(self._engine) as connection:
@@ -71,26 +81,25 @@ class PolicyLoader:
                 raise StorageError(f"the registry has lost version {version[:12]}") from error
         return self._names[version]
 
-    def _served(self, version: str) -> Serving:
+    def _load(self, version: str) -> Serving:
         return self._loaded.get(version) or self._registry.serving(version)
 
-    def _narrowed(self, policy: Serving) -> Serving:
+    def _narrow(self, policy: Serving) -> Serving:
         envelope = self._envelopes.get(policy.version)
         return policy if envelope is None else policy.narrowed(envelope)
 
 
 def measured_envelopes(connection: Connection, aliases: Aliases) -> dict[str, Envelope]:
-    """Return what simulation met of every version on duty when it was promoted."""
-    on_duty = {aliases.champion, *aliases.shadows} - {None}
-    reports = {version: last_report(connection, str(version)) for version in on_duty}
+    """Return the envelope that simulation measured when each active version was promoted."""
+    reports = {version: last_report(connection, version) for version in aliases.in_use}
     return {
-        str(version): report["envelope"]["met"]
+        version: report["envelope"]["met"]
         for version, report in reports.items()
         if report.get("envelope")
     }
 
 
-def begin(engine: Engine, name: str, scenario: Scenario, now: int) -> Aliases:
+def ensure_champion(engine: Engine, name: str, scenario: Scenario, now: int) -> Aliases:
     """Make the policy of that name the first champion, where there is none yet."""
     with transaction(engine) as connection:
         aliases = read_aliases(connection)
@@ -101,4 +110,4 @@ def begin(engine: Engine, name: str, scenario: Scenario, now: int) -> Aliases:
     try:
         return promote(engine, aliases, first.version, author)
     except InputError:  # another worker was quicker
-        return begin(engine, name, scenario, now)
+        return ensure_champion(engine, name, scenario, now)

@@ -1,7 +1,7 @@
-"""Which version decides, which runs in shadow and which decided before.
+"""Aliases of versions: the champion decides, the challenger runs in shadow, and the previous one.
 
-The last entries of an append-only history say it. Each change is written together with its leaf in
-the evidence, and only if nobody made another one meanwhile.
+They follow from an append-only history. Each change is written together with its leaf in the
+evidence, and only if nobody made another one meanwhile.
 """
 
 import hashlib
@@ -9,22 +9,24 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import Connection, Engine, delete, func, insert, select
+from sqlalchemy import Connection, Engine, func, insert, select
 from sqlalchemy.exc import IntegrityError
 
+from holdfast.control.evidence.leaves import record_leaf
+from holdfast.control.policies.shadow_states import delete_other_states
 from holdfast.errors import ConflictError, NotFoundError
 from holdfast.evidence import leaf
 from holdfast.evidence.codecs import plain
 from holdfast.evidence.leaf import Change, Check, PolicyChange
 from holdfast.storage.database import transaction
-from holdfast.storage.schema import leaves, promotions, shadows, versions
+from holdfast.storage.schema import promotions, versions
 
 ALIASES = ("champion", "challenger", "previous")
 
 
 @dataclass(frozen=True)
 class Aliases:
-    changes: int = 0  # so many have led here
+    changes: int = 0  # that led here
     champions: tuple[str, ...] = ()  # the last one decides; a rollback takes it off
     named: str | None = None
 
@@ -42,9 +44,13 @@ class Aliases:
 
     @property
     def shadows(self) -> tuple[str, ...]:
-        """The challenger, and who decided before: a rollback finds its states as fresh as ours."""
+        """The challenger, and the last champion, so that its states are fresh after a rollback."""
         both = dict.fromkeys((self.challenger, self.previous))
-        return tuple(each for each in both if each is not None and each != self.champion)
+        return tuple(version for version in both if version not in {None, self.champion})
+
+    @property
+    def in_use(self) -> tuple[str, ...]:
+        return self.shadows if self.champion is None else (self.champion, *self.shadows)
 
     def of(self, version: str) -> tuple[str, ...]:
         """Return the aliases that a version has."""
@@ -65,7 +71,7 @@ class Aliases:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a promotion is judged by; `figures` is what JSON holds, with all that was measured."""
+    """What a promotion is judged by; `figures` holds all that was measured, as JSON does."""
 
     checks: tuple[Check, ...]
     figures: dict[str, Any]
@@ -77,7 +83,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Entry:
-    """One change, as history tells it."""
+    """One change of the history."""
 
     number: int
     at: int
@@ -92,11 +98,12 @@ class Entry:
 
 def read_aliases(connection: Connection, known: Aliases | None = None) -> Aliases:
     """Return the aliases; from those known before, only later changes are read."""
-    found = known or Aliases()
-    later = select(promotions.c.change, promotions.c.version).where(promotions.c.id > found.changes)
-    for change, version in connection.execute(later.order_by(promotions.c.id)):
-        found = found.after(Change(change), version)
-    return found
+    aliases = known or Aliases()
+    later = promotions.c.id > aliases.changes
+    query = select(promotions.c.change, promotions.c.version).where(later)
+    for change, version in connection.execute(query.order_by(promotions.c.id)):
+        aliases = aliases.after(Change(change), version)
+    return aliases
 
 
 @dataclass(frozen=True)
@@ -142,7 +149,7 @@ def history(connection: Connection, limit: int) -> list[Entry]:
 
 
 def last_report(connection: Connection, version: str) -> dict[str, Any]:
-    """Return what the version's last promotion was judged by; nothing if it was not judged."""
+    """Return the figures of the version's last promotion; empty if it was not judged."""
     query = (
         select(promotions.c.report)
         .where(promotions.c.version == version, promotions.c.change == str(Change.PROMOTED))
@@ -178,7 +185,7 @@ def promote(
 
 
 def rollback(engine: Engine, known: Aliases, author: Author) -> Aliases:
-    """Let the version decide again that did so before the champion."""
+    """Make the previous champion decide again."""
     if known.previous is None:
         raise ConflictError("there is nothing to roll back to: no other version has decided before")
     return _write(engine, known, Change.ROLLED_BACK, known.previous, author)
@@ -208,13 +215,13 @@ def _write(
     *,
     forced: bool = False,
 ) -> Aliases:
-    found = known.after(change, version)
+    after = known.after(change, version)
     report = None if verdict is None else json.dumps(verdict.figures, sort_keys=True).encode()
     try:
         with transaction(engine) as connection:
             last = connection.execute(select(func.max(promotions.c.at))).scalar() or 0
-            at = max(author.at, last)  # whatever became of the clock
-            told = PolicyChange(
+            at = max(author.at, last)  # the clock may have been set back
+            entry = PolicyChange(
                 at=at,
                 change=change,
                 policy=policy_of(connection, version),
@@ -226,23 +233,23 @@ def _write(
                 report=None if report is None else hashlib.sha256(report).digest(),
             )
             row = {
-                "id": found.changes,
+                "id": after.changes,
                 "at": at,
                 "change": str(change),
                 "version": version,
-                "by": told.by,
-                "reason": told.reason,
+                "by": entry.by,
+                "reason": entry.reason,
                 "forced": forced,
                 "report": report,
             }
             connection.execute(insert(promotions), [row])
-            connection.execute(insert(leaves), [{"body": leaf.encode(told)}])
-            _forget(connection, found)
+            record_leaf(connection, entry)
+            delete_other_states(connection, after.in_use)
     except IntegrityError as error:
         raise ConflictError(
             "somebody has changed the policies meanwhile: see `holdfast policy history`"
         ) from error
-    return found
+    return after
 
 
 def _before(connection: Connection, known: Aliases, change: Change) -> leaf.Policy | None:
@@ -258,9 +265,3 @@ def policy_of(connection: Connection, version: str) -> leaf.Policy:
     if name is None:
         raise NotFoundError(f"there is no version {version[:12]} in the registry")
     return leaf.Policy(plain(name), bytes.fromhex(version))
-
-
-def _forget(connection: Connection, found: Aliases) -> None:
-    """Remove the states of versions that are nobody any more."""
-    kept = [each for each in (found.champion, *found.shadows) if each is not None]
-    connection.execute(delete(shadows).where(shadows.c.version.not_in(kept)))

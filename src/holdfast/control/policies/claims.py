@@ -1,7 +1,7 @@
-"""What a checkpoint's manifest claims, compared with what simulation measures.
+"""Compares the claims of a checkpoint's manifest with what simulation measures.
 
-Whoever brings a checkpoint wrote its manifest. So promotion measures the figures again, in the
-world that the manifest names, and the envelope in the world of this fleet.
+The author of a checkpoint also wrote its manifest. So promotion measures the figures again in the
+scenario that the manifest names, and the envelope in the scenario of this fleet.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -54,7 +54,7 @@ class Claim:
 def compare_claims(
     manifest: Manifest, policy: Policy[Any], measured: Mapping[str, Estimate]
 ) -> tuple[Claim, ...]:
-    """Return every figure that the manifest claims for this policy, beside its measurement."""
+    """Return every figure that the manifest claims for this policy, with its measurement."""
     sources: list[Mapping[str, Any]] = []
     dial = policy.dial if isinstance(policy, Learned) else None
     sources += [vars(validated) for validated in manifest.dials if validated.dial == dial]
@@ -78,7 +78,7 @@ def check_claims(manifest: Manifest, claims: Sequence[Claim]) -> Check:
 
 @dataclass
 class Watched:
-    """A policy, with the smallest and the largest value of every signal that it met."""
+    """A policy that records the smallest and the largest value of every signal it observes."""
 
     policy: Policy[Any]
     low: Float32Array = field(default_factory=lambda: np.ones(len(OBSERVATION), np.float32))
@@ -95,14 +95,14 @@ class Watched:
 
 
 def join_envelopes(watched: Sequence[Watched]) -> Envelope:
-    """Return what any of the policies met."""
+    """Return the envelope of everything that any of the policies observed."""
     low = np.min([policy.low for policy in watched], axis=0).tolist()
     high = np.max([policy.high for policy in watched], axis=0).tolist()
     return dict(zip(OBSERVATION, zip(low, high, strict=True), strict=True))
 
 
 def check_envelope(claimed: Envelope, met: Envelope) -> Check:
-    """Name the bounds that operation narrows: that costs audits at most, so it breaks nothing."""
+    """Name the bounds that are narrowed in operation: that costs more audits at most."""
     wide = [
         f"{signal} {_range(claimed[signal])} claimed, {_range(met[signal])} met"
         for signal in OBSERVATION
@@ -127,7 +127,7 @@ def _default_dial(manifest: Manifest) -> Any:
 
 
 def _report(manifest: Manifest) -> Mapping[str, Any]:
-    """Return the figures of the evaluation report; a retraining has them beside the champion's."""
+    """Return the figures of the evaluation report; a retraining's has the champion's, too."""
     report = manifest.evaluation.get("challenger", manifest.evaluation)
     figures = report if isinstance(report, dict) else {}
     return {

@@ -1,6 +1,6 @@
-"""A version in shadow beside the champion: how often they agree, and what each would cost.
+"""Compares a version in shadow with the champion: how often they agree, and what each would cost.
 
-Both are seen at the champion's decisions, each of which counts for as long as it was in force. The
+Both are compared at the champion's decisions, each weighted by how long it was in force. The
 intervals are bootstrap percentiles over holdings.
 """
 
@@ -47,12 +47,11 @@ def compare(connection: Connection, version: str, champion: str, *, unit: int) -
     if not len(table):
         return None
     first, last, sums = table[:, 0].min(), table[:, 1].max(), table[:, 3:]
-    drawn = _drawn(sums)
-    decisions, agreed, time, *both = drawn.T
+    decisions, agreed, time, *both = _resample(sums).T
     sides = both[: len(both) // 2], both[len(both) // 2 :]
     means = [[part / decisions for part in side] for side in sides]
     months = [side[-1] / time * (MONTH / unit) for side in sides]
-    pairs = [_pair(*each) for each in zip(*(side[:-1] for side in means), strict=True)]
+    pairs = [_pair(*both) for both in zip(*(side[:-1] for side in means), strict=True)]
     interval, ratio, gas_per_audit, rails, outside = pairs
     return Comparison(
         decisions=int(decisions[0]),
@@ -69,16 +68,16 @@ def compare(connection: Connection, version: str, champion: str, *, unit: int) -
     )
 
 
-def _drawn(sums: FloatArray) -> FloatArray:
+def _resample(sums: FloatArray) -> FloatArray:
     """Return the sums over all groups, and below them those of each resample."""
     return np.vstack([sums.sum(axis=0), _weights(len(sums)) @ sums])
 
 
-@lru_cache(maxsize=2)  # a fleet has the same number each time; 8 MB at most
+@lru_cache(maxsize=2)  # the number of groups rarely changes; 8 MB at most
 def _weights(count: int) -> FloatArray:
-    """Return how often each of so many groups is drawn in each resample."""
-    drawn = np.random.default_rng(0).integers(count, size=(RESAMPLES, count))
-    places = drawn + count * np.arange(RESAMPLES)[:, np.newaxis]
+    """Return how often each group is drawn in each resample."""
+    draws = np.random.default_rng(0).integers(count, size=(RESAMPLES, count))
+    places = draws + count * np.arange(RESAMPLES)[:, np.newaxis]
     weights = np.bincount(places.ravel(), minlength=RESAMPLES * count)
     return weights.reshape(RESAMPLES, count).astype(np.float64)
 
@@ -91,5 +90,5 @@ def _estimate(figures: FloatArray) -> Estimate:
     """Return the first figure, with the interval that the others span."""
     low, high = np.percentile(figures[1:], (2.5, 97.5))
     value = float(figures[0])
-    # Sums in another order differ in their last digits: a constant lies in its own interval.
+    # Sums in another order differ in their last digits, and a value must lie in its interval.
     return Estimate(value, min(value, float(low)), max(value, float(high)))

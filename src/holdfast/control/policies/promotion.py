@@ -1,6 +1,6 @@
-"""Whether a version may decide: it keeps the ceiling in simulation, and does well in shadow.
+"""Judges whether a version may be promoted: by its miss rate in simulation, and in shadow.
 
-The episodes are drawn anew for every judgement, so nobody can fit a policy to them beforehand.
+Every judgement uses new episodes, so nobody can fit a policy to them beforehand.
 """
 
 import math
@@ -21,7 +21,7 @@ from holdfast.control.policies.claims import (
     join_envelopes,
 )
 from holdfast.control.policies.comparison import Comparison, compare
-from holdfast.control.policies.stress import stressed
+from holdfast.control.policies.stress import stress_scenarios
 from holdfast.control.policies.versions import Registry
 from holdfast.control.settings.models import Conditions
 from holdfast.errors import InputError
@@ -36,7 +36,7 @@ from holdfast.sim.measures import Estimate, measure
 from holdfast.sim.tally import Tally
 from holdfast.storage.database import transaction
 
-SEED_BITS = 53  # whole numbers of more would lose digits in a browser
+SEED_BITS = 53  # a browser would lose digits of a larger integer
 Z = 1.96
 FLEET = "miss rate"
 Progress = Callable[[float], None]
@@ -52,16 +52,16 @@ class Trial:
 
     @property
     def kept(self) -> bool:
-        return self.miss_rate.high <= self.ceiling  # never so for what could not be measured
+        return self.miss_rate.high <= self.ceiling  # False if it could not be measured
 
     def check(self) -> Check:
-        found = self.miss_rate
-        figures = f"{found.value:.4f} with an interval up to {found.high:.4f}"
+        rate = self.miss_rate
+        figures = f"{rate.value:.4f} with an interval up to {rate.high:.4f}"
         return Check(self.world, self.kept, f"{figures}, and the ceiling is {self.ceiling:.4f}")
 
 
 def fresh_seed() -> int:
-    """Return a seed that nobody could know beforehand."""
+    """Return a seed that nobody can predict."""
     return secrets.randbits(SEED_BITS)
 
 
@@ -75,9 +75,9 @@ def ceiling_of(engine: Engine, conditions: Conditions, champion: Serving) -> flo
 
 
 def standing_ceiling(engine: Engine, champion: Serving) -> float | None:
-    """Return the ceiling that the champion was made for, or was judged by, if that is lower.
+    """Return the lower of the ceilings that the champion was trained for and judged by.
 
-    What it was made for is what its manifest claims, and must not loosen the ceiling for the next.
+    The first is only a claim of its manifest, and must not loosen the ceiling for its successor.
     """
     with transaction(engine) as connection:
         judged = last_report(connection, champion.version).get("ceiling")
@@ -88,25 +88,26 @@ def standing_ceiling(engine: Engine, champion: Serving) -> float | None:
 def episodes_to_run(policy: Serving, conditions: Conditions) -> int:
     """Return how many episodes a judgement simulates, at most."""
     measured = 0 if policy.manifest is None else 1 + len(CORNERS)
-    return (len(stressed(Scenario())) + 2 + measured) * conditions.episodes
+    return (len(stress_scenarios(Scenario())) + 2 + measured) * conditions.episodes
 
 
-def trials(
+def run_trials(
     policy: Serving,
     world: Scenario,
     ceiling: float,
     conditions: Conditions,
     seed: int,
-    progress: Progress = lambda _episodes: None,
+    on_progress: Progress = lambda _episodes: None,
 ) -> list[Trial]:
-    """Return how a policy does in the fleet's world, and in worse ones."""
+    """Return the miss rates of a policy in the fleet's scenario and in harder ones."""
     odds = conditions.stress * ceiling / (1 - ceiling)
     worlds = {FLEET: (world, ceiling)} | {
-        f"{FLEET} with {name}": (each, odds / (1 + odds)) for name, each in stressed(world).items()
+        f"{FLEET} with {name}": (harder, odds / (1 + odds))
+        for name, harder in stress_scenarios(world).items()
     }
     return [
-        Trial(name, miss_rate(policy, each, conditions.episodes, seed, progress), limit)
-        for name, (each, limit) in worlds.items()
+        Trial(name, miss_rate(policy, scenario, conditions.episodes, seed, on_progress), limit)
+        for name, (scenario, limit) in worlds.items()
     ]
 
 
@@ -115,21 +116,21 @@ def miss_rate(
     world: Scenario,
     episodes: int,
     seed: int,
-    progress: Progress = lambda _episodes: None,
+    on_progress: Progress = lambda _episodes: None,
 ) -> Estimate:
-    tally = evaluate(policy.policy, world, episodes=episodes, seed=seed, progress=progress)
+    tally = evaluate(policy.policy, world, episodes=episodes, seed=seed, progress=on_progress)
     return _miss_rate(tally, measure(tally).miss_rate)
 
 
-def _miss_rate(tally: Tally, found: Estimate) -> Estimate:
-    """Return the miss rate with an interval that few encounters widen, too."""
+def _miss_rate(tally: Tally, estimate: Estimate) -> Estimate:
+    """Return the miss rate with an interval that is wider for few encounters."""
     misses, encounters = float(tally.misses.sum()), float((tally.misses + tally.detections).sum())
     if not encounters:
         return Estimate(math.nan, math.nan, math.nan)
-    # The bootstrap knows how encounters of an episode go together, but nothing of what it never
-    # saw: without a single miss its interval has no width.
-    high = max(found.high, _wilson(misses / encounters, encounters))
-    return Estimate(found.value, found.low, high)
+    # The bootstrap accounts for correlated encounters of an episode, but without a single miss its
+    # interval has no width.
+    high = max(estimate.high, _wilson(misses / encounters, encounters))
+    return Estimate(estimate.value, estimate.low, high)
 
 
 def _wilson(share: float, count: float) -> float:
@@ -147,67 +148,68 @@ def judge(
     *,
     unit: int,
     seed: int | None = None,
-    progress: Progress = lambda _episodes: None,
+    on_progress: Progress = lambda _episodes: None,
 ) -> Verdict:
-    """Return whether a version may take the champion's place, with all that speaks for it or not.
+    """Return whether a version may replace the champion, with every check.
 
-    Gas isn't compared where the champion itself breaks the ceiling. A seed repeats a judgement;
-    without one the episodes are drawn anew.
+    Gas isn't compared when the champion itself violates the ceiling. A seed repeats a judgement;
+    without one the episodes are new.
     """
     seed = fresh_seed() if seed is None else seed
     registry = Registry(engine)
-    reigning, policy = registry.serving(champion), registry.serving(version)
-    ceiling = ceiling_of(engine, conditions, reigning)
+    current, policy = registry.serving(champion), registry.serving(version)
+    ceiling = ceiling_of(engine, conditions, current)
     watched = Watched(policy.policy)
-    found = trials(replace(policy, policy=watched), world, ceiling, conditions, seed, progress)
-    rate = miss_rate(reigning, world, conditions.episodes, seed, progress)
+    trials = run_trials(
+        replace(policy, policy=watched), world, ceiling, conditions, seed, on_progress
+    )
+    rate = miss_rate(current, world, conditions.episodes, seed, on_progress)
     with transaction(engine) as connection:
-        beside = compare(connection, version, champion, unit=unit)
-    drawn = f"{conditions.episodes} in every world, from the seed {seed}"
-    checks = [Check("episodes", passed=True, detail=drawn), *(trial.check() for trial in found)]
+        shadow = compare(connection, version, champion, unit=unit)
+    episodes = f"{conditions.episodes} in every world, from the seed {seed}"
+    checks = [Check("episodes", passed=True, detail=episodes), *(trial.check() for trial in trials)]
     measured: dict[str, Any] = {}
     if policy.manifest is not None:
-        more, measured = _measured(
-            policy, policy.manifest, watched, world, conditions, seed, progress
+        more, measured = _measure_claims(
+            policy, policy.manifest, watched, world, conditions, seed, on_progress
         )
         checks += more
-    checks += _shadow_checks(beside, conditions, lax=not rate.high <= ceiling)
+    checks += _shadow_checks(shadow, conditions, lax=not rate.high <= ceiling)
     figures = measured | {
         "seed": seed,
         "ceiling": ceiling,
         "world": asdict(world),
         "conditions": asdict(conditions),
-        "trials": [numbers(trial) for trial in found],
+        "trials": [trial_figures(trial) for trial in trials],
         "champion": {"version": champion, "miss_rate": _finite(asdict(rate))},
-        "shadow": None if beside is None else asdict(beside),
+        "shadow": None if shadow is None else asdict(shadow),
     }
     return Verdict(tuple(checks), figures)
 
 
-def _measured(
+def _measure_claims(
     policy: Serving,
     manifest: Manifest,
     watched: Watched,
     world: Scenario,
     conditions: Conditions,
     seed: int,
-    progress: Progress,
+    on_progress: Progress,
 ) -> tuple[list[Check], dict[str, Any]]:
     """Measure what the manifest claims: return the checks, and the figures for the report.
 
-    A policy on its own behaves well and meets little: a healthy node that it audits twice a month
-    never gets the reputation of one that is audited daily. So the corners of all behaviour are
-    simulated, too.
+    One policy alone observes little: a healthy node that it audits twice a month never gets the
+    reputation of one that is audited daily. So the extremes of behaviour are simulated, too.
     """
     corners = [Watched(Constant(action)) for action in CORNERS]
     for corner in corners:
-        evaluate(corner, world, episodes=conditions.episodes, seed=seed, progress=progress)
+        evaluate(corner, world, episodes=conditions.episodes, seed=seed, progress=on_progress)
     met = join_envelopes([watched, *corners])
-    # A manifest can't make the simulation longer than that of the fleet's own world.
+    # A manifest can't make the simulation longer than that of the fleet's own scenario.
     shorter = conditions.episodes * world.horizon // manifest.scenario.horizon
     episodes = max(1, min(conditions.episodes, shorter))
     tally = evaluate(
-        policy.policy, manifest.scenario, episodes=episodes, seed=seed, progress=progress
+        policy.policy, manifest.scenario, episodes=episodes, seed=seed, progress=on_progress
     )
     own = measure(tally)
     measured = {
@@ -226,13 +228,13 @@ def _measured(
     return [check_claims(manifest, claims), check_envelope(manifest.envelope, met)], figures
 
 
-def _shadow_checks(beside: Comparison | None, conditions: Conditions, *, lax: bool) -> list[Check]:
+def _shadow_checks(shadow: Comparison | None, conditions: Conditions, *, lax: bool) -> list[Check]:
     wanted = f"{conditions.decisions} over {span(conditions.shadow)} are wanted"
-    if beside is None:
+    if shadow is None:
         return [Check("shadow", passed=False, detail=f"it was never beside the champion; {wanted}")]
-    seen = f"{beside.decisions} decisions of {beside.holdings} holdings over {span(beside.span)}"
-    enough = beside.decisions >= conditions.decisions and beside.span >= conditions.shadow
-    gas = beside.gas_change
+    seen = f"{shadow.decisions} decisions of {shadow.holdings} holdings over {span(shadow.span)}"
+    enough = shadow.decisions >= conditions.decisions and shadow.span >= conditions.shadow
+    gas = shadow.gas_change
     change = f"{gas.value:+.1%} with an interval up to {gas.high:+.1%}"
     allowed = f"{conditions.gas_margin:+.1%} is allowed"
     if lax:
@@ -240,19 +242,19 @@ def _shadow_checks(beside: Comparison | None, conditions: Conditions, *, lax: bo
     return [
         Check("shadow", enough, f"{seen}; {wanted}"),
         Check("gas a month", lax or gas.high <= conditions.gas_margin, f"{change}; {allowed}"),
-        _share("rails", beside.rails.difference, conditions.rails_margin),
-        _share("outside of training", beside.outside.difference, conditions.outside_margin),
+        _share("rails", shadow.rails.difference, conditions.rails_margin),
+        _share("outside of training", shadow.outside.difference, conditions.outside_margin),
     ]
 
 
 def _share(name: str, difference: Estimate, margin: float) -> Check:
-    found = f"{difference.value:+.1%} of the decisions, with an interval up to"
-    detail = f"{found} {difference.high:+.1%}; {margin:+.1%} is allowed"
+    share = f"{difference.value:+.1%} of the decisions, with an interval up to"
+    detail = f"{share} {difference.high:+.1%}; {margin:+.1%} is allowed"
     return Check(name, difference.high <= margin, detail)
 
 
-def numbers(trial: Trial) -> dict[str, object]:
-    """Return a trial as JSON holds it."""
+def trial_figures(trial: Trial) -> dict[str, object]:
+    """Return a trial as JSON."""
     return asdict(trial) | {"miss_rate": _finite(asdict(trial.miss_rate)), "kept": trial.kept}
 
 

@@ -1,80 +1,59 @@
-"""Shadows: what other versions would decide beside the champion, with states of their own.
+"""Runs policies in shadow: they decide beside the champion, with states of their own.
 
-They see the same telemetry and the same luck, and have no effects: what they would have done is
-added up beside the champion's decision, and their states advance with what it carried out.
+They see the same telemetry and the same random numbers, and have no effect. What they would have
+done is added up beside the champion's decision, and their states advance with its action.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine
 
 from holdfast.control.policies.active import ActivePolicies
-from holdfast.control.scheduling.decisions import Decisions, Remembered
+from holdfast.control.policies.shadow_states import ShadowRecord, ShadowState, States, read_states
+from holdfast.control.scheduling.decisions import Decisions, StoredMemory
 from holdfast.control.scheduling.guardrails import FAIL_SAFE, Override
-from holdfast.control.scheduling.schedule import Beside, Claim
+from holdfast.control.scheduling.schedule import Claim
 from holdfast.model.arrays import IntArray
 from holdfast.model.detection import gas, samples
 from holdfast.policy.serving import Serving
-from holdfast.storage.database import transaction
-from holdfast.storage.schema import shadows
 
 RAILS = int(FAIL_SAFE | Override.SHORTEST | Override.LONGEST)
-MOST_AT_ONCE = 10_000  # holdings in a query: SQLite takes 32,766 values
 
 
-@dataclass(frozen=True)
-class ShadowState:
-    """The state of a version about a holding that another one decides about."""
-
-    number: int  # of audits that it has seen
-    memory: bytes
-    chosen: int
+Decide = Callable[[Serving, StoredMemory, IntArray], Decisions]
 
 
-States = Mapping[tuple[int, str], ShadowState]
-Decide = Callable[[Serving, Remembered, IntArray], Decisions]
-
-
-def kept_states(engine: Engine, claims: Sequence[Claim], duty: ActivePolicies) -> States:
-    """Return the states that lie apart from the holdings' rows, of all who are on duty."""
+def read_shadow_states(engine: Engine, claims: Sequence[Claim], active: ActivePolicies) -> States:
+    """Return the states of all active versions that are not in the holdings' own rows."""
     ids = [claim.id for claim in claims]
-    if not duty.shadows:  # but one that was promoted or rolled back to may have its state there
-        ids = [claim.id for claim in claims if claim.version not in {"", duty.champion.version}]
+    if not active.shadows:  # a version that was promoted or rolled back to may have its state there
+        ids = [claim.id for claim in claims if claim.version not in {"", active.champion.version}]
     if not ids:
         return {}
-    on_duty = [duty.champion.version, *(each.version for each in duty.shadows)]
-    found = {}
-    with transaction(engine) as connection:
-        for first in range(0, len(ids), MOST_AT_ONCE):
-            these = shadows.c.holding.in_(ids[first : first + MOST_AT_ONCE])
-            query = select(shadows).where(these, shadows.c.version.in_(on_duty))
-            for row in connection.execute(query):
-                kept = ShadowState(row.number, bytes(row.memory), row.chosen)
-                found[row.holding, row.version] = kept
-    return found
+    return read_states(engine, ids, [policy.version for policy in active.policies])
 
 
-def remembered(version: str, claims: Sequence[Claim], states: States) -> Remembered:
-    """Return the states of a version, from wherever it has them; one that missed audits has none.
+def memory_of(version: str, claims: Sequence[Claim], states: States) -> StoredMemory:
+    """Return the memory of a version for each holding; empty where it has missed audits.
 
     It took the last decision itself, or was in shadow when another did.
     """
-    found = [
+    memories = [
         claim.memory if claim.version == version else _own(claim, states.get((claim.id, version)))
         for claim in claims
     ]
-    return Remembered([version] * len(found), found)
+    return StoredMemory([version] * len(memories), memories)
 
 
-def _own(claim: Claim, kept: ShadowState | None) -> bytes:
-    return b"" if kept is None or kept.number != claim.number else kept.memory
+def _own(claim: Claim, state: ShadowState | None) -> bytes:
+    return b"" if state is None or state.number != claim.number else state.memory
 
 
 @dataclass(frozen=True)
 class DecisionContext:
-    """A batch of holdings as a decision finds it: how far each is, and how large."""
+    """A batch of holdings to decide about: how many audits each has had, and how large it is."""
 
     claims: Sequence[Claim]
     number: Sequence[int]  # of audits concluded
@@ -87,57 +66,57 @@ class DecisionContext:
 class ShadowResult:
     """What shadows did beside a batch of decisions."""
 
-    beside: list[list[Beside]]  # by holding
+    records: list[list[ShadowRecord]]  # by holding
     decisions: int = 0
     agreed: int = 0
     trouble: list[str] = field(default_factory=list)
 
 
-def shade(
-    course: DecisionContext,
-    duty: ActivePolicies,
+def run_shadows(
+    context: DecisionContext,
+    active: ActivePolicies,
     champion: Decisions,
     states: States,
     decide: Decide,
 ) -> ShadowResult:
-    """Let the shadows decide; one that fails to is told, and holds up nobody."""
-    found = ShadowResult([[] for _ in course.claims])
-    if duty.trouble is not None:
-        found.trouble.append(duty.trouble)
-    for policy in duty.shadows:
-        own = remembered(policy.version, course.claims, states)
+    """Let the shadows decide; the failure of one is reported and stops nobody."""
+    result = ShadowResult([[] for _ in context.claims])
+    if active.trouble is not None:
+        result.trouble.append(active.trouble)
+    for policy in active.shadows:
+        own = memory_of(policy.version, context.claims, states)
         try:
             decisions = decide(policy, own, champion.plan.action)
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the champion goes on
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the champion continues
             reason = f"version {policy.version[:12]} ({policy.name}) can't decide: {error}"
-            found.trouble.append(reason)
+            result.trouble.append(reason)
             continue
-        rows = _rows(course, policy.version, decisions, duty.champion.version, champion)
+        rows = _rows(context, policy.version, decisions, active.champion.version, champion)
         for at, (state, decision) in enumerate(rows):
             new = (state["holding"], policy.version) not in states
-            found.beside[at].append(Beside(state, decision, new=new))
-        if policy.version == duty.challenger:
-            found.decisions += len(course.claims)
-            found.agreed += int((decisions.chosen == champion.chosen).sum())
-    return found
+            result.records[at].append(ShadowRecord(state, decision, new=new))
+        if policy.version == active.challenger:
+            result.decisions += len(context.claims)
+            result.agreed += int((decisions.chosen == champion.chosen).sum())
+    return result
 
 
 def _rows(
-    course: DecisionContext,
+    context: DecisionContext,
     version: str,
     shadow: Decisions,
     champion_version: str,
     champion: Decisions,
 ) -> list[tuple[dict[str, Any], dict[str, Any] | None]]:
-    """Return for each holding the row of the shadow's state, and what both decisions add to sums.
+    """Return per holding the row of the shadow's state, and what both decisions add to the sums.
 
-    Where either had to begin its state anew, which brings the fail-safe once, nothing is compared.
+    Where either began with a new state, which brings the fail-safe once, nothing is compared.
     """
-    ids, time = [claim.id for claim in course.claims], champion.plan.interval
+    ids, time = [claim.id for claim in context.claims], champion.plan.interval
     states: dict[str, Sequence[Any]] = {
         "holding": ids,
         "version": [version] * len(ids),
-        "number": list(course.number),
+        "number": list(context.number),
         "memory": [row.tobytes() for row in shadow.memory],
         "chosen": shadow.chosen.tolist(),
     }
@@ -145,32 +124,34 @@ def _rows(
         "version": [version] * len(ids),
         "champion": [champion_version] * len(ids),
         "holding": ids,
-        "first": [course.now] * len(ids),
-        "last": [course.now] * len(ids),
+        "first": [context.now] * len(ids),
+        "last": [context.now] * len(ids),
         "decisions": [1] * len(ids),
         "agreed": (shadow.chosen == champion.chosen).astype(int).tolist(),
         "time": time.tolist(),
-        **_terms("", course, shadow, time),
-        **_terms("champion_", course, champion, time),
+        **_terms("", context, shadow, time),
+        **_terms("champion_", context, champion, time),
     }
-    anew = (shadow.plan.overrides | champion.plan.overrides) & int(Override.STATE)
-    fair = [None if begun else row for begun, row in zip(anew.tolist(), _dicts(sums), strict=True)]
-    return list(zip(_dicts(states), fair, strict=True))
+    restarted = (shadow.plan.overrides | champion.plan.overrides) & int(Override.STATE)
+    compared = [
+        None if new else row for new, row in zip(restarted.tolist(), _dicts(sums), strict=True)
+    ]
+    return list(zip(_dicts(states), compared, strict=True))
 
 
 def _terms(
-    prefix: str, course: DecisionContext, decisions: Decisions, time: IntArray
+    prefix: str, context: DecisionContext, decisions: Decisions, time: IntArray
 ) -> dict[str, list[float]]:
-    """Return what is added up of each decision; `spent` is its gas while the champion's lasts."""
+    """Return what each decision adds; `spent` is its gas during the champion's interval."""
     plan = decisions.plan
-    each = gas(samples(plan.ratio, course.blocks, course.sample_cap), course.blocks)
+    spent = gas(samples(plan.ratio, context.blocks, context.sample_cap), context.blocks)
     terms = {
         "interval": plan.interval,
         "ratio": plan.ratio,
-        "gas": each,
+        "gas": spent,
         "rails": (plan.overrides & RAILS) != 0,
         "outside": (plan.overrides & int(Override.ENVELOPE)) != 0,
-        "spent": each / plan.interval * time,
+        "spent": spent / plan.interval * time,
     }
     return {prefix + name: values.astype(float).tolist() for name, values in terms.items()}
 

@@ -1,17 +1,17 @@
-"""Worlds somewhat worse than the one a policy was made for, in which it must not fail badly.
+"""Stress scenarios: variants somewhat harder than the fleet's, which a policy must survive.
 
-Slow damage is the harder one to find: where blocks go bad faster, a sample meets them sooner.
+Slow damage is harder to detect: where blocks fail faster, a sample finds them sooner.
 """
 
 from dataclasses import replace
 
 from holdfast.model.scenario import Scenario
 
-HIGHEST_RATE = 0.99  # that spread and factor may make of a rate
+MAX_RATE = 0.99  # after spread and factor
 
 
-def stressed(scenario: Scenario) -> dict[str, Scenario]:
-    """Return the variants of a world by name."""
+def stress_scenarios(scenario: Scenario) -> dict[str, Scenario]:
+    """Return the variants of a scenario by name."""
     return {
         "twice as many malicious nodes": replace(
             scenario, malicious_share=min(1.0, 2 * scenario.malicious_share)
@@ -24,10 +24,10 @@ def stressed(scenario: Scenario) -> dict[str, Scenario]:
 
 
 def _honest(scenario: Scenario, factor: float) -> Scenario:
-    most = HIGHEST_RATE / (scenario.honest_spread * scenario.burst_factor)
+    most = MAX_RATE / (scenario.honest_spread * scenario.burst_factor)
     return replace(scenario, honest_rate=min(most, factor * scenario.honest_rate))
 
 
 def _malicious(scenario: Scenario, factor: float) -> Scenario:
-    most = HIGHEST_RATE / (scenario.malicious_spread * scenario.quiet_factor)
+    most = MAX_RATE / (scenario.malicious_spread * scenario.quiet_factor)
     return replace(scenario, malicious_rate=min(most, factor * scenario.malicious_rate))

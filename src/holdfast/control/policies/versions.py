@@ -1,7 +1,7 @@
-"""The registry: policies by their version, with all that their decisions depend on.
+"""The registry of policy versions, with everything that their decisions depend on.
 
-Nothing in it is trusted: each version is checked again whenever it is loaded, its weights against
-the manifest, and the manifest, the dial or the rule against the version itself.
+Nothing in it is trusted. Every load checks the weights against the manifest, and the manifest, the
+dial or the rule against the version itself.
 """
 
 from collections.abc import Sequence
@@ -23,8 +23,8 @@ from holdfast.policy.serving import Serving, learned, serving
 from holdfast.storage.database import transaction
 from holdfast.storage.schema import versions
 
-SHORTEST = 4  # characters by which a version may be named
-POLICIES = "policies"  # in a home: checkpoints that no name leads to but the registry's
+MIN_PREFIX = 4  # characters that may stand for a version
+POLICIES = "policies"  # in a home: checkpoints that only the registry names
 
 
 @dataclass(frozen=True)
@@ -50,36 +50,36 @@ class Registry:
     def register(
         self, name: str, scenario: Scenario, now: int, known_as: str | None = None
     ) -> Serving:
-        """Enter the policy of that name, or known as another, unless it is there; return it."""
-        served, row = _entered(name, scenario)
+        """Enter the policy of that name, unless it is there; return it."""
+        served, row = _entry(name, scenario)
         row |= {"id": served.version, "name": known_as or name, "registered": now}
         try:
             with transaction(self._engine) as connection:
                 connection.execute(insert(versions), [row])
-        except IntegrityError:  # what is there decides alike, if it loads
+        except IntegrityError:  # the registered one decides the same, if it loads
             return self.serving(served.version)
         return served
 
     def serving(self, version: str) -> Serving:
-        """Return a version that decides, or refuse it if it is not what was registered."""
+        """Load a version; refuse it if it is not what was registered."""
         row = self._row(version)
         try:
-            found = _loaded(row)
+            policy = _load(row)
         except InputError as error:
             raise MalformedError(f"version {version[:12]} ({row.name}) is refused: {error}") from (
                 error
             )
-        if found.version != version:
+        if policy.version != version:
             raise MalformedError(
                 f"version {version[:12]} ({row.name}) is refused: what the registry holds has the "
-                f"hash {found.version[:12]}"
+                f"hash {policy.version[:12]}"
             )
-        return found
+        return policy
 
     def named(self, version: str, home: Path, scenario: Scenario) -> str:
-        """Return a name by which simulations find this version, whoever registered it.
+        """Return a name by which simulations find this version.
 
-        It is the version's own, or that of a folder in the home, to which its checkpoint goes.
+        It is the version's own, or that of a folder in the home, where its checkpoint is written.
         """
         own = self.serving(version).name
         if _means(own, scenario, version):
@@ -95,7 +95,7 @@ class Registry:
         return name
 
     def manifest(self, version: str) -> dict[str, Any] | None:
-        """Return the manifest of a learned version, which has been checked."""
+        """Return the checked manifest of a learned version."""
         self.serving(version)
         query = select(versions.c.manifest).where(versions.c.id == version)
         with transaction(self._engine) as connection:
@@ -120,16 +120,16 @@ class Registry:
             if version is None:
                 raise NotFoundError(f"there is no {text}: see `holdfast policy list`")
             return version
-        return _only(text, [each.version for each in self.listing()])
+        return _match(text, [registered.version for registered in self.listing()])
 
 
-def _only(text: str, known: Sequence[str]) -> str:
-    found = [each for each in known if each.startswith(text.lower())]
-    if len(text) < SHORTEST or not found:
+def _match(text: str, known: Sequence[str]) -> str:
+    matches = [version for version in known if version.startswith(text.lower())]
+    if len(text) < MIN_PREFIX or not matches:
         raise NotFoundError(f"there is no version {text!r}: see `holdfast policy list`")
-    if len(found) > 1:
-        raise NotFoundError(f"{len(found)} versions begin with {text!r}: give more of it")
-    return found[0]
+    if len(matches) > 1:
+        raise NotFoundError(f"{len(matches)} versions begin with {text!r}: give more of it")
+    return matches[0]
 
 
 def _means(name: str, scenario: Scenario, version: str) -> bool:
@@ -138,22 +138,22 @@ def _means(name: str, scenario: Scenario, version: str) -> bool:
     return False
 
 
-def _entered(name: str, scenario: Scenario) -> tuple[Serving, dict[str, Any]]:
-    """Return the policy, and what is kept of it."""
-    kept: dict[str, Any] = {"scenario": json_schema.dump(scenario)}
+def _entry(name: str, scenario: Scenario) -> tuple[Serving, dict[str, Any]]:
+    """Return the policy, and the row that stores it."""
+    row: dict[str, Any] = {"scenario": json_schema.dump(scenario)}
     place = place_of(name, scenario)
     if place is None:
-        return serving(name, scenario), kept | {"options": "", "manifest": None, "weights": None}
+        return serving(name, scenario), row | {"options": "", "manifest": None, "weights": None}
     manifest, weights = checkpoint.read(place.folder)
-    found = checkpoint.parse(manifest, weights, f"{place.folder}/")
-    kept |= {"options": place.options, "manifest": manifest, "weights": weights}
-    return learned(name, place.options, found), kept
+    parsed = checkpoint.parse(manifest, weights, f"{place.folder}/")
+    row |= {"options": place.options, "manifest": manifest, "weights": weights}
+    return learned(name, place.options, parsed), row
 
 
-def _loaded(row: Any) -> Serving:
+def _load(row: Any) -> Serving:
     if row.manifest is not None and row.weights is not None:
-        found = checkpoint.parse(bytes(row.manifest), bytes(row.weights))
-        return learned(row.name, row.options, found)
+        parsed = checkpoint.parse(bytes(row.manifest), bytes(row.weights))
+        return learned(row.name, row.options, parsed)
     scenario = json_schema.read(Scenario, json_schema.parse(bytes(row.scenario)))
     if row.manifest is not None or place_of(row.name, scenario) is not None:
         raise MalformedError("its weights or its manifest are gone")

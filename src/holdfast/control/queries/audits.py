@@ -105,4 +105,4 @@ def lowest_gas(connection: Connection) -> float | None:
 
 
 def _audit(row: RowMapping) -> AuditRow:
-    return AuditRow(**{**row, "overrides": guardrails.names(row["overrides"])})
+    return AuditRow(**{**row, "overrides": guardrails.override_names(row["overrides"])})

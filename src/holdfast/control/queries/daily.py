@@ -51,7 +51,7 @@ def _day(start: int, rows: list[Any]) -> Day:
     outcomes, overrides = Counter[str](), Counter[str]()
     for row in rows:
         outcomes[row.outcome] += row.audits
-        for reason in guardrails.names(row.overrides):
+        for reason in guardrails.override_names(row.overrides):
             overrides[reason] += row.audits
     gas = float(sum(row.gas for row in rows))
     samples = int(sum(row.samples for row in rows))

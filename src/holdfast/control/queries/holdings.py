@@ -234,7 +234,7 @@ def _holding(as_of: AsOf, row: Row[Any]) -> HoldingRow:
         audited=row.audited if row.number else None,
         interval=row.interval,
         ratio=row.ratio,
-        overrides=guardrails.names(row.overrides),
+        overrides=guardrails.override_names(row.overrides),
         confidence=_confidence(row),
     )
 

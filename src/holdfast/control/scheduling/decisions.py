@@ -1,7 +1,7 @@
-"""The policy service: advances each holding's state for one policy version, and decides in batches.
+"""Decides in batches: a policy version advances its state for each holding and chooses an action.
 
 A state belongs to a version. Where it is missing, because it was lost or another version wrote it,
-the rails' fail-safe decides, and the state begins anew.
+the fail-safe decides, and the version starts with a new state.
 """
 
 from collections.abc import Sequence
@@ -16,8 +16,8 @@ from holdfast.policy.serving import Rows, Serving
 
 
 @dataclass(frozen=True)
-class Remembered:
-    """What is stored of holdings' states: which version wrote each, and its bytes."""
+class StoredMemory:
+    """The stored states of holdings: the version that wrote each, and its bytes."""
 
     version: Sequence[str]
     memory: Sequence[bytes]
@@ -36,16 +36,16 @@ def decide(
     rails: Rails,
     now: int,
     telemetry: Telemetry,
-    remembered: Remembered,
-    luck: FloatArray,
+    stored: StoredMemory,
+    uniforms: FloatArray,
     executed: IntArray | None = None,
 ) -> Decisions:
-    """Return what each holding is to do next; a policy's state advances only with news.
+    """Return the next audit of each holding; a policy's state advances only with news.
 
-    `luck` is what `rails.plan` takes. `executed` are the actions that will be carried out, where
-    they are another policy's.
+    `uniforms` is what `guardrails.plan` takes. `executed` are the actions that will be carried out,
+    if another policy chose them.
     """
-    rows, known = _rows(policy, telemetry, remembered)
+    rows, known = _rows(policy, telemetry, stored)
     observation = telemetry.observation
     chosen, state = policy.act(rows, observation)
     sound = telemetry.sound(rails, now)
@@ -56,7 +56,7 @@ def decide(
         telemetry=sound,
         state=known,
         inside=policy.inside(observation),
-        luck=luck,
+        uniforms=uniforms,
     )
     memory = policy.executed(state, planned.action if executed is None else executed)
     if not sound.all():
@@ -64,17 +64,17 @@ def decide(
     return Decisions(observation, chosen, planned, memory)
 
 
-def _rows(policy: Serving, telemetry: Telemetry, remembered: Remembered) -> tuple[Rows, BoolArray]:
+def _rows(policy: Serving, telemetry: Telemetry, stored: StoredMemory) -> tuple[Rows, BoolArray]:
     """Return the states to start from, and which holdings had theirs."""
-    width, count = policy.row_bytes, len(remembered.version)
-    # Nearly always all have theirs, which takes half the time to find out at once.
-    ours = remembered.version.count(policy.version)
-    if ours == count and not {*map(len, remembered.memory)} - {width}:
-        joined = np.frombuffer(b"".join(remembered.memory), np.uint8)
+    width, count = policy.row_bytes, len(stored.version)
+    # Nearly always all have theirs, and checking that first halves the time.
+    ours = stored.version.count(policy.version)
+    if ours == count and not {*map(len, stored.memory)} - {width}:
+        joined = np.frombuffer(b"".join(stored.memory), np.uint8)
         return joined.reshape(count, width), np.ones(count, np.bool_)
-    own = np.fromiter(map(policy.version.__eq__, remembered.version), np.bool_, count)
-    own &= np.fromiter(map(len, remembered.memory), np.int64, count) == width
+    own = np.fromiter(map(policy.version.__eq__, stored.version), np.bool_, count)
+    own &= np.fromiter(map(len, stored.memory), np.int64, count) == width
     rows = policy.fresh_rows(count)
     for at in np.flatnonzero(own).tolist():
-        rows[at] = np.frombuffer(remembered.memory[at], np.uint8)
+        rows[at] = np.frombuffer(stored.memory[at], np.uint8)
     return rows, own | telemetry.unaudited

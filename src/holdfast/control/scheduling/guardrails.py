@@ -1,8 +1,8 @@
-"""Rules around the policy: they clip what it chose, replace it, or draw and move an audit's time.
+"""Guardrails around the policy: they clip or replace its choice, and draw the time of the audit.
 
-Times are drawn, never clipped: no moment is likelier than its neighbours, and none between two
-audits is free of risk to a node that drops its data. Times are whole milliseconds since 1970;
-everything works on arrays with an entry per holding, and all randomness is passed in.
+Times are drawn, never clipped: no moment is likelier than its neighbours, and a node that drops its
+data is never safe. Times are whole milliseconds since 1970. All functions work on arrays with an
+entry per holding, and all randomness is passed in.
 """
 
 import math
@@ -55,9 +55,9 @@ REASONS = {
 }
 
 
-def names(overrides: int) -> list[str]:
+def override_names(overrides: int) -> list[str]:
     """Return the overrides by name, as evidence and metrics write them."""
-    return [str(each.name).lower().replace("_", "-") for each in Override(overrides)]
+    return [str(flag.name).lower().replace("_", "-") for flag in Override(overrides)]
 
 
 @dataclass(frozen=True)
@@ -173,12 +173,12 @@ class OpenTime:
         return np.where(inside, self._quiet[span], 0)
 
 
-DRAWS = 3  # uniform numbers that a plan takes per holding
+DRAWS = 3  # uniform numbers per holding that a plan uses
 
 
 @dataclass(frozen=True)
 class Plan:
-    """When each holding is audited next, and how hard."""
+    """When each holding is audited next, and how large the sample is."""
 
     action: IntArray  # on the grid: nearest to what will be carried out
     interval: IntArray  # units, before jitter and quiet windows
@@ -195,11 +195,11 @@ def plan(
     telemetry: BoolArray,
     state: BoolArray,
     inside: BoolArray,
-    luck: FloatArray,
+    uniforms: FloatArray,
 ) -> Plan:
-    """Return what becomes of the chosen actions.
+    """Return the audits that the guardrails make of the chosen actions.
 
-    `telemetry`, `state` and `inside` tell what is as it should be; `luck` has `DRAWS` rows of
+    `telemetry`, `state` and `inside` say where each is sound; `uniforms` has `DRAWS` rows of
     numbers that are uniform in [0, 1).
     """
     overrides = np.zeros(len(chosen), np.int64)
@@ -214,7 +214,7 @@ def plan(
     interval = np.clip(wanted, rails.shortest, rails.longest)
     overrides |= np.where(interval > wanted, int(Override.SHORTEST), 0)
     overrides |= np.where(interval < wanted, int(Override.LONGEST), 0)
-    regular_draw, quiet_draw, surprise_draw = luck
+    regular_draw, quiet_draw, surprise_draw = uniforms
     due, moved = _regular(rails, now, interval, regular_draw, quiet_draw)
     surprise = _surprise(rails, now, interval, surprise_draw)
     early = surprise < due
@@ -303,12 +303,12 @@ def _outside_quiet(
     return moved, moved != due
 
 
-def held(
-    rails: Rails, now: int, gas_price: int, audited: IntArray, luck: FloatArray
+def hold_for_gas(
+    rails: Rails, now: int, gas_price: int, audited: IntArray, uniforms: FloatArray
 ) -> tuple[BoolArray, IntArray]:
-    """Return which due audits wait for cheaper gas, and until when each does.
+    """Return which due audits wait for cheaper gas, and until when.
 
-    `audited` is when each holding's last audit ended; `luck` has two rows of numbers that are
+    `audited` is when each holding's last audit ended; `uniforms` has two rows of numbers that are
     uniform in [0, 1). None waits beyond the longest interval, nor to its very end.
     """
     latest = audited + rails.longest * rails.unit
@@ -316,5 +316,5 @@ def held(
     soonest = now + rails.gas_retry // 2
     waits = dear & (soonest < latest)
     span = np.maximum(np.minimum(soonest + rails.gas_retry, latest) - soonest, 0)
-    until = soonest + np.rint(luck[0] * span).astype(np.int64)
-    return waits, _outside_quiet(rails, until, soonest, latest, luck[1])[0]
+    until = soonest + np.rint(uniforms[0] * span).astype(np.int64)
+    return waits, _outside_quiet(rails, until, soonest, latest, uniforms[1])[0]

@@ -1,8 +1,8 @@
-"""The schedule: which holdings are due, who is at work on them, and what became of that.
+"""The schedule: which holdings are due, which worker has each, and the result of each audit.
 
-Any number of workers share it. A claim is a lease with a token of its own; only its token can
-conclude it, so that a worker that was thought dead can do no harm, and a lease that ends brings
-the holding back with the audit that was under way.
+This is the only place that writes the table of holdings. Any number of workers share it. A claim is
+a lease with a token of its own. Only its token can conclude it, so a worker that was thought dead
+can do no harm. A lease that ends brings the holding back with the audit that was under way.
 """
 
 import secrets
@@ -16,6 +16,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Engine,
+    Row,
     Update,
     bindparam,
     case,
@@ -27,11 +28,13 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
-from holdfast.control.scheduling.telemetry import unaudited
-from holdfast.errors import InputError
+from holdfast.control.evidence.leaves import leaf_row, record_leaves
+from holdfast.control.policies.shadow_states import ShadowRecord, record_shadows
+from holdfast.control.scheduling.guardrails import Override
+from holdfast.control.scheduling.telemetry import empty_history_bytes
+from holdfast.errors import InputError, NotFoundError
 from holdfast.ledger.interface import WORD_BYTES, Batch
 from holdfast.model.arrays import IntArray
 from holdfast.pdp import PublicKey
@@ -43,13 +46,10 @@ from holdfast.storage.schema import (
     audits,
     batches,
     holdings,
-    leaves,
     public_keys,
-    shadow_sums,
-    shadows,
 )
 
-NAMES_AT_ONCE = 500  # in one query
+MAX_NAMES_PER_QUERY = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,65 +98,31 @@ def _given(name: str) -> BindParameter[Any]:
 _FREE: ColumnElement[int] = literal_column("0")
 _DECIDE = _of_ours(*_DECIDED, lease=_FREE)
 _CONCLUDE = _of_ours(*_DECIDED, *_ENDED, lease=_FREE, flight=null())
-_DEPART = _of_ours("overrides", "flight")
+_SAVE_AUDIT = _of_ours("overrides", "flight")
 _SUSPEND = _of_ours("due", "flight", lease=_FREE)
 _POSTPONE = _of_ours(
     "due",
     overrides=holdings.c.overrides.bitwise_or(_given("overrides")),
     lease=_FREE,
 )
-_AUDIT, _LEAF = insert(audits).inline(), insert(leaves).inline()
-_STATE = insert(shadows).inline()
-_ADVANCE = (
-    update(shadows)
-    .where(shadows.c.holding == _given("holding"), shadows.c.version == _given("version"))
-    .values({name: _given(name) for name in ("number", "memory", "chosen")})
-)
-
-
-def _added(insertion: Any) -> Any:
-    """Return the statement that enters a decision, or adds it to the sums that are there."""
-    key, kept = [column.name for column in shadow_sums.primary_key], {"first", "last"}
-    sums = {
-        column.name: column + insertion.excluded[column.name]
-        for column in shadow_sums.c
-        if column.name not in {*key, *kept}
-    }
-    return insertion.on_conflict_do_update(
-        index_elements=key, set_=sums | {"last": insertion.excluded["last"]}
-    )
-
-
-_ADD = {
-    "sqlite": _added(sqlite.insert(shadow_sums).inline()),
-    "postgresql": _added(postgresql.insert(shadow_sums).inline()),
-}
-
-
-@dataclass(frozen=True)
-class Beside:
-    """What is written of a version in shadow, together with a decision."""
-
-    state: dict[str, Any]
-    decision: dict[str, Any] | None  # as sums; none where nothing is to be compared
-    new: bool  # whether it had no state of this holding yet
+_AUDIT = insert(audits).inline()
 
 
 @dataclass(frozen=True)
 class Conclusion:
-    """What is written at the end of an audit, all at once."""
+    """What is written at the end of an audit, in one transaction."""
 
     holding: dict[str, Any]  # the row's new values, by column
     audit: dict[str, Any]
     leaf: dict[str, Any]
-    beside: Sequence[Beside] = ()
+    shadows: Sequence[ShadowRecord] = ()
 
 
 @dataclass(frozen=True)
 class Lag:
     """How far the schedule is behind."""
 
-    overdue: int  # holdings that are due and that nobody is at work on
+    overdue: int  # holdings that are due and that no worker has
     longest: int  # milliseconds since the first of them was due
     working: int
     quarantined: int
@@ -182,7 +148,7 @@ class Schedule:
         now: int,
         registrations: Mapping[str, bytes] | None = None,
     ) -> None:
-        """Enter holdings by name, number of blocks and public key; each is due at once.
+        """Enter holdings by name, number of blocks and public key; all are due at once.
 
         `registrations` are their first leaves, by name.
         """
@@ -192,7 +158,7 @@ class Schedule:
             "audited": now,
             "observed": now,
             "news": True,
-            "history": unaudited(),
+            "history": empty_history_bytes(),
             "memory": b"",
             "observation": b"",
         }
@@ -221,7 +187,7 @@ class Schedule:
         """Take up to `limit` due holdings for `lease` milliseconds; return them and their token.
 
         With `under_way` only those whose audit has begun: a node is asked again before its
-        deadline, whatever else waits.
+        deadline, even while other audits wait for a batch.
         """
         token = secrets.randbits(63)
         # A lease that lies too far ahead is from a clock that was set back since.
@@ -243,8 +209,8 @@ class Schedule:
             rows = connection.execute(taken).all()
         return token, sorted((Claim(*row) for row in rows), key=lambda claim: (claim.due, claim.id))
 
-    def gathered(self, now: int, longest: int, enough: int) -> bool:
-        """Return whether so many audits are due to begin, or one has been for so long."""
+    def has_batch(self, now: int, longest: int, enough: int) -> bool:
+        """Return whether `enough` audits are due to begin, or one has waited for `longest`."""
         free = or_(holdings.c.lease <= now, holdings.c.due <= now - longest)
         begins = (holdings.c.due <= now, free, holdings.c.flight.is_(None))
         due = select(holdings.c.due).where(*begins).order_by(holdings.c.due)
@@ -255,37 +221,37 @@ class Schedule:
             return connection.execute(due.offset(enough - 1).limit(1)).first() is not None
 
     def extend(self, token: int, until: int) -> int:
-        """Lengthen the lease of what is still ours; return how many holdings that are."""
-        held = update(holdings).where(holdings.c.token == token, holdings.c.lease > 0)
+        """Extend the leases that are still ours; return how many there are."""
+        ours = update(holdings).where(holdings.c.token == token, holdings.c.lease > 0)
         with transaction(self.engine) as connection:
-            return connection.execute(held.values(lease=until)).rowcount
+            return connection.execute(ours.values(lease=until)).rowcount
 
     def decide(
-        self, token: int, rows: Sequence[dict[str, Any]], beside: Sequence[Beside] = ()
+        self, token: int, rows: Sequence[dict[str, Any]], shadows: Sequence[ShadowRecord] = ()
     ) -> None:
         """Write first decisions about holdings that were not due for an audit.
 
-        Shadows begin with the next one where a lease was lost.
+        If a lease was lost, shadows begin with the next decision.
         """
         with transaction(self.engine) as connection:
             if bulk.execute(connection, _DECIDE, _ours(token, rows)) == len(rows):
-                write_beside(connection, beside)
+                record_shadows(connection, shadows)
 
-    def depart(
-        self, token: int, flights: Sequence[tuple[int, int, bytes]], together: Sequence[Batch] = ()
+    def save_audits(
+        self, token: int, flights: Sequence[tuple[int, int, bytes]], new: Sequence[Batch] = ()
     ) -> None:
-        """Write down audits before they have any effect; raise if a lease was lost."""
-        rows = [dict(zip(("id", "overrides", "flight"), each, strict=True)) for each in flights]
+        """Save audits before they have any effect; raise if a lease was lost."""
+        rows = [dict(zip(("id", "overrides", "flight"), row, strict=True)) for row in flights]
         with transaction(self.engine) as connection:
-            if bulk.execute(connection, _DEPART, _ours(token, rows)) != len(rows):
+            if bulk.execute(connection, _SAVE_AUDIT, _ours(token, rows)) != len(rows):
                 raise LeaseLostError
-            for each in together:
-                words = b"".join(each.words)
-                row = {"owner": each.owner, "deadline": each.deadline, "words": words}
-                connection.execute(insert(batches).values(seed=each.seed, **row))
+            for batch in new:
+                words = b"".join(batch.words)
+                row = {"owner": batch.owner, "deadline": batch.deadline, "words": words}
+                connection.execute(insert(batches).values(seed=batch.seed, **row))
 
     def batch(self, seed: bytes) -> Batch:
-        """Return the batch with that seed, which audits under way were written down with."""
+        """Return the batch with that seed, which audits under way were saved with."""
         query = select(batches.c.owner, batches.c.deadline, batches.c.words)
         with transaction(self.engine) as connection:
             owner, deadline, words = connection.execute(query.where(batches.c.seed == seed)).one()
@@ -294,30 +260,30 @@ class Schedule:
 
     def postpone(self, token: int, later: Sequence[tuple[int, int, int]]) -> None:
         """Put holdings back, each due at another time and with more overrides."""
-        rows = [dict(zip(("id", "due", "overrides"), each, strict=True)) for each in later]
+        rows = [dict(zip(("id", "due", "overrides"), row, strict=True)) for row in later]
         if rows:
             with transaction(self.engine) as connection:
                 bulk.execute(connection, _POSTPONE, _ours(token, rows))
 
     def suspend(self, token: int, later: Sequence[tuple[int, int, bytes]]) -> None:
         """Put holdings back in the middle of their audits."""
-        rows = [dict(zip(("id", "due", "flight"), each, strict=True)) for each in later]
+        rows = [dict(zip(("id", "due", "flight"), row, strict=True)) for row in later]
         with transaction(self.engine) as connection:
             bulk.execute(connection, _SUSPEND, _ours(token, rows))
 
     def conclude(self, token: int, conclusions: Sequence[Conclusion]) -> list[int]:
-        """Write what came of audits, all of each or nothing; return the holdings concluded.
+        """Write the results of audits, all of each or nothing; return the holdings concluded.
 
-        Those whose lease was lost meanwhile are left out: they are another worker's now.
+        Those whose lease was lost meanwhile are left out: another worker has them now.
         """
+        ids = [conclusion.holding["id"] for conclusion in conclusions]
         with transaction(self.engine) as connection:
-            if _written(connection, token, conclusions):
-                return [each.holding["id"] for each in conclusions]
-        ids = [each.holding["id"] for each in conclusions]
+            if _conclude(connection, token, conclusions):
+                return ids
         ours = select(holdings.c.id).where(holdings.c.id.in_(ids), holdings.c.token == token)
         with transaction(self.engine) as connection:
             kept = set(connection.execute(ours.with_for_update()).scalars())
-            _written(connection, token, [c for c in conclusions if c.holding["id"] in kept])
+            _conclude(connection, token, [c for c in conclusions if c.holding["id"] in kept])
         return [id_ for id_ in ids if id_ in kept]
 
     def lag(self, now: int) -> Lag:
@@ -336,7 +302,7 @@ class Schedule:
 
 
 def lag_at(now: int) -> list[ColumnElement[Any]]:
-    """Return the columns that tell how far the schedule is behind."""
+    """Return the columns that say how far the schedule is behind."""
     late = (holdings.c.due <= now) & (holdings.c.lease <= now)
     return [
         func.count(case((late, 1))).label("overdue"),
@@ -346,48 +312,84 @@ def lag_at(now: int) -> list[ColumnElement[Any]]:
     ]
 
 
+def lock_holding(connection: Connection, name: str) -> Row[Any]:
+    """Return the row of a holding, which nobody else changes until the transaction ends."""
+    query = select(holdings).where(holdings.c.name == name).with_for_update()
+    row = connection.execute(query).first()
+    if row is None:
+        raise NotFoundError(f"holding {name!r} is not on the schedule")
+    return row
+
+
+def request_audit(connection: Connection, row: Row[Any], now: int) -> None:
+    """Have a holding audited at once, because an operator asked; this ends a quarantine."""
+    changes = {
+        "quarantined": False,
+        "due": max(now, row.decided),  # the clock may have been set back
+        "overrides": row.overrides | int(Override.ASKED),
+    }
+    connection.execute(update(holdings).where(holdings.c.id == row.id).values(changes))
+
+
+def schedule_follow_up(
+    connection: Connection, holding: int, now: int, *, due: int, interval: int, ratio: float
+) -> int | None:
+    """Schedule an audit that follows up; return its number, or None during another audit."""
+    decided = holdings.c.decided
+    changes = {
+        "due": case((decided > due, decided), else_=due),  # the clock may have been set back
+        "interval": interval,
+        "ratio": ratio,
+        "overrides": int(Override.FOLLOW_UP),
+    }
+    number = _update_idle(connection, holding, now, changes)
+    return None if number is None else number + 1
+
+
+def quarantine(connection: Connection, holding: int, now: int) -> bool:
+    """Take a holding off the schedule; return False if it is being audited."""
+    changes = {"due": NEVER, "quarantined": True}
+    return _update_idle(connection, holding, now, changes) is not None
+
+
+def _update_idle(
+    connection: Connection, holding: int, now: int, changes: Mapping[str, Any]
+) -> int | None:
+    """Change a holding that nobody audits; return the number of its last audit."""
+    idle = (holdings.c.id == holding, holdings.c.lease <= now, holdings.c.flight.is_(None))
+    changed = update(holdings).where(*idle).values(**changes).returning(holdings.c.number)
+    number: int | None = connection.execute(changed).scalar()
+    return number
+
+
 class LeaseLostError(Exception):
-    """Another worker has the holdings now: whatever was begun is theirs to finish."""
+    """Another worker has the holdings now, and finishes what was begun."""
 
 
 def _register(connection: Connection, registrations: Mapping[str, bytes]) -> None:
-    """Write the first leaves of holdings that have just been entered."""
+    """Record the first leaves of holdings that have just been entered."""
     names = list(registrations)
-    for first in range(0, len(names), NAMES_AT_ONCE):
-        some = holdings.c.name.in_(names[first : first + NAMES_AT_ONCE])
+    for first in range(0, len(names), MAX_NAMES_PER_QUERY):
+        some = holdings.c.name.in_(names[first : first + MAX_NAMES_PER_QUERY])
         rows = [
-            {"holding": id_, "body": registrations[name], "proof": None}
+            leaf_row(registrations[name], id_)
             for id_, name in connection.execute(select(holdings.c.id, holdings.c.name).where(some))
         ]
-        connection.execute(insert(leaves), rows)
+        record_leaves(connection, rows)
 
 
-def _written(connection: Connection, token: int, conclusions: Sequence[Conclusion]) -> bool:
+def _conclude(connection: Connection, token: int, conclusions: Sequence[Conclusion]) -> bool:
     """Write the conclusions, or undo it all and return False if a lease was lost."""
     if not conclusions:
         return True
-    rows = _ours(token, [each.holding for each in conclusions])
+    rows = _ours(token, [conclusion.holding for conclusion in conclusions])
     if bulk.execute(connection, _CONCLUDE, rows) != len(rows):
         connection.rollback()
         return False
-    bulk.execute(connection, _AUDIT, [each.audit for each in conclusions])
-    bulk.execute(connection, _LEAF, [each.leaf for each in conclusions])
-    write_beside(connection, [each for conclusion in conclusions for each in conclusion.beside])
+    bulk.execute(connection, _AUDIT, [conclusion.audit for conclusion in conclusions])
+    record_leaves(connection, [conclusion.leaf for conclusion in conclusions])
+    record_shadows(connection, [record for c in conclusions for record in c.shadows])
     return True
-
-
-def write_beside(connection: Connection, beside: Sequence[Beside]) -> None:
-    """Write what shadows decided; who has the lease of a holding is alone with their states."""
-    for statement, rows in (
-        (_STATE, [each.state for each in beside if each.new]),
-        (_ADVANCE, [each.state for each in beside if not each.new]),
-        (
-            _ADD[connection.dialect.name],
-            [each.decision for each in beside if each.decision is not None],
-        ),
-    ):
-        if rows:
-            bulk.execute(connection, statement, rows)
 
 
 def _ours(token: int, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

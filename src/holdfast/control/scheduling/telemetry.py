@@ -1,7 +1,7 @@
-"""The telemetry collector: what audits taught about each holding, and how fresh that is.
+"""Telemetry: what audits have shown about each holding, and how fresh that is.
 
-An audit ends in one of five ways, as Storj tells them apart. Only the first three say something
-about the data: a node that can't be reached is not a node that lost it.
+An audit has one of five outcomes, as in Storj. Only the first three say something about the data: a
+node that can't be reached has not lost it.
 """
 
 from collections.abc import Sequence
@@ -20,8 +20,8 @@ class Outcome(StrEnum):
     PASSED = "passed"
     FAILED = "failed"  # a wrong proof that the node signed
     TIMED_OUT = "timed-out"  # the node took the challenge, and gave no proof before the deadline
-    OFFLINE = "offline"  # no challenge could be delivered, however often we tried
-    UNKNOWN = "unknown"  # something of ours stood in the way: the ledger, the disk, a crash
+    OFFLINE = "offline"  # no challenge could be delivered at any try
+    UNKNOWN = "unknown"  # our own ledger, disk or a crash prevented the audit
 
 
 TEACHING = frozenset({Outcome.PASSED, Outcome.FAILED, Outcome.TIMED_OUT})
@@ -30,18 +30,18 @@ FIELDS = len(History.__dataclass_fields__)
 HISTORY_BYTES = 8 * FIELDS
 
 
-def unaudited() -> bytes:
+def empty_history_bytes() -> bytes:
     """Return the history of a holding that was never audited, as it is stored."""
     return np.array(astuple(empty_history())).tobytes()
 
 
 @dataclass(frozen=True)
 class Telemetry:
-    """What is known of a batch of holdings."""
+    """What is known about a batch of holdings."""
 
     history: History
     constants: HistoryConstants
-    observed: IntArray  # when an audit last taught something; when it began for a new one
+    observed: IntArray  # when an audit last showed something; for a new holding, when it was added
     news: BoolArray  # whether the last audit did
 
     @classmethod
@@ -54,8 +54,11 @@ class Telemetry:
     ) -> "Telemetry":
         """Read histories; one that is damaged counts as no news from a holding never audited."""
         if {*map(len, histories)} - {HISTORY_BYTES}:
-            news = news & [len(each) == HISTORY_BYTES for each in histories]
-            histories = [each if len(each) == HISTORY_BYTES else unaudited() for each in histories]
+            news = news & [len(history) == HISTORY_BYTES for history in histories]
+            histories = [
+                history if len(history) == HISTORY_BYTES else empty_history_bytes()
+                for history in histories
+            ]
         table = np.frombuffer(b"".join(histories), np.float64).reshape(-1, FIELDS)
         return cls(History(*table.T), constants, observed, news)
 
@@ -86,10 +89,10 @@ class Telemetry:
         which = np.flatnonzero(taught)
         history = self.history
         if len(which):
-            told = record(
+            updated = record(
                 take(history, which), interval[which], failed[which], latency[which], self.constants
             )
-            history = told if len(which) == len(taught) else put(history, which, told)
+            history = updated if len(which) == len(taught) else put(history, which, updated)
         return replace(
             self, history=history, observed=np.where(taught, now, self.observed), news=taught
         )

@@ -1,7 +1,7 @@
-"""The settings in force, recorded in the evidence whenever a start meets others than the last ones.
+"""Records the settings in the evidence whenever the service starts with changed ones.
 
-One row a configuration, numbered without gaps: of several workers that start at the same moment,
-the one that writes the row writes the leaf.
+There is one row per configuration, numbered without gaps: of several workers that start at the same
+moment, the one that writes the row writes the leaf.
 """
 
 import getpass
@@ -13,20 +13,21 @@ from collections.abc import Mapping
 from sqlalchemy import Connection, Engine, insert, select
 from sqlalchemy.exc import IntegrityError
 
+from holdfast.control.evidence.leaves import record_leaf
 from holdfast.control.policies.aliases import Author
 from holdfast.errors import StorageError
 from holdfast.evidence import leaf
 from holdfast.evidence.codecs import LONGEST_TEXT, plain
 from holdfast.storage.database import transaction
-from holdfast.storage.schema import configurations, leaves
+from holdfast.storage.schema import configurations
 
-MAX_ATTEMPTS = 100  # others may record one after the other, each with other settings
+MAX_ATTEMPTS = 100  # other workers may record different settings at the same time
 
 Values = Mapping[str, str | None]
 
 
 def operator() -> str:
-    """Return who starts the control plane, and on which host."""
+    """Return the user who starts the control plane, and the host."""
     try:
         user = getpass.getuser()
     except (OSError, KeyError):  # a container's user may have no name
@@ -40,9 +41,9 @@ def record_configuration(engine: Engine, values: Values, author: Author) -> bool
         try:
             with transaction(engine) as connection:
                 return _record(connection, values, author)
-        except IntegrityError:  # another worker was first: compare with what it recorded
+        except IntegrityError:  # another worker was first: compare with its settings
             continue
-    raise StorageError("the settings can't be recorded: other workers record theirs all the time")
+    raise StorageError("the settings can't be recorded: other workers keep recording theirs")
 
 
 def configuration_hash(values: Values) -> bytes:
@@ -57,7 +58,7 @@ def _record(connection: Connection, values: Values, author: Author) -> bool:
     changed = [name for name in names if before.get(name) != values.get(name)]
     if not changed:
         return False
-    at = author.at if last is None else max(author.at, last.at)  # whatever became of the clock
+    at = author.at if last is None else max(author.at, last.at)  # the clock may have been set back
     row = {
         "id": 1 if last is None else last.id + 1,
         "at": at,
@@ -69,12 +70,12 @@ def _record(connection: Connection, values: Values, author: Author) -> bool:
         at=at,
         hash=configuration_hash(values),
         settings=tuple(
-            leaf.Setting(plain(name), _shortened(before.get(name)), _shortened(values.get(name)))
+            leaf.Setting(plain(name), _shorten(before.get(name)), _shorten(values.get(name)))
             for name in changed
         ),
         by=plain(author.by),
     )
-    connection.execute(insert(leaves), [{"body": leaf.encode(change)}])
+    record_leaf(connection, change)
     return True
 
 
@@ -82,8 +83,8 @@ def _document(values: Values) -> str:
     return json.dumps(dict(values), sort_keys=True)
 
 
-def _shortened(text: str | None) -> str | None:
-    """Return a value as a leaf may hold it; a long one ends with its SHA-256."""
+def _shorten(text: str | None) -> str | None:
+    """Return a value as a leaf can hold it; a long one ends with its SHA-256."""
     if text is None:
         return None
     if len(text) <= LONGEST_TEXT:

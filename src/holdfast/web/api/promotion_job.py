@@ -79,7 +79,7 @@ def simulate(sender: Connection, address: str, settings: ControlSettings, contes
                 world_of_fleet(engine, settings.scenario),
                 settings.promotion,
                 unit=settings.rails.unit,
-                progress=on_progress,
+                on_progress=on_progress,
             )
         sender.send((VERDICT, verdict))
     except HoldfastError as error:

@@ -96,7 +96,7 @@ def saving(policies: Sequence[Costs]) -> Saving | None:
 
 
 def summarise_guardrails(days: Sequence[Day]) -> Guardrails:
-    reasons = [(override, guardrails.names(override)[0]) for override in Override]
+    reasons = [(override, guardrails.override_names(override)[0]) for override in Override]
     series = [
         Series(f"tone-{tone}", name, [day.overrides.get(name, 0) for day in days])
         for tone, (_, name) in enumerate(reasons)

@@ -10,7 +10,7 @@ from holdfast.evidence.explain import span, when
 
 LONGEST_NAME = 80
 TIED = "\N{NO-BREAK SPACE}"
-_REASONS = {guardrails.names(kind)[0]: text for kind, text in guardrails.REASONS.items()}
+_REASONS = {guardrails.override_names(kind)[0]: text for kind, text in guardrails.REASONS.items()}
 
 
 def name(text: str) -> str:

@@ -1,0 +1,53 @@
+"""Alerts about a single holding: it is damaged, its audit failed, or it is quarantined."""
+
+from typing import Any
+
+from sqlalchemy import Connection, insert, literal, select, update
+
+from holdfast.control.evidence.leaves import last_leaf
+from holdfast.control.incidents.types import Kind
+from holdfast.evidence.codecs import plain
+from holdfast.storage.schema import NEVER, alerts, holdings
+
+
+def has_open_alert(connection: Connection, name: str, *kinds: Kind) -> bool:
+    query = select(alerts.c.id).where(*_open(name, *kinds)).limit(1)
+    return connection.execute(query).first() is not None
+
+
+def raise_alert(connection: Connection, name: str, kind: Kind, detail: str, now: int) -> None:
+    moments = {"raised": now, "seen": now}
+    row = {"kind": kind, "subject": name, "detail": plain(detail), **moments}
+    connection.execute(insert(alerts), [row])
+
+
+def raise_damage_alert(
+    connection: Connection, holding: int, detail: str, now: int, *, first: bool = False
+) -> None:
+    """Raise an alert that a holding is damaged, or update the open one.
+
+    An audit that fails is the first sign: it adds nothing to what an open alert says.
+    """
+    name, node = _name(connection, holding), last_leaf(connection, holding).holding.node
+    detail = f"{detail}; node 0x{node.hex()}"
+    newer = {"seen": now} if first else {"seen": now, "detail": plain(detail), "changed": True}
+    still_open = update(alerts).where(*_open(name, Kind.DAMAGED)).values(newer)
+    if not connection.execute(still_open).rowcount:
+        raise_alert(connection, name, Kind.DAMAGED, detail, now)
+
+
+def end_alerts(connection: Connection, holding: int, reason: str, now: int) -> None:
+    """End all alerts about a holding, and say why."""
+    raised = update(alerts).where(*_open(_name(connection, holding), *Kind))
+    detail = alerts.c.detail + literal(plain(f"; {reason}"))
+    connection.execute(raised.values(ended=now, detail=detail))
+
+
+def _open(name: str, *kinds: Kind) -> tuple[Any, ...]:
+    return alerts.c.subject == name, alerts.c.kind.in_(kinds), alerts.c.ended == NEVER
+
+
+def _name(connection: Connection, holding: int) -> str:
+    query = select(holdings.c.name).where(holdings.c.id == holding)
+    name: str = connection.execute(query).scalar_one()
+    return name
