@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.checkpoints import MANIFEST, drawn
+from tests.support.checkpoints import MANIFEST, random_weights
 
 from holdfast.cli.app import run
 from holdfast.policy.checkpoint import save
@@ -67,7 +67,7 @@ def test_policies_stand_side_by_side_on_the_same_episodes(
 def test_a_checkpoint_is_named_by_its_folder(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    save(tmp_path / "run", MANIFEST, drawn(MANIFEST.architecture))
+    save(tmp_path / "run", MANIFEST, random_weights(MANIFEST.architecture))
     name = f"{tmp_path / 'run'}:rho=0.2"
     data = evaluated(capsys, "--policy", name, "--episodes", "5")
     assert list(data["policies"]) == [name]
@@ -78,7 +78,7 @@ def test_a_checkpoint_is_named_by_its_folder(
 
 
 def test_a_checkpoint_is_served_without_the_frameworks_that_train_it(tmp_path: Path) -> None:
-    save(tmp_path, MANIFEST, drawn(MANIFEST.architecture))
+    save(tmp_path, MANIFEST, random_weights(MANIFEST.architecture))
     script = (
         "import sys; from holdfast.cli.app import run;"
         f"code = run(['evaluate', '--json', '--policy', {str(tmp_path)!r}, '--episodes', '2']);"

@@ -72,15 +72,15 @@ def test_only_what_is_missing_is_done_and_told_line_by_line(
     out = workplace.directory / "out"
     shutil.copytree(done / "jobs", out / "jobs")
     programme = Programme(Effort())
-    rules = [line for line in programme.lines("sensitivity") if line.policy.startswith("fixed")]
-    missing = [job for line in rules[:2] for job in programme.jobs_of(line)]
+    rules = [row for row in programme.rows("sensitivity") if row.policy.startswith("fixed")]
+    missing = [job for row in rules[:2] for job in programme.jobs_of(row)]
     for job in missing:
         done_path(out, job).unlink()
     finished = workplace.run("paper", "sensitivity", "--out", out, "--jobs", "1")
     assert finished.code == 0, finished
-    lines = finished.stderr.splitlines()
-    assert [line.split(",")[0] for line in lines] == ["1 of 2 jobs", "2 of 2 jobs"]
-    assert all("elapsed" in line and "left" in line for line in lines)
+    rows = finished.stderr.splitlines()
+    assert [row.split(",")[0] for row in rows] == ["1 of 2 jobs", "2 of 2 jobs"]
+    assert all("elapsed" in row and "left" in row for row in rows)
     assert all(done_path(out, job).exists() for job in missing)
 
 
@@ -98,8 +98,8 @@ def test_a_taste_says_so(workplace: Workplace) -> None:
 def test_what_cannot_be_shown_or_made_is_refused_in_a_sentence(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def sentence(line: str) -> str:
-        return workplace.run("paper", *line.split()).sentence()
+    def sentence(row: str) -> str:
+        return workplace.run("paper", *row.split()).sentence()
 
     assert "no results of frontier are shipped" in sentence("frontier")
     assert "add --out DIR or --quick" in sentence("shift --seeds 3")

@@ -104,7 +104,7 @@ def test_a_time_out_after_which_damage_was_counted_is_a_failure(engine: Engine) 
     added(engine, {"outcome": "timed-out", "found": 3, "latency": 0.0})
     log = read_log(engine, DAY, START + 50 * DAY)
     assert log.failed.tolist() == [True]
-    assert log.found.tolist() == [3]
+    assert log.damaged.tolist() == [3]
     assert np.isnan(log.latency).all()
 
 
@@ -130,7 +130,7 @@ def test_a_follow_up_that_fails_again_is_no_second_failure(engine: Engine) -> No
     )
     log = read_log(engine, DAY, START + 50 * DAY)
     assert log.failed.tolist() == [True, False, True]
-    assert log.found.tolist() == [5, -1, -1]
+    assert log.damaged.tolist() == [5, -1, -1]
 
 
 def test_a_schedule_without_audits_has_an_empty_log(engine: Engine) -> None:
@@ -153,7 +153,7 @@ def test_damage_that_was_located_is_in_the_log(engine: Engine, world: World) -> 
     assert known.log.failed[rows].tolist() == [True, False]
     assert isinstance(located, leaf.Response)
     blocks = sum(span.stop - span.start for span in located.blocks)
-    assert known.log.found[rows].tolist() == [blocks, -1]
+    assert known.log.damaged[rows].tolist() == [blocks, -1]
 
 
 def test_the_commands_tell_what_was_inferred(

@@ -23,7 +23,7 @@ from holdfast.evidence import leaf
 from holdfast.model.observation import OBSERVATION
 from holdfast.model.scenario import PAPER, SCENARIOS
 from holdfast.policy import checkpoint
-from holdfast.policy.serving import serving
+from holdfast.policy.serving import load_serving
 from holdfast.policy.shipped import shipped, shipped_folder
 from holdfast.sim.evaluation import evaluate
 from holdfast.sim.measures import measure
@@ -54,7 +54,7 @@ def claim_everything(manifest: Manifest) -> None:
 
 
 def claim_no_misses(manifest: Manifest) -> None:
-    own = asdict(serving("drqn-cmdp-plus", PAPER).policy.dial)  # type: ignore[attr-defined]
+    own = asdict(load_serving("drqn-cmdp-plus", PAPER).policy.dial)  # type: ignore[attr-defined]
     (validated,) = [each for each in manifest["dials"] if each["dial"] == own]
     validated["miss_rate"] = 1e-9
     manifest["evaluation"]["miss_rate"] = {"value": 1e-9, "low": 0.0, "high": 1e-9}
@@ -72,7 +72,7 @@ def test_an_envelope_beyond_what_a_signal_can_be_is_refused(
     said = desk.run("policy", "add", forge(tmp_path / "forged", claim_boundless)).sentence()
     assert "a signal lies between 0 and 1" in said
     assert len(policy(desk, "list")["versions"]) == 1
-    assert not PolicyLoader(running.engine).now().champion.inside(SLOW).any()
+    assert not PolicyLoader(running.engine).now().champion.in_envelope(SLOW).any()
 
 
 def test_the_fail_safe_fires_outside_of_what_promotion_met_whatever_is_claimed(
@@ -83,13 +83,13 @@ def test_the_fail_safe_fires_outside_of_what_promotion_met_whatever_is_claimed(
     running.until(START + 60 * DAY)
     roster = PolicyLoader(running.engine)
     (challenger,) = roster.now().shadows
-    assert challenger.inside(SLOW).all(), "in shadow it decides nothing"
+    assert challenger.in_envelope(SLOW).all(), "in shadow it decides nothing"
     verdict = policy(desk, "promote")
     told = check(verdict, "envelope")["detail"]
     assert "latency 0 to 1 claimed" in told
     assert roster.now().champion.version == new["version"]
-    assert not roster.now().champion.inside(SLOW).any()
-    assert not PolicyLoader(running.engine).now().champion.inside(SLOW).any(), (
+    assert not roster.now().champion.in_envelope(SLOW).any()
+    assert not PolicyLoader(running.engine).now().champion.in_envelope(SLOW).any(), (
         "of another host, too"
     )
     met = verdict["figures"]["envelope"]["met"]
@@ -107,7 +107,7 @@ def test_nodes_in_good_standing_stay_inside_of_what_promotion_met(
     assert met["previous_interval"] == met["pass_rate"] == [0.0, 1.0]
     assert met["consecutive_failures"][1] > 0.99
     healthy = np.array([[0.84, 1.0, 0.5, 0.0, 1.0]])
-    assert PolicyLoader(running.engine).now().champion.inside(healthy).all()
+    assert PolicyLoader(running.engine).now().champion.in_envelope(healthy).all()
 
 
 def test_figures_that_the_measurement_contradicts_are_told_and_stand_in_the_way(
@@ -131,7 +131,7 @@ def test_a_manifest_does_not_loosen_the_ceiling_for_the_version_after_it(
 
     def lax(manifest: Manifest) -> None:
         manifest["default"] |= {"rho": 0.9, "latency": 9.1}
-        own = asdict(serving("drqn-cmdp-plus", PAPER).policy.dial)  # type: ignore[attr-defined]
+        own = asdict(load_serving("drqn-cmdp-plus", PAPER).policy.dial)  # type: ignore[attr-defined]
         manifest["dials"] = [each for each in manifest["dials"] if each["dial"] == own]
 
     policy(desk, "add", forge(tmp_path / "forged", lax), "--challenger")
@@ -185,7 +185,7 @@ def test_a_rule_claims_nothing(desk: Workplace, running: Operation) -> None:
 @pytest.mark.parametrize("place", shipped(), ids=lambda place: f"{place.method}@{place.scenario}")
 def test_what_ships_claims_what_is_measured(place: Any) -> None:
     world = SCENARIOS[place.scenario]
-    served = serving(f"{place.method}@{place.scenario}", world)
+    served = load_serving(f"{place.method}@{place.scenario}", world)
     assert served.manifest is not None
     found = measure(evaluate(served.policy, world, episodes=500, seed=3))
     measured = {name: getattr(found, name) for name in ("miss_rate", "gas", "latency")}

@@ -9,7 +9,7 @@ from holdfast.control.scheduling.telemetry import Outcome, Telemetry, empty_hist
 from holdfast.model.action import GRID
 from holdfast.model.observation import HistoryConstants
 from holdfast.model.scenario import PAPER
-from holdfast.policy.serving import Serving, serving
+from holdfast.policy.serving import Serving, load_serving
 
 NOW = 1_800_000_000_000
 RAILS = Rails(jitter=0.0, surprise=0.0)
@@ -18,7 +18,7 @@ CONSTANTS = PAPER.constants
 
 @pytest.fixture(scope="module")
 def policy() -> Serving:
-    return serving("drqn-cmdp-plus", PAPER)
+    return load_serving("drqn-cmdp-plus", PAPER)
 
 
 def new(count: int) -> Telemetry:

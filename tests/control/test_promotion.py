@@ -18,7 +18,7 @@ from holdfast.control.settings.models import Conditions, read_control
 from holdfast.errors import InputError
 from holdfast.evidence import leaf
 from holdfast.model.scenario import DRIFT, FIELD, PAPER, Scenario
-from holdfast.policy.serving import serving
+from holdfast.policy.serving import load_serving
 from holdfast.storage.database import transaction
 from holdfast.storage.schema import versions
 
@@ -191,11 +191,11 @@ def test_the_conditions_are_read_and_checked(tmp_path: Path) -> None:
 
 
 def test_the_ceiling_is_that_of_the_settings_or_of_the_champion(running: Operation) -> None:
-    own = serving("drqn-cmdp-plus", PAPER)
+    own = load_serving("drqn-cmdp-plus", PAPER)
     assert ceiling_of(running.engine, Conditions(), own) == 0.05
     assert ceiling_of(running.engine, Conditions(ceiling=0.2), own) == 0.2
     with pytest.raises(InputError, match="made for no ceiling"):
-        ceiling_of(running.engine, Conditions(), serving("fixed-high", PAPER))
+        ceiling_of(running.engine, Conditions(), load_serving("fixed-high", PAPER))
 
 
 @pytest.mark.parametrize("scenario", [PAPER, DRIFT, FIELD, replace(PAPER, malicious_rate=0.9)])
@@ -209,13 +209,13 @@ def test_stressed_worlds_are_worlds_and_differ_from_the_one_they_came_from(
 
 def test_without_a_miss_the_interval_still_has_a_width() -> None:
     quiet = replace(PAPER, malicious_share=1.0, horizon=28)
-    found = miss_rate(serving("constant:14,0.20", PAPER), quiet, 5, seed=0)
+    found = miss_rate(load_serving("constant:14,0.20", PAPER), quiet, 5, seed=0)
     assert found.value == 0
     assert 0.1 < found.high < 0.5
 
 
 def test_what_was_never_met_is_not_kept() -> None:
     calm = replace(PAPER, malicious_share=0.0, honest_rate=0.0, malicious_rate=0.0)
-    found = run_trials(serving("fixed-high", PAPER), calm, 0.5, Conditions(episodes=2), seed=0)
+    found = run_trials(load_serving("fixed-high", PAPER), calm, 0.5, Conditions(episodes=2), seed=0)
     assert not any(trial.kept for trial in found)
     json.dumps([trial.check().detail for trial in found], allow_nan=False)

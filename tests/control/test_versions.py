@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Engine, select, update
-from tests.support.checkpoints import ARCHITECTURE, MANIFEST, drawn
+from tests.support.checkpoints import ARCHITECTURE, MANIFEST, random_weights
 
 from holdfast.control.policies.active import PolicyLoader, ensure_champion
 from holdfast.control.policies.aliases import (
@@ -32,7 +32,7 @@ from holdfast.model.observation import OBSERVATION
 from holdfast.model.scenario import DRIFT, PAPER
 from holdfast.policy import json_schema
 from holdfast.policy.checkpoint import save
-from holdfast.policy.serving import serving
+from holdfast.policy.serving import load_serving
 from holdfast.storage.database import connect, migrate, transaction
 from holdfast.storage.schema import leaves, versions
 
@@ -48,7 +48,7 @@ def aliases(engine: Engine) -> Aliases:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    save(tmp_path / "run", MANIFEST, drawn(ARCHITECTURE))
+    save(tmp_path / "run", MANIFEST, random_weights(ARCHITECTURE))
     return tmp_path / "run"
 
 
@@ -63,7 +63,7 @@ def test_a_version_comes_back_as_it_was_registered(engine: Engine, name: str) ->
     found = Registry(engine).serving(entered.version)
     assert (found.name, found.version, found.rho) == (name, entered.version, entered.rho)
     seen = np.random.default_rng(1).random((50, len(OBSERVATION)))
-    assert (found.inside(seen) == entered.inside(seen)).all()
+    assert (found.in_envelope(seen) == entered.in_envelope(seen)).all()
     acted = [each.act(each.fresh_rows(50), seen)[0] for each in (found, entered)]
     assert (acted[0] == acted[1]).all()
 
@@ -91,9 +91,9 @@ def test_a_version_has_a_name_that_simulations_find_it_by(
             (kept / "weights.safetensors").write_bytes(b"")
         name = registry.named(version, home, PAPER)
         assert name == f"{kept}:rho=0.2"
-        assert serving(name, PAPER).version == version
+        assert load_serving(name, PAPER).version == version
     retrained = registry.register(str(kept), PAPER, NOW, known_as="retrained-1").version
-    assert serving(registry.named(retrained, home, PAPER), PAPER).version == retrained
+    assert load_serving(registry.named(retrained, home, PAPER), PAPER).version == retrained
 
 
 def test_a_ceiling_is_that_of_the_options_or_the_manifest() -> None:
@@ -106,7 +106,7 @@ def test_a_ceiling_is_that_of_the_options_or_the_manifest() -> None:
         ("belief:rho=0.2", 0.2),
         ("fixed-high", None),
     ):
-        assert serving(name, PAPER).rho == rho
+        assert load_serving(name, PAPER).rho == rho
 
 
 def flip(row: Row) -> Row:

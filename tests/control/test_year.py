@@ -20,7 +20,7 @@ from holdfast.evidence import leaf
 from holdfast.evidence.bundle import Bundle, write_bundle
 from holdfast.evidence.verification import verify
 from holdfast.model.scenario import PAPER
-from holdfast.policy.serving import serving
+from holdfast.policy.serving import load_serving
 from holdfast.sim.evaluation import evaluate
 from holdfast.sim.measures import measure
 from holdfast.storage.database import transaction
@@ -92,7 +92,7 @@ def test_a_year_of_operation_is_the_simulators_year(tmp_path: Path) -> None:
     assert set(outcomes) == {Outcome.PASSED, Outcome.FAILED, Outcome.OFFLINE}
     assert sum(ends.values()) == len(outcomes)
 
-    tally = evaluate(serving("drqn-cmdp-plus", PAPER).policy, PAPER, episodes=STEADY, seed=42)
+    tally = evaluate(load_serving("drqn-cmdp-plus", PAPER).policy, PAPER, episodes=STEADY, seed=42)
     steady = [subject.tally for subject in subjects[:STEADY]]
     gas = np.array([each.gas for each in steady])
     misses = sum(each.misses for each in steady)

@@ -16,7 +16,7 @@ class Audit:
     interval: int
     sampled: int
     failed: bool
-    found: int = -1
+    damaged: int = -1
 
 
 def log_of(blocks: int, audits: list[Audit], elapsed: int = 0) -> Log:
@@ -30,14 +30,14 @@ def log_of(blocks: int, audits: list[Audit], elapsed: int = 0) -> Log:
         sampled=np.array([audit.sampled for audit in audits], np.int64),
         failed=np.array([audit.failed for audit in audits], np.bool_),
         latency=np.full(rows, np.nan),
-        found=np.array([audit.found for audit in audits], np.int64),
+        damaged=np.array([audit.damaged for audit in audits], np.int64),
         action=np.zeros(rows, np.int64),
         observation=np.zeros((rows, 5), np.float32),
     )
 
 
 def histories(scenario: Scenario, audits: list[Audit]) -> Iterator[tuple[tuple[int, ...], float]]:
-    """Yield each course of damage met by the audits, with its probability and theirs.
+    """Yield every course of damage at the audits, with its probability and theirs.
 
     Every audit follows one unit of time, in which the mode may turn before damage grows.
     """
@@ -63,7 +63,7 @@ def _after(
             # Samples are drawn with replacement, as the scenario has it.
             passes = (1 - now / scenario.blocks) ** audit.sampled
             likely = chance * turn * _grown(scenario.blocks, damage, now, modes.rate[turned])
-            likely *= (1 - passes if audit.failed else passes) * (audit.found in (-1, now))
+            likely *= (1 - passes if audit.failed else passes) * (audit.damaged in (-1, now))
             if likely:
                 left = 0 if audit.failed else now
                 yield from _after(scenario, audits[1:], turned, left, (*met, now), likely)

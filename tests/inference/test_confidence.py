@@ -1,4 +1,4 @@
-"""What nobody observes is told with an interval that holds."""
+"""Hidden figures are reported with an interval that holds."""
 
 import numpy as np
 from tests.inference.enumeration import Audit, log_of
@@ -16,12 +16,12 @@ def test_intervals_and_statements_hold_over_simulated_fleets() -> None:
 
 
 def test_a_holding_just_repaired_is_intact_and_grows_doubtful_with_time() -> None:
-    audits = [Audit(7, 100, failed=True, found=2)]
-    told = [confidence(log_of(1000, audits, elapsed), fitted(0.1)) for elapsed in (0, 7, 60)]
-    assert told[0].at_most.tolist() == [0.0]
-    assert told[0].damaged.tolist() == [0.0]
-    assert told[0].at_most[0] < told[1].at_most[0] < told[2].at_most[0]
-    assert told[0].damaged[0] < told[1].damaged[0] < told[2].damaged[0]
+    audits = [Audit(7, 100, failed=True, damaged=2)]
+    results = [confidence(log_of(1000, audits, elapsed), fitted(0.1)) for elapsed in (0, 7, 60)]
+    assert results[0].at_most.tolist() == [0.0]
+    assert results[0].damaged.tolist() == [0.0]
+    assert results[0].at_most[0] < results[1].at_most[0] < results[2].at_most[0]
+    assert results[0].damaged[0] < results[1].damaged[0] < results[2].damaged[0]
 
 
 def test_a_harder_look_allows_less_damage() -> None:

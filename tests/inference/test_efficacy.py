@@ -9,14 +9,14 @@ from holdfast.inference.confidence import confidence
 from holdfast.inference.efficacy import Trials, efficacy
 
 
-def trials(found: int, missed: int, chance: float = 0.999) -> Trials:
-    outcomes = np.array([True] * found + [False] * missed)
-    return Trials(np.full(found + missed, chance), outcomes)
+def trials(detected: int, missed: int, chance: float = 0.999) -> Trials:
+    outcomes = np.array([True] * detected + [False] * missed)
+    return Trials(np.full(detected + missed, chance), outcomes)
 
 
 def test_without_canaries_audits_are_taken_to_work() -> None:
-    told = efficacy(trials(0, 0))
-    assert (told.sound, told.estimate.low) == (1.0, 1.0)
+    posterior = efficacy(trials(0, 0))
+    assert (posterior.sound, posterior.estimate.low) == (1.0, 1.0)
 
 
 def test_canaries_that_are_found_confirm_the_formula() -> None:
@@ -31,15 +31,15 @@ def test_misses_that_the_formula_expects_are_held_against_nobody() -> None:
 
 
 def test_canaries_that_are_missed_reveal_a_broken_audit() -> None:
-    told = efficacy(trials(10, 10))
-    assert told.sound < 1e-9
-    assert told.estimate.value == pytest.approx(0.5, abs=0.03)
-    assert told.estimate.low < 0.5 < told.estimate.high
+    posterior = efficacy(trials(10, 10))
+    assert posterior.sound < 1e-9
+    assert posterior.estimate.value == pytest.approx(0.5, abs=0.03)
+    assert posterior.estimate.low < 0.5 < posterior.estimate.high
 
 
 def test_a_broken_audit_raises_what_may_have_been_missed() -> None:
     log = log_of(1000, [Audit(14, 200, failed=False), Audit(14, 200, failed=True)] * 3)
     sound, broken = (
-        confidence(log, fitted(0.1), works=efficacy(trials(10, missed))) for missed in (0, 30)
+        confidence(log, fitted(0.1), efficacy=efficacy(trials(10, missed))) for missed in (0, 30)
     )
     assert broken.miss_rate.value > sound.miss_rate.value

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.inference.enumeration import Audit, histories, log_of
 
-from holdfast.inference.backward_sampling import draw_histories
-from holdfast.inference.forward_filter import filter_of, lots, passed_through
+from holdfast.inference.backward_sampling import sample_histories
+from holdfast.inference.forward_filter import filter_of, make_batches, run_filter
 from holdfast.model.scenario import Scenario
 
 STEADY = Scenario(blocks=3, honest_rate=0.1, malicious_rate=0.4)
@@ -28,25 +28,31 @@ def test_the_likelihood_of_a_log_is_that_of_all_its_histories(
     scenario: Scenario, audits: list[Audit]
 ) -> None:
     log = log_of(3, audits)
-    (lot,) = lots(log)
-    (told,) = passed_through(filter_of(scenario, 3), log, lot).log_likelihood
-    assert np.exp(told) == pytest.approx(sum(p for _, p in histories(scenario, audits)), rel=1e-6)
+    (batch,) = make_batches(log)
+    (log_likelihood,) = run_filter(filter_of(scenario, 3), log, batch).log_likelihood
+    assert np.exp(log_likelihood) == pytest.approx(
+        sum(p for _, p in histories(scenario, audits)), rel=1e-6
+    )
 
 
 @pytest.mark.parametrize("scenario", [STEADY, TURNING])
 def test_histories_are_drawn_as_often_as_they_are_likely(scenario: Scenario) -> None:
     audits = [
         *(Audit(1, 1, failed=False), Audit(1, 2, failed=False), Audit(1, 1, failed=True)),
-        *(Audit(1, 1, failed=False), Audit(1, 2, failed=True, found=2), Audit(1, 1, failed=False)),
+        *(
+            Audit(1, 1, failed=False),
+            Audit(1, 2, failed=True, damaged=2),
+            Audit(1, 1, failed=False),
+        ),
     ]
     log = log_of(3, audits)
-    (lot,) = lots(log)
-    drawn = draw_histories(filter_of(scenario, 3), log, lot, 20_000, np.random.default_rng(1))
+    (batch,) = make_batches(log)
+    sampled = sample_histories(filter_of(scenario, 3), log, batch, 20_000, np.random.default_rng(1))
     expected = np.zeros(5)
     for met, chance in histories(scenario, audits):
         missed = [d > 0 and not a.failed for d, a in zip(met, audits, strict=True)]
         expected[sum(missed)] += chance
-    share = np.bincount(drawn.misses[:, 0], minlength=5) / 20_000
+    share = np.bincount(sampled.misses[:, 0], minlength=5) / 20_000
     assert share == pytest.approx(expected / expected.sum(), abs=0.012)
 
 
@@ -55,7 +61,11 @@ def test_nodes_with_different_numbers_of_audits_do_not_touch_each_other() -> Non
     parts = [log_of(3, long), log_of(3, short)]
     joined = {name: np.concatenate([vars(p)[name] for p in parts]) for name in vars(parts[0])}
     joined["node"] = np.array([0, 0, 0, 1])
-    (lot,) = lots(type(parts[0])(**joined))
-    told = passed_through(filter_of(STEADY, 3), type(parts[0])(**joined), lot).log_likelihood
-    alone = [passed_through(filter_of(STEADY, 3), p, lots(p)[0]).log_likelihood[0] for p in parts]
-    assert told.tolist() == pytest.approx(alone)
+    (batch,) = make_batches(type(parts[0])(**joined))
+    log_likelihood = run_filter(
+        filter_of(STEADY, 3), type(parts[0])(**joined), batch
+    ).log_likelihood
+    alone = [
+        run_filter(filter_of(STEADY, 3), p, make_batches(p)[0]).log_likelihood[0] for p in parts
+    ]
+    assert log_likelihood.tolist() == pytest.approx(alone)

@@ -4,7 +4,7 @@ from dataclasses import astuple
 
 import numpy as np
 import pytest
-from tests.support.checkpoints import drawn
+from tests.support.checkpoints import random_weights
 
 from holdfast.learn import dial_search
 from holdfast.learn.dial_search import DialResults, evaluate_dials, search_dials
@@ -18,7 +18,7 @@ from holdfast.sim.evaluation import evaluate
 
 INPUTS = Inputs(dial=True)
 ARCHITECTURE = Architecture(INPUTS.size, (16,), recurrent=8, head="dueling")
-PARAMETERS = drawn(ARCHITECTURE)
+PARAMETERS = random_weights(ARCHITECTURE)
 DIALS = (Dial(1.0, 0.01, 0.05, 9.0), Dial(40.0, 0.5, 0.02, 2.0))
 
 

@@ -59,7 +59,7 @@ def test_waiting_adds_up_to_the_latency_that_is_reported(monkeypatch: pytest.Mon
 
     def record(*arguments: Any) -> Any:
         nodes, outcome = step(*arguments)
-        tallies.enter(np.arange(200), nodes, outcome)
+        tallies.record(np.arange(200), nodes, outcome)
         return nodes, outcome
 
     monkeypatch.setattr(fleet, "step", record)
@@ -76,7 +76,7 @@ def test_waiting_adds_up_to_the_latency_that_is_reported(monkeypatch: pytest.Mon
             for dial_setting in (LATE, free)
         )
         latency_cost += with_price - without
-    tally = tallies.closed()
+    tally = tallies.build()
     whole = tally.undetected == 0
     assert 20 < whole.sum() < 180
     expected = LATE.latency_price * (tally.latency - LATE.latency * tally.detections)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.support.checkpoints import drawn
+from tests.support.checkpoints import random_weights
 
 from holdfast.learn.networks import forward as forward_jax
 from holdfast.learn.networks import initial_weights, to_numpy, unroll
@@ -23,7 +23,7 @@ def assert_alike(trained: Float32Array, serving: Float32Array) -> None:
 @pytest.mark.parametrize("head", ["plain", "dueling"])
 def test_a_network_without_memory_decides_as_it_is_served(head: str) -> None:
     architecture = Architecture(5, (64, 32), head=head)  # type: ignore[arg-type]
-    weights = drawn(architecture)
+    weights = random_weights(architecture)
     inputs = np.random.default_rng(1).random((4000, 5), np.float32)
     serving, _ = forward(architecture, weights, inputs, np.zeros((4000, 0), np.float32))
     assert_alike(np.asarray(forward_jax(architecture, weights, inputs)), serving)  # type: ignore[arg-type]
@@ -32,7 +32,7 @@ def test_a_network_without_memory_decides_as_it_is_served(head: str) -> None:
 @pytest.mark.parametrize("restarting", [False, True])
 def test_a_recurrent_network_remembers_and_forgets_as_it_is_served(*, restarting: bool) -> None:
     architecture = Architecture(9, (32,), recurrent=16, head="dueling")
-    weights = drawn(architecture)
+    weights = random_weights(architecture)
     rng = np.random.default_rng(2)
     inputs = rng.random((20, 200, 9), np.float32)
     hidden = rng.normal(size=(200, 16)).astype(np.float32)

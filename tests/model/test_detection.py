@@ -39,8 +39,8 @@ def test_exact_detection_keeps_twelve_digits_among_ten_million_blocks(
         missed *= 10_000_000 - many - i
         intact *= 10_000_000 - i
     expected = (intact - missed) / intact
-    found = detection_probability(damaged, sampled, 10_000_000)
-    assert found == pytest.approx(expected, rel=1e-12)
+    probability = detection_probability(damaged, sampled, 10_000_000)
+    assert probability == pytest.approx(expected, rel=1e-12)
 
 
 def test_the_approximation_is_the_papers_and_below_the_exact_figure() -> None:

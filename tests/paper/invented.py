@@ -27,16 +27,16 @@ def fill(out: Path, effort: Effort, experiments: list[str] | None = None) -> Non
 
 
 def invented(job: Job) -> Done:
-    draws = np.random.default_rng(list(bytes.fromhex(job.id[-8:])))
+    rng = np.random.default_rng(list(bytes.fromhex(job.id[-8:])))
     run = job.training
     if run is None:
-        return Done(job.digest, None, None, tuple(_tried(each, "", draws) for each in job.trials))
-    trials = tuple(_tried(each, run.method, draws, run.rho) for each in job.trials)
+        return Done(job.digest, None, None, tuple(_tried(trial, "", rng) for trial in job.trials))
+    trials = tuple(_tried(trial, run.method, rng, run.rho) for trial in job.trials)
     price = 10.0 if run.price is None else run.price
     final = price if run.rho is None else min(200.0, 100 * (0.05 / run.rho) ** 0.7)
     episodes = np.unique(np.linspace(min(30, run.units), run.units, 100).round().astype(int))
     share = episodes / run.units
-    returns = 400 * (1 - np.exp(-4 * share)) + 40 * draws.normal(size=len(share)) - 300
+    returns = 400 * (1 - np.exp(-4 * share)) + 40 * rng.normal(size=len(share)) - 300
     curve = Curve(
         episode=tuple(episodes.tolist()),
         returns=() if run.method == "drqn-cmdp-plus" else tuple(returns.round(2).tolist()),
@@ -46,9 +46,7 @@ def invented(job: Job) -> Done:
     return Done(job.digest, None if plus else final, curve, trials)
 
 
-def _tried(
-    trial: Trial, method: str, draws: np.random.Generator, rho: float | None = None
-) -> Tried:
+def _tried(trial: Trial, method: str, rng: np.random.Generator, rho: float | None = None) -> Tried:
     name = method or trial.policy.partition(":")[0]
     if trial.ceilings and trial.ceilings.miss_rate < 0.03:
         return Tried({}, out_of_reach="no dial stayed below a miss rate of 0.01")
@@ -65,7 +63,7 @@ def _tried(
     if ceiling:
         miss_rate, gas = miss_rate * (ceiling / 0.05) ** 0.8, gas * (0.05 / ceiling) ** 0.4
     miss_rate *= (0.3 / trial.scenario.malicious_share) ** 0.3
-    noise = draws.normal(0, 0.08 if method else 0.0, 3)
+    noise = rng.normal(0, 0.08 if method else 0.0, 3)
     figures = {
         "gas": gas * np.exp(noise[0]),
         "latency": latency * np.exp(noise[1]),

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import MalformedError
-from holdfast.paper.curve import MOST_POINTS, read_curve
+from holdfast.paper.curve import MAX_POINTS, read_curve
 
 
 def written(path: Path, count: int) -> Path:
@@ -17,7 +17,7 @@ def written(path: Path, count: int) -> Path:
 @pytest.mark.parametrize("count", [1, 29, 30, 31, 600, 5000])
 def test_a_curve_ends_with_the_mean_of_its_last_thirty_episodes(tmp_path: Path, count: int) -> None:
     curve = read_curve(written(tmp_path / "curve.csv", count))
-    assert len(curve.episode) == len(curve.returns) == len(curve.multiplier) <= MOST_POINTS
+    assert len(curve.episode) == len(curve.returns) == len(curve.multiplier) <= MAX_POINTS
     assert curve.episode[-1] == count
     last = range(max(count - 29, 1), count + 1)
     assert curve.returns[-1] == pytest.approx(sum(last) / len(last), rel=1e-4)

@@ -18,11 +18,11 @@ def trainings(jobs: list[Job]) -> list[Job]:
 
 
 def test_the_main_table_has_all_thirteen_methods_and_the_references_beside_them() -> None:
-    policies = [line.policy for line in WHOLE.lines("table1-paper")]
+    policies = [row.policy for row in WHOLE.rows("table1-paper")]
     assert set(MAIN) == {*RULES, *AGENTS}
     assert set(MAIN) | {"drqn-cmdp-plus", "belief", "clairvoyant"} <= set(policies)
     assert sum(policy.startswith("constant:") for policy in policies) == 25
-    assert "belief@paper" in [line.policy for line in WHOLE.lines("table1-drift")]
+    assert "belief@paper" in [row.policy for row in WHOLE.rows("table1-drift")]
 
 
 def test_no_two_jobs_have_one_name_and_no_job_has_two() -> None:
@@ -39,7 +39,7 @@ def test_a_training_that_several_experiments_need_is_one_job() -> None:
     every = trainings(WHOLE.jobs(list(EXPERIMENTS)))
     assert len(every) == len(seen) < seen.total()
     plus = [run for job in every if (run := job.training) and run.method == "drqn-cmdp-plus"]
-    assert sum(not run.alone for run in plus) == 10, "five seeds in each of two scenarios"
+    assert sum(not run.alone for run in plus) == 10, "five seeds in both scenarios"
 
 
 def test_a_job_stays_the_same_whichever_experiments_are_asked_for() -> None:
@@ -78,11 +78,11 @@ def test_a_taste_shares_no_training_with_a_whole_run() -> None:
 
 
 def test_the_usual_prior_is_the_scenario_itself() -> None:
-    (trained,) = {line.training for line in WHOLE.lines("shift") if line.policy == "drqn-cmdp"}
+    (trained,) = {row.training for row in WHOLE.rows("shift") if row.policy == "drqn-cmdp"}
     assert trained is not None
     assert trained.scenario == PAPER
 
 
 def test_an_unknown_experiment_is_refused() -> None:
     with pytest.raises(InputError, match="table1-paper"):
-        WHOLE.lines("table2")
+        WHOLE.rows("table2")

@@ -39,7 +39,7 @@ def test_the_order_of_the_seeds_does_not_move_the_figure(
 def test_another_unit_changes_the_interval_alike(
     figures: list[float], scale: float, offset: float
 ) -> None:
-    plain, moved = summarise(figures), summarise([scale * each + offset for each in figures])
+    plain, moved = summarise(figures), summarise([scale * figure + offset for figure in figures])
     assert plain.low is not None
     assert plain.high is not None
     assert moved.low == pytest.approx(scale * plain.low + offset, rel=1e-6, abs=1e-3)

@@ -13,7 +13,7 @@ from holdfast.policy.belief import BeliefPolicy, BeliefState, belief_policy
 from holdfast.policy.filter import reduced_filter
 from holdfast.policy.interface import FAILURES
 from holdfast.policy.lagrangian import Ceilings
-from holdfast.policy.plan_rollout import rehearse
+from holdfast.policy.plan_rollout import mean_totals
 from holdfast.sim.evaluation import evaluate
 from holdfast.sim.measures import Measures, measure
 
@@ -37,7 +37,7 @@ def observed(failed: np.ndarray) -> np.ndarray:
     return observations
 
 
-def told(policy: BeliefPolicy, state: BeliefState, *outcomes: bool) -> BeliefState:
+def after_outcomes(policy: BeliefPolicy, state: BeliefState, *outcomes: bool) -> BeliefState:
     for failed in outcomes:
         _, state = policy.act(state, observed(np.full(len(state.age), failed)))
     return state
@@ -66,9 +66,9 @@ def test_ceilings_are_kept_where_the_lattice_is_an_approximation(
     assert measured(world, Ceilings(rho), 1500).miss_rate.value <= rho
 
 
-def test_a_rehearsal_foretells_the_simulation(policy: BeliefPolicy) -> None:
+def test_a_rollout_predicts_the_simulation(policy: BeliefPolicy) -> None:
     bayes = reduced_filter(PAPER)
-    totals = rehearse(policy, bayes, 2000, np.random.default_rng(5))
+    totals = mean_totals(policy, bayes, 2000, np.random.default_rng(5))
     seen = measured(PAPER, CHEAP, 2000)
     assert totals[0] == pytest.approx(seen.gas.value, rel=0.01)
     assert totals[3] / totals[4] == pytest.approx(seen.latency.value, rel=0.02)
@@ -81,8 +81,12 @@ def test_unlike_histories_lead_to_unlike_audits(policy: BeliefPolicy) -> None:
     state = policy.initial_state(1)
     convicted, cleared = state, state
     for _ in range(4):
-        convicted = told(policy, policy.executed(told(policy, convicted), small), True)
-        cleared = told(policy, policy.executed(told(policy, cleared), small), False)
+        convicted = after_outcomes(
+            policy, policy.replace_actions(after_outcomes(policy, convicted), small), True
+        )
+        cleared = after_outcomes(
+            policy, policy.replace_actions(after_outcomes(policy, cleared), small), False
+        )
     assert policy.bayes.malice(convicted.belief)[0] > 0.99
     assert policy.bayes.malice(cleared.belief)[0] < 0.01
     assert GRID.ratio_of[convicted.action[0]] <= 0.05
@@ -90,22 +94,22 @@ def test_unlike_histories_lead_to_unlike_audits(policy: BeliefPolicy) -> None:
 
 
 def test_what_was_carried_out_counts_and_not_what_was_chosen(policy: BeliefPolicy) -> None:
-    chosen = told(policy, policy.initial_state(1), False)
+    chosen = after_outcomes(policy, policy.initial_state(1), False)
     other = np.array([GRID.index_of(1, 0.01)])
     assert chosen.action[0] != other[0]
-    believed = told(policy, chosen, True)
-    corrected = told(policy, policy.executed(chosen, other), True)
+    believed = after_outcomes(policy, chosen, True)
+    corrected = after_outcomes(policy, policy.replace_actions(chosen, other), True)
     # One day and one percent find little on an honest node: such a failure is strong evidence.
     assert policy.bayes.malice(corrected.belief)[0] > policy.bayes.malice(believed.belief)[0]
 
 
 def test_nodes_are_decided_alike_in_any_company(policy: BeliefPolicy) -> None:
-    draws = np.random.default_rng(2)
+    rng = np.random.default_rng(2)
     together = policy.initial_state(30)
     some, others = np.arange(30) % 3 == 0, np.arange(30) % 3 != 0
     apart = together
     for _ in range(6):
-        seen = observed(draws.random(30) < 0.5)
+        seen = observed(rng.random(30) < 0.5)
         actions, together = policy.act(together, seen)
         mine, first = policy.act(take(apart, some), seen[some])
         theirs, second = policy.act(take(apart, others), seen[others])
@@ -115,7 +119,7 @@ def test_nodes_are_decided_alike_in_any_company(policy: BeliefPolicy) -> None:
 
 
 def test_new_nodes_can_join_a_batch_of_known_ones(policy: BeliefPolicy) -> None:
-    known = told(policy, policy.initial_state(2), False, True)
+    known = after_outcomes(policy, policy.initial_state(2), False, True)
     batch = put(policy.initial_state(3), np.array([0, 2]), known)
     _, after = policy.act(batch, observed(np.array([True, True, True])))
     malice = policy.bayes.malice(after.belief)
@@ -124,7 +128,7 @@ def test_new_nodes_can_join_a_batch_of_known_ones(policy: BeliefPolicy) -> None:
 
 
 def test_ten_thousand_nodes_are_decided_in_one_call(policy: BeliefPolicy) -> None:
-    state = told(policy, policy.initial_state(10_000), False)
+    state = after_outcomes(policy, policy.initial_state(10_000), False)
     actions, _ = policy.act(state, observed(np.arange(10_000) % 2 == 0))
     assert actions.shape == (10_000,)
 

@@ -13,16 +13,24 @@ import pytest
 import safetensors.numpy
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.checkpoints import ARCHITECTURE, CHEAP, MANIFEST, PLAIN, STRICT, SWIFT, drawn
+from tests.support.checkpoints import (
+    ARCHITECTURE,
+    CHEAP,
+    MANIFEST,
+    PLAIN,
+    STRICT,
+    SWIFT,
+    random_weights,
+)
 
 from holdfast import atomic
 from holdfast.errors import InputError, StorageError
 from holdfast.policy import checkpoint, json_schema
 from holdfast.policy.checkpoint import Default, load, save
-from holdfast.policy.dial import choose
+from holdfast.policy.dial import choose_dial
 from holdfast.policy.lagrangian import Ceilings
 
-WEIGHTS = drawn(ARCHITECTURE)
+WEIGHTS = random_weights(ARCHITECTURE)
 
 
 @pytest.fixture
@@ -55,7 +63,7 @@ def put_weights(folder: Path, content: bytes) -> None:
 def test_a_checkpoint_comes_back_as_it_was_saved(
     manifest: checkpoint.Manifest, tmp_path: Path
 ) -> None:
-    parameters = drawn(manifest.architecture)
+    parameters = random_weights(manifest.architecture)
     save(tmp_path / "deep" / "run", manifest, parameters)
     loaded = load(tmp_path / "deep" / "run")
     assert replace(loaded.manifest, sha256="") == manifest
@@ -73,7 +81,7 @@ def test_equal_content_gives_equal_bytes(saved: Path, tmp_path: Path) -> None:
 
 
 def test_saving_anew_replaces_the_checkpoint_and_leaves_nothing_else(folder: Path) -> None:
-    save(folder, PLAIN, drawn(PLAIN.architecture))
+    save(folder, PLAIN, random_weights(PLAIN.architecture))
     assert load(folder).manifest.method == "dqn"
     assert {path.name for path in folder.iterdir()} == {checkpoint.WEIGHTS, checkpoint.MANIFEST}
 
@@ -90,7 +98,7 @@ def test_weights_without_their_manifest_are_refused_as_after_a_crash(
 
     monkeypatch.setattr(atomic, "write", crash)
     with pytest.raises(KeyboardInterrupt):
-        save(folder, MANIFEST, drawn(ARCHITECTURE, seed=1))
+        save(folder, MANIFEST, random_weights(ARCHITECTURE, seed=1))
     with pytest.raises(InputError, match="its SHA-256 is not the one in the manifest"):
         load(folder)
 
@@ -135,7 +143,7 @@ def test_an_oversized_file_is_refused_before_it_is_read(name: str, folder: Path)
         (b"\xff", "not JSON"),
         (b'{"format": 1,', "not JSON"),
         (b"[" * 100_000, "not JSON"),
-        (b'{"format": 1, "format": 1}', "a field stands twice"),
+        (b'{"format": 1, "format": 1}', "a field is repeated"),
         (b'{"format": 1, "rho": NaN}', "NaN is no finite number"),
         (b'{"format": 1, "rho": 1e999}', "1e999 is no finite number"),
         (b"[]", "not a JSON object"),
@@ -199,8 +207,8 @@ def test_a_field_of_a_wrong_type_is_refused(field: str, wrong: object, folder: P
         (("envelope", "latency"), [0, 1.01], "a signal lies between 0 and 1"),
         (("envelope", "latency"), [-0.01, 1], "a signal lies between 0 and 1"),
         (("rho",), 1.5, "rho must lie between 0 and 1"),
-        (("dials", 0, "miss_rate"), -1e-9, "figures that can't be"),
-        (("dials", 0, "gas"), -1, "figures that can't be"),
+        (("dials", 0, "miss_rate"), -1e-9, "impossible figures"),
+        (("dials", 0, "gas"), -1, "impossible figures"),
         (("dials",), [{}], r"dials\[0\].dial' is missing"),
         (("default", "rho"), 2, "rho must lie between 0 and 1"),
         (("sha256",), "0" * 64, "its SHA-256 is not"),
@@ -304,10 +312,10 @@ def test_whoever_forges_the_hash_too_gets_sound_weights_or_a_refusal(
 
 def test_the_cheapest_dial_within_the_ceilings_is_chosen() -> None:
     dials = (SWIFT, STRICT, CHEAP)
-    assert choose(dials, Ceilings(0.21)) == CHEAP.dial
-    assert choose(dials, Ceilings(0.19)) == STRICT.dial, "the other has no margin"
-    assert choose(dials, Ceilings(0.1, latency=9.1)) == STRICT.dial
-    assert choose(dials, Ceilings(0.1, latency=9.0)) == SWIFT.dial
+    assert choose_dial(dials, Ceilings(0.21)) == CHEAP.dial
+    assert choose_dial(dials, Ceilings(0.19)) == STRICT.dial, "the other has no margin"
+    assert choose_dial(dials, Ceilings(0.1, latency=9.1)) == STRICT.dial
+    assert choose_dial(dials, Ceilings(0.1, latency=9.0)) == SWIFT.dial
 
 
 @pytest.mark.parametrize(
@@ -322,12 +330,12 @@ def test_ceilings_that_no_dial_kept_are_refused_with_what_was_reached(
     ceilings: Ceilings, reason: str
 ) -> None:
     with pytest.raises(InputError, match=reason):
-        choose(MANIFEST.dials, ceilings)
+        choose_dial(MANIFEST.dials, ceilings)
 
 
 def test_without_validation_there_is_nothing_to_choose() -> None:
     with pytest.raises(InputError, match="none was validated"):
-        choose((), Ceilings(0.05))
+        choose_dial((), Ceilings(0.05))
 
 
 def test_a_policy_is_set_for_the_ceilings_or_else_for_the_default(folder: Path) -> None:

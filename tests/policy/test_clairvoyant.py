@@ -65,6 +65,6 @@ def test_time_passes_as_it_was_carried_out() -> None:
     reference = clairvoyant(PAPER, Ceilings(0.05))
     truth = Truth(np.array([False]), np.array([0]))
     _, state = reference.act(reference.initial_state(1), HIDDEN, truth)
-    state = reference.executed(state, np.array([GRID.index_of(1, 0.10)]))
+    state = reference.replace_actions(state, np.array([GRID.index_of(1, 0.10)]))
     _, state = reference.act(state, HIDDEN, truth)
     assert state.elapsed[0] == 1

@@ -60,6 +60,6 @@ def test_senseless_ceilings_are_refused(rho: float, latency: float | None) -> No
 
 
 def test_phases_hold_a_share_in_every_stretch_of_a_batch() -> None:
-    followed = phases(10_000) < 0.37
-    stretches = followed.reshape(100, 100).mean(axis=1)
+    chosen = phases(10_000) < 0.37
+    stretches = chosen.reshape(100, 100).mean(axis=1)
     assert np.abs(stretches - 0.37).max() < 0.03

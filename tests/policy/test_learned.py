@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.checkpoints import ARCHITECTURE, CHEAP, INPUTS, STRICT, drawn
+from tests.support.checkpoints import ARCHITECTURE, CHEAP, INPUTS, STRICT, random_weights
 
 from holdfast.errors import InputError
 from holdfast.model.arrays import Float32Array, put, take
@@ -19,13 +19,13 @@ SIGNALS = len(OBSERVATION)
 
 
 def learned(seed: int = 0) -> Learned:
-    return Learned(ARCHITECTURE, drawn(ARCHITECTURE, seed), INPUTS, CHEAP.dial)
+    return Learned(ARCHITECTURE, random_weights(ARCHITECTURE, seed), INPUTS, CHEAP.dial)
 
 
 def observed(rounds: int, batch: int) -> Float32Array:
     """Return observations that differ more than real ones, so that decisions do too."""
-    draws = np.random.default_rng(3)
-    return draws.normal(size=(rounds, batch, SIGNALS)).astype(np.float32)
+    rng = np.random.default_rng(3)
+    return rng.normal(size=(rounds, batch, SIGNALS)).astype(np.float32)
 
 
 def mirror(inputs: Inputs, dial: Dial | None = None) -> Learned:

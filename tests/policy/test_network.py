@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.checkpoints import drawn
+from tests.support.checkpoints import random_weights
 
 from holdfast.errors import InputError
-from holdfast.policy.network import TILE, Architecture, forward, plain, shapes
+from holdfast.policy.network import TILE, Architecture, fold_dueling_head, forward, shapes
 
 ARCHITECTURES = [
     Architecture(5),
@@ -56,10 +56,10 @@ def by_hand(
 def test_the_network_agrees_with_its_equations_in_double_precision(
     architecture: Architecture,
 ) -> None:
-    draws = np.random.default_rng(1)
-    parameters = drawn(architecture)
-    inputs = draws.random((3, architecture.inputs), np.float32)
-    hidden = draws.uniform(-1, 1, (3, architecture.recurrent)).astype(np.float32)
+    rng = np.random.default_rng(1)
+    parameters = random_weights(architecture)
+    inputs = rng.random((3, architecture.inputs), np.float32)
+    hidden = rng.uniform(-1, 1, (3, architecture.recurrent)).astype(np.float32)
     outputs, after = forward(architecture, parameters, inputs, hidden)
     assert outputs.dtype == after.dtype == np.float32
     for node in range(3):
@@ -70,11 +70,11 @@ def test_the_network_agrees_with_its_equations_in_double_precision(
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_many_nodes_at_once_get_what_each_gets_alone(architecture: Architecture) -> None:
-    draws = np.random.default_rng(2)
-    parameters = drawn(architecture)
+    rng = np.random.default_rng(2)
+    parameters = random_weights(architecture)
     batch = 2 * TILE + 3
-    inputs = draws.random((batch, architecture.inputs), np.float32)
-    hidden = draws.uniform(-1, 1, (batch, architecture.recurrent)).astype(np.float32)
+    inputs = rng.random((batch, architecture.inputs), np.float32)
+    hidden = rng.uniform(-1, 1, (batch, architecture.recurrent)).astype(np.float32)
     before = inputs.copy(), hidden.copy()
     outputs, after = forward(architecture, parameters, inputs, hidden)
     for node in (0, 1, TILE - 1, TILE, 2 * TILE, batch - 1):
@@ -88,12 +88,12 @@ def test_many_nodes_at_once_get_what_each_gets_alone(architecture: Architecture)
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_a_plain_head_gives_what_value_and_advantage_give(architecture: Architecture) -> None:
-    draws = np.random.default_rng(3)
-    parameters = drawn(architecture)
-    inputs = draws.random((3, architecture.inputs), np.float32)
-    hidden = draws.uniform(-1, 1, (3, architecture.recurrent)).astype(np.float32)
+    rng = np.random.default_rng(3)
+    parameters = random_weights(architecture)
+    inputs = rng.random((3, architecture.inputs), np.float32)
+    hidden = rng.uniform(-1, 1, (3, architecture.recurrent)).astype(np.float32)
     outputs, after = forward(architecture, parameters, inputs, hidden)
-    simple, folded = plain(architecture, parameters)
+    simple, folded = fold_dueling_head(architecture, parameters)
     assert {name: value.shape for name, value in folded.items()} == shapes(simple)
     assert simple.head == "plain"
     again, memory = forward(simple, folded, inputs, hidden)
@@ -104,13 +104,13 @@ def test_a_plain_head_gives_what_value_and_advantage_give(architecture: Architec
 def test_no_nodes_are_decided_too() -> None:
     architecture = Architecture(5, recurrent=3)
     empty = np.empty((0, 5), np.float32), np.empty((0, 3), np.float32)
-    outputs, after = forward(architecture, drawn(architecture), *empty)
+    outputs, after = forward(architecture, random_weights(architecture), *empty)
     assert (outputs.shape, after.shape) == ((0, 25), (0, 3))
 
 
 def test_gates_far_from_zero_saturate_in_silence() -> None:
     architecture = Architecture(1, features=(), recurrent=1)
-    parameters = drawn(architecture)
+    parameters = random_weights(architecture)
     parameters["gru.input.weight"][:] = 1e30
     inputs = np.array([[1.0], [-1.0]], np.float32)
     _, after = forward(architecture, parameters, inputs, np.full((2, 1), 0.5, np.float32))

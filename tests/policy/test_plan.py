@@ -9,7 +9,7 @@ from holdfast.policy.filter import reduced_filter
 from holdfast.policy.lagrangian import Ceilings
 from holdfast.policy.lattice import lattice_of
 from holdfast.policy.plan import plan_on
-from holdfast.policy.plan_rollout import rehearse
+from holdfast.policy.plan_rollout import mean_totals
 
 
 def test_a_mixture_of_unlike_solutions_costs_and_misses_what_was_planned() -> None:
@@ -17,9 +17,9 @@ def test_a_mixture_of_unlike_solutions_costs_and_misses_what_was_planned() -> No
     assert 0.2 < plan.mixture.shares.max() < 0.8
     bayes = reduced_filter(DRIFT)
     policy = BeliefPolicy(DRIFT, bayes, plan)
-    seen = rehearse(policy, bayes, 1000, np.random.default_rng(8))
-    assert seen[0] == pytest.approx(plan.mixture.totals[0], rel=0.03)
-    assert seen[1] / seen[2] == pytest.approx(0.042, abs=0.003)
+    totals = mean_totals(policy, bayes, 1000, np.random.default_rng(8))
+    assert totals[0] == pytest.approx(plan.mixture.totals[0], rel=0.03)
+    assert totals[1] / totals[2] == pytest.approx(0.042, abs=0.003)
 
 
 def test_between_its_grid_points_a_plan_follows_the_nearest() -> None:

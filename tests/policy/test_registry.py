@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.support.checkpoints import CHEAP, MANIFEST, PLAIN, STRICT, SWIFT, drawn
+from tests.support.checkpoints import CHEAP, MANIFEST, PLAIN, STRICT, SWIFT, random_weights
 
 from holdfast.errors import InputError
 from holdfast.model.action import GRID
@@ -16,7 +16,7 @@ from holdfast.policy.belief import BeliefPolicy
 from holdfast.policy.checkpoint import Manifest, save
 from holdfast.policy.interface import AnyPolicy
 from holdfast.policy.learned import Learned
-from holdfast.policy.registry import LEARNED, NAMES, held_to, policy_named, settings_of
+from holdfast.policy.registry import LEARNED, NAMES, dial_names, held_to, policy_named
 
 UNTRAINED = [name for name in NAMES if name != "constant" and name not in LEARNED]
 
@@ -84,7 +84,7 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def ship(root: Path, manifest: Manifest, scenario: Scenario, method: str, seed: int = 0) -> None:
     trained = replace(manifest, method=method, scenario=scenario)
-    save(root / scenario.name / method, trained, drawn(manifest.architecture, seed))
+    save(root / scenario.name / method, trained, random_weights(manifest.architecture, seed))
 
 
 def learned(name: str, scenario: Scenario = PAPER) -> Learned:
@@ -94,9 +94,10 @@ def learned(name: str, scenario: Scenario = PAPER) -> Learned:
 
 
 def test_every_checkpoint_in_the_package_decides() -> None:
-    for each in shipped.shipped():
-        assert each.method in LEARNED
-        assert 0 <= first_action(policy_named(f"{each.method}@{each.scenario}", PAPER)) < GRID.size
+    for checkpoint in shipped.shipped():
+        assert checkpoint.method in LEARNED
+        name = f"{checkpoint.method}@{checkpoint.scenario}"
+        assert 0 <= first_action(policy_named(name, PAPER)) < GRID.size
 
 
 @pytest.mark.parametrize("method", LEARNED)
@@ -112,7 +113,8 @@ def test_a_learned_method_is_taken_as_shipped_for_the_scenario_or_the_one_named(
 ) -> None:
     ship(shelf, PLAIN, PAPER, "dqn", seed=1)
     ship(shelf, PLAIN, DRIFT, "dqn", seed=2)
-    assert [each[:2] for each in shipped.shipped()] == [("drift", "dqn"), ("paper", "dqn")]
+    pairs = [checkpoint[:2] for checkpoint in shipped.shipped()]
+    assert pairs == [("drift", "dqn"), ("paper", "dqn")]
 
     def bias(name: str, scenario: Scenario) -> list[float]:
         return [float(x) for x in learned(name, scenario).parameters["action.bias"]]
@@ -133,8 +135,8 @@ def test_options_turn_the_dial_of_a_learned_policy(shelf: Path) -> None:
 
 def test_a_dial_is_set_by_its_number_too(shelf: Path) -> None:
     ship(shelf, MANIFEST, PAPER, "drqn-cmdp-plus")
-    numbered = [learned(f"drqn-cmdp-plus:dial={number}").dial for number in (1, 2, 3)]
-    assert numbered == [each.dial for each in (CHEAP, SWIFT, STRICT)]
+    dials = [learned(f"drqn-cmdp-plus:dial={number}").dial for number in (1, 2, 3)]
+    assert dials == [checkpoint.dial for checkpoint in (CHEAP, SWIFT, STRICT)]
     held = held_to("drqn-cmdp-plus:dial=2", 0.25)
     assert held == "drqn-cmdp-plus:dial=2,rho=0.25"
     assert learned(held).dial == SWIFT.dial, "the ceiling beside a number chooses nothing"
@@ -146,16 +148,16 @@ def test_the_names_of_all_settings_mean_the_same_everywhere(
 ) -> None:
     ship(shelf, MANIFEST, PAPER, "drqn-cmdp-plus")
     ship(shelf, PLAIN, PAPER, "dqn")
-    names = settings_of("drqn-cmdp-plus", PAPER)
+    names = dial_names("drqn-cmdp-plus", PAPER)
     assert names == [f"drqn-cmdp-plus@paper:dial={number}" for number in (1, 2, 3)]
     assert learned(names[1], DRIFT).dial == SWIFT.dial
-    assert settings_of("drqn-cmdp-plus@paper:dial=2,rho=0.2", DRIFT) == names
-    assert settings_of("dqn", PAPER) == ["dqn@paper"]
-    assert settings_of("belief:rho=0.1", PAPER) == ["belief:rho=0.1"]
+    assert dial_names("drqn-cmdp-plus@paper:dial=2,rho=0.2", DRIFT) == names
+    assert dial_names("dqn", PAPER) == ["dqn@paper"]
+    assert dial_names("belief:rho=0.1", PAPER) == ["belief:rho=0.1"]
 
     monkeypatch.chdir(tmp_path)
-    save(Path("run"), MANIFEST, drawn(MANIFEST.architecture))
-    names = settings_of("run", PAPER)
+    save(Path("run"), MANIFEST, random_weights(MANIFEST.architecture))
+    names = dial_names("run", PAPER)
     monkeypatch.chdir("/")
     assert [learned(name).dial for name in names] == [CHEAP.dial, SWIFT.dial, STRICT.dial]
 
@@ -164,8 +166,8 @@ def test_a_folder_stands_in_place_of_a_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    save(Path("run"), MANIFEST, drawn(MANIFEST.architecture))
-    save(Path("runs/at 10:30"), MANIFEST, drawn(MANIFEST.architecture))
+    save(Path("run"), MANIFEST, random_weights(MANIFEST.architecture))
+    save(Path("runs/at 10:30"), MANIFEST, random_weights(MANIFEST.architecture))
     for folder in ("run", "./run", str(tmp_path / "run"), "runs/at 10:30"):
         assert learned(folder).dial == STRICT.dial
         assert learned(f"{folder}:rho=0.2").dial == CHEAP.dial

@@ -9,7 +9,7 @@ import pytest
 from holdfast.errors import InputError
 from holdfast.model.observation import OBSERVATION
 from holdfast.model.scenario import DRIFT, PAPER
-from holdfast.policy.serving import Serving, serving
+from holdfast.policy.serving import Serving, load_serving
 from holdfast.sim.evaluation import evaluate
 
 NAMES = ("fixed-high", "heuristic", "bayesian", "drqn-cmdp", "drqn-cmdp-plus", "belief:rho=0.1")
@@ -28,12 +28,12 @@ class ThroughBytes:
         stored = [bytes(row) for row in rows]
         again = np.frombuffer(b"".join(stored), np.uint8).reshape(len(stored), -1)
         actions, state = self.served.act(again, observations)
-        return actions, self.served.executed(state, actions)
+        return actions, self.served.replace_actions(state, actions)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_state_that_was_stored_decides_as_one_that_was_not(name: str) -> None:
-    served = serving(name, PAPER)
+    served = load_serving(name, PAPER)
     stored, direct = (
         evaluate(policy, PAPER, episodes=20, seed=3)
         for policy in (ThroughBytes(served), served.policy)
@@ -45,28 +45,28 @@ def test_a_state_that_was_stored_decides_as_one_that_was_not(name: str) -> None:
 def test_a_rule_knows_no_envelope_and_a_network_does() -> None:
     observations = np.full((2, len(OBSERVATION)), 0.5)
     observations[1, OBSERVATION.index("latency")] = 0.999
-    assert serving("heuristic", PAPER).inside(observations).tolist() == [True, True]
-    assert serving("drqn-cmdp-plus", PAPER).inside(observations).tolist() == [True, False]
+    assert load_serving("heuristic", PAPER).in_envelope(observations).tolist() == [True, True]
+    assert load_serving("drqn-cmdp-plus", PAPER).in_envelope(observations).tolist() == [True, False]
 
 
 @pytest.mark.parametrize(
     "other",
     [
-        lambda: serving("drqn-cmdp-plus:rho=0.1", PAPER),
-        lambda: serving("drqn-cmdp-plus@drift", PAPER),
-        lambda: serving("drqn-cmdp", PAPER),
-        lambda: serving("bayesian", PAPER),
+        lambda: load_serving("drqn-cmdp-plus:rho=0.1", PAPER),
+        lambda: load_serving("drqn-cmdp-plus@drift", PAPER),
+        lambda: load_serving("drqn-cmdp", PAPER),
+        lambda: load_serving("bayesian", PAPER),
     ],
 )
 def test_what_decides_differently_has_another_version(other: Callable[[], Serving]) -> None:
-    version = serving("drqn-cmdp-plus", PAPER).version
+    version = load_serving("drqn-cmdp-plus", PAPER).version
     assert len(version) == 64
-    assert serving("drqn-cmdp-plus", PAPER).version == version
+    assert load_serving("drqn-cmdp-plus", PAPER).version == version
     assert other().version != version
 
 
 def test_the_world_a_rule_was_made_for_is_part_of_its_version() -> None:
-    assert serving("bayesian", PAPER).version != serving("bayesian", DRIFT).version
+    assert load_serving("bayesian", PAPER).version != load_serving("bayesian", DRIFT).version
 
 
 def test_where_a_checkpoint_lies_is_no_part_of_its_version(tmp_path: Path) -> None:
@@ -76,10 +76,10 @@ def test_where_a_checkpoint_lies_is_no_part_of_its_version(tmp_path: Path) -> No
     copy.mkdir()
     for file in shipped_folder("drqn-cmdp", "paper").iterdir():
         (copy / file.name).write_bytes(file.read_bytes())
-    assert serving(str(copy), PAPER).version == serving("drqn-cmdp", PAPER).version
+    assert load_serving(str(copy), PAPER).version == load_serving("drqn-cmdp", PAPER).version
 
 
 @pytest.mark.parametrize("name", ["oracle", "clairvoyant:rho=0.05"])
 def test_a_policy_that_knows_too_much_is_not_served(name: str) -> None:
-    with pytest.raises(InputError, match="nobody can observe"):
-        serving(name, PAPER)
+    with pytest.raises(InputError, match="needs hidden state"):
+        load_serving(name, PAPER)

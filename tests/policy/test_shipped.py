@@ -13,31 +13,35 @@ PLUS = "drqn-cmdp-plus"
 
 
 def test_every_learned_method_is_there_for_paper_and_ours_for_all() -> None:
-    found = {(each.scenario, each.method) for each in shipped()}
-    assert found == {("paper", method) for method in LEARNED} | {
+    shipped_pairs = {(checkpoint.scenario, checkpoint.method) for checkpoint in shipped()}
+    assert shipped_pairs == {("paper", method) for method in LEARNED} | {
         (scenario, PLUS) for scenario in SCENARIOS
     }
 
 
-@pytest.mark.parametrize("each", shipped(), ids=lambda each: f"{each.scenario}-{each.method}")
-def test_each_says_truly_what_it_is(each: Shipped) -> None:
-    manifest = load(each.folder).manifest
-    assert manifest.method == each.method
-    assert manifest.scenario == scenario_named(each.scenario)
+@pytest.mark.parametrize(
+    "checkpoint", shipped(), ids=lambda checkpoint: f"{checkpoint.scenario}-{checkpoint.method}"
+)
+def test_each_says_truly_what_it_is(checkpoint: Shipped) -> None:
+    manifest = load(checkpoint.folder).manifest
+    assert manifest.method == checkpoint.method
+    assert manifest.scenario == scenario_named(checkpoint.scenario)
     assert manifest.seed == 0, "the first seed, not the best"
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_ours_keeps_its_default_ceilings_where_it_was_trained(scenario: str) -> None:
     world = scenario_named(scenario)
-    (folder,) = (each.folder for each in shipped() if each[:2] == (scenario, PLUS))
+    (folder,) = (
+        checkpoint.folder for checkpoint in shipped() if checkpoint[:2] == (scenario, PLUS)
+    )
     default = load(folder).manifest.default
     assert default is not None
-    found = measure(evaluate(policy_named(PLUS, world), world, episodes=600, seed=61))
+    measures = measure(evaluate(policy_named(PLUS, world), world, episodes=600, seed=61))
     # The intervals of 600 episodes reach some way above the ceilings; their lower ends must not.
-    assert found.miss_rate.low < default.rho
+    assert measures.miss_rate.low < default.rho
     assert default.latency is not None
-    assert found.latency.low < default.latency
+    assert measures.latency.low < default.latency
 
 
 def test_the_dial_of_ours_trades_gas_for_misses_and_latency() -> None:

@@ -38,7 +38,7 @@ def test_the_fleet_equals_the_single_environment_step_by_step(scenario: Scenario
     for _ in range(60):
         actions = chooser.integers(GRID.size, size=NODES)
         nodes, outcome = fleet.step(world, nodes, actions, streams)
-        steps = [each.step(a) for each, a in zip(environments, actions, strict=True)]
+        steps = [environment.step(a) for environment, a in zip(environments, actions, strict=True)]
         observations, rewards, _, truncated, infos = zip(*steps, strict=True)
 
         def listed(key: str, infos: tuple[dict[str, Any], ...] = infos) -> list[Any]:
@@ -53,27 +53,27 @@ def test_the_fleet_equals_the_single_environment_step_by_step(scenario: Scenario
         for key in ("encounter", "detection", "miss", "gas", "compute", "miss_probability"):
             np.testing.assert_array_equal(getattr(outcome, key), listed(key), err_msg=key)
         for key in ("malicious", "corrupted", "time"):
-            assert getattr(nodes, key).tolist() == [each[key] for each in hidden]
-        assert outcome.corrupted.tolist() == [each["corrupted_at_audit"] for each in hidden]
+            assert getattr(nodes, key).tolist() == [node[key] for node in hidden]
+        assert outcome.corrupted.tolist() == [node["corrupted_at_audit"] for node in hidden]
         np.testing.assert_allclose(
-            outcome.growth.exposure(), [each["exposure"] for each in hidden], rtol=1e-9
+            outcome.growth.exposure(), [node["exposure"] for node in hidden], rtol=1e-9
         )
         onset = nodes.time - outcome.growth.interval + outcome.growth.first_unit()
         began = outcome.growth.began
         assert onset[began].tolist() == [
-            each["time"] - each["delay"] for each, new in zip(hidden, began, strict=True) if new
+            node["time"] - node["delay"] for node, new in zip(hidden, began, strict=True) if new
         ]
 
 
 def test_everything_lively_happens() -> None:
     """The scenario above would prove little if its nodes never turned or burst."""
     world = world_of(LIVELY)
-    source = np.random.default_rng(0)
-    nodes = fleet.start(world, NODES, source)
+    rng = np.random.default_rng(0)
+    nodes = fleet.start(world, NODES, rng)
     turned = burst = False
     for _ in range(60):
         before = nodes
-        nodes, _ = fleet.step(world, nodes, np.full(NODES, GRID.index_of(3, 0.01)), source)
+        nodes, _ = fleet.step(world, nodes, np.full(NODES, GRID.index_of(3, 0.01)), rng)
         turned |= bool((nodes.malicious != before.malicious).any())
         burst |= bool((nodes.bursting != before.bursting).any())
     assert turned
@@ -84,15 +84,15 @@ def test_one_draw_for_an_interval_has_the_law_of_one_draw_for_each_unit() -> Non
     """Count, first unit and exposure of 14 units at once, against 14 single units."""
     scenario = replace(PAPER, honest_rate=0.0003, malicious_share=0.0)
     world, batch, units = world_of(scenario), 40_000, 14
-    source = np.random.default_rng(1)
+    rng = np.random.default_rng(1)
     action = np.full(batch, GRID.index_of(units, 0.01))
-    _, outcome = fleet.step(world, fleet.start(world, batch, source), action, source)
+    _, outcome = fleet.step(world, fleet.start(world, batch, rng), action, rng)
     growth = outcome.growth
 
     corrupted = np.zeros(batch, np.int64)
     first, exposure = np.full(batch, -1), np.zeros(batch)
     for unit in range(units):
-        corrupted = corrupted + source.binomial(scenario.blocks - corrupted, 0.0003)
+        corrupted = corrupted + rng.binomial(scenario.blocks - corrupted, 0.0003)
         first[(first < 0) & (corrupted > 0)] = unit
         exposure += corrupted
 
@@ -109,20 +109,20 @@ def test_one_draw_for_an_interval_has_the_law_of_one_draw_for_each_unit() -> Non
 
 def test_malicious_nodes_speed_up_after_a_quiet_period() -> None:
     scenario = replace(PAPER, malicious_share=1.0, quiet_after=10, quiet_factor=5.0)
-    world, source = world_of(scenario), np.random.default_rng(2)
+    world, rng = world_of(scenario), np.random.default_rng(2)
     wait = np.full(4000, GRID.index_of(1, 0.01))
-    nodes = fleet.start(world, 4000, source)
-    _, early = fleet.step(world, nodes, wait, source)
-    _, late = fleet.step(world, replace(nodes, quiet=nodes.quiet + 10), wait, source)
+    nodes = fleet.start(world, 4000, rng)
+    _, early = fleet.step(world, nodes, wait, rng)
+    _, late = fleet.step(world, replace(nodes, quiet=nodes.quiet + 10), wait, rng)
     assert late.corrupted.mean() == pytest.approx(5 * early.corrupted.mean(), rel=0.05)
 
 
 def test_finished_nodes_start_again_and_the_others_go_on() -> None:
-    world, source = world_of(PAPER), np.random.default_rng(3)
+    world, rng = world_of(PAPER), np.random.default_rng(3)
     nodes, _ = fleet.step(
-        world, fleet.start(world, 4, source), np.full(4, GRID.index_of(14, 0.01)), source
+        world, fleet.start(world, 4, rng), np.full(4, GRID.index_of(14, 0.01)), rng
     )
-    again = fleet.restart(world, nodes, np.array([True, False, True, False]), source)
+    again = fleet.restart(world, nodes, np.array([True, False, True, False]), rng)
     assert again.time.tolist() == [0, 14, 0, 14]
     assert again.corrupted[[0, 2]].tolist() == [0, 0]
     assert again.corrupted[[1, 3]].tolist() == nodes.corrupted[[1, 3]].tolist()

@@ -29,26 +29,26 @@ SMALL = Tally(
 
 
 def test_the_measures_of_a_small_tally() -> None:
-    found = measure(SMALL)
-    assert found.gas.value == 3
-    assert found.audits.value == 20
-    assert found.latency.value == 24 / 4
-    assert found.miss_rate.value == 4 / 8
-    assert found.miss_rate_honest.value == 3 / 4
-    assert found.miss_rate_malicious.value == 1 / 4
-    assert found.detections_per_100.value == pytest.approx(400 / 3)
-    assert found.exposure.value == 60
-    assert found.undetected.value == pytest.approx(1 / 3)
+    measures = measure(SMALL)
+    assert measures.gas.value == 3
+    assert measures.audits.value == 20
+    assert measures.latency.value == 24 / 4
+    assert measures.miss_rate.value == 4 / 8
+    assert measures.miss_rate_honest.value == 3 / 4
+    assert measures.miss_rate_malicious.value == 1 / 4
+    assert measures.detections_per_100.value == pytest.approx(400 / 3)
+    assert measures.exposure.value == 60
+    assert measures.undetected.value == pytest.approx(1 / 3)
 
 
 def test_an_undetected_event_counts_as_censored() -> None:
     """One of 5 events is found after 2 units, 2 after 5; of the 2 left, one leaves at 8."""
-    found = measure(SMALL)
-    assert found.detected_within[7].value == pytest.approx(3 / 5)
-    assert found.detected_within[14].value == 1.0, "the last event at risk was detected"
+    measures = measure(SMALL)
+    assert measures.detected_within[7].value == pytest.approx(3 / 5)
+    assert measures.detected_within[14].value == 1.0, "the last event at risk was detected"
     curve = still_undetected(SMALL)
     np.testing.assert_allclose(curve, [1, 1, 0.8, 0.8, 0.8, 0.4, 0.4, 0.4, 0.4, 0.0], atol=1e-12)
-    assert found.time_to_detection_p95.value == 9
+    assert measures.time_to_detection_p95.value == 9
 
     undetected = replace(SMALL, event_detected=np.array([False, False, True, True, True]))
     assert math.isinf(measure(undetected).time_to_detection_p95.value)
@@ -64,10 +64,10 @@ def idle(episodes: int, **figures: Any) -> Tally:
 
 
 def test_what_never_happened_is_not_a_number() -> None:
-    found = measure(idle(3, gas=np.array([1.0, 2.0, 6.0])))
-    assert math.isnan(found.miss_rate.value)
-    assert math.isnan(found.latency.value)
-    assert found.gas.value == 3
+    measures = measure(idle(3, gas=np.array([1.0, 2.0, 6.0])))
+    assert math.isnan(measures.miss_rate.value)
+    assert math.isnan(measures.latency.value)
+    assert measures.gas.value == 3
 
 
 def test_the_types_are_resampled_apart() -> None:
@@ -88,8 +88,8 @@ def test_the_interval_covers_the_truth_about_95_times_in_100() -> None:
 
 
 def test_any_deadline_can_be_asked_for() -> None:
-    found = measure(SMALL, within=(2, 5, 100)).detected_within
-    assert {units: round(each.value, 3) for units, each in found.items()} == {
+    measures = measure(SMALL, within=(2, 5, 100)).detected_within
+    assert {units: round(estimate.value, 3) for units, estimate in measures.items()} == {
         2: 0.2,
         5: 0.6,
         100: 1.0,

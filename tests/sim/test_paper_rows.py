@@ -36,10 +36,10 @@ def test_a_row_of_the_papers_table_comes_out(name: str, capsys: pytest.CaptureFi
     row = ROWS[name]
     arguments = ["evaluate", "--policy", name, "--episodes", "2000", "--json"]
     assert run([*arguments, "--malicious-share", "0.28"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    gas, latency = found["gas"]["value"], found["latency"]["value"]
+    measures = json.loads(capsys.readouterr().out)
+    gas, latency = measures["gas"]["value"], measures["latency"]["value"]
     assert gas == pytest.approx(row.gas, abs=max(row.gas_within * row.gas, ROUNDING))
-    assert 100 * found["miss_rate"]["value"] == pytest.approx(row.miss, abs=row.miss_within)
+    assert 100 * measures["miss_rate"]["value"] == pytest.approx(row.miss, abs=row.miss_within)
     if name != "heuristic":
         assert latency == pytest.approx(row.latency, rel=0.03)
-        assert found["detections_per_100"]["value"] == pytest.approx(row.detections, rel=0.03)
+        assert measures["detections_per_100"]["value"] == pytest.approx(row.detections, rel=0.03)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from holdfast.errors import InputError
 from holdfast.model.scenario import FIELD, PAPER, SCENARIOS, Scenario
-from holdfast.sim.scenario_file import load_scenario, written
+from holdfast.sim.scenario_file import load_scenario, scenario_name
 
 CHANGES = st.fixed_dictionaries(
     {},
@@ -31,7 +31,7 @@ def test_single_fields_of_a_known_scenario_are_set_by_name() -> None:
 @given(name=st.sampled_from(sorted(SCENARIOS)), base=st.sampled_from(sorted(SCENARIOS)), by=CHANGES)
 def test_what_is_written_is_read_back(name: str, base: str, by: dict[str, float]) -> None:
     scenario: Scenario = replace(SCENARIOS[name], **by)  # type: ignore[arg-type]
-    assert load_scenario(written(scenario, base)) == replace(scenario, name=base)
+    assert load_scenario(scenario_name(scenario, base)) == replace(scenario, name=base)
 
 
 @pytest.mark.parametrize(

@@ -8,16 +8,22 @@ from holdfast.model.arrays import Float32Array
 from holdfast.model.observation import OBSERVATION
 from holdfast.model.scenario import PAPER
 from holdfast.policy.checkpoint import Default, Manifest
-from holdfast.policy.dial import Dial, Validated
+from holdfast.policy.dial import Dial, ValidatedDial
 from holdfast.policy.learned import Inputs
 from holdfast.policy.network import Architecture, shapes
 
 INPUTS = Inputs(masked=("latency",), frames=2, dial=True)
 ARCHITECTURE = Architecture(INPUTS.size, features=(16, 16), recurrent=8, head="dueling")
 
-CHEAP = Validated(Dial(1.0, 0.01, 0.2, 12.0), gas=20.0, miss_rate=0.19, latency=11.8, episodes=500)
-SWIFT = Validated(Dial(9.0, 0.1, 0.05, 6.0), gas=60.0, miss_rate=0.06, latency=6.0, episodes=500)
-STRICT = Validated(Dial(50.0, 0.01, 0.03, 9.0), gas=50.0, miss_rate=0.03, latency=9.0, episodes=500)
+CHEAP = ValidatedDial(
+    Dial(1.0, 0.01, 0.2, 12.0), gas=20.0, miss_rate=0.19, latency=11.8, episodes=500
+)
+SWIFT = ValidatedDial(
+    Dial(9.0, 0.1, 0.05, 6.0), gas=60.0, miss_rate=0.06, latency=6.0, episodes=500
+)
+STRICT = ValidatedDial(
+    Dial(50.0, 0.01, 0.03, 9.0), gas=50.0, miss_rate=0.03, latency=9.0, episodes=500
+)
 
 MANIFEST = Manifest(
     method="drqn-cmdp-plus",
@@ -44,7 +50,7 @@ PLAIN = replace(
 )
 
 
-def drawn(architecture: Architecture, seed: int = 0) -> dict[str, Float32Array]:
+def random_weights(architecture: Architecture, seed: int = 0) -> dict[str, Float32Array]:
     """Return weights large enough that nodes and dials are told apart."""
     draws = np.random.default_rng(seed)
     return {

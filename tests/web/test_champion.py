@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, update
-from tests.support.checkpoints import ARCHITECTURE, MANIFEST, drawn
+from tests.support.checkpoints import ARCHITECTURE, MANIFEST, random_weights
 
 from holdfast.control.policies.aliases import Author, promote, read_aliases
 from holdfast.control.policies.versions import Registry
 from holdfast.control.settings.models import ControlSettings
 from holdfast.model.scenario import FIELD, PAPER
 from holdfast.policy.checkpoint import save
-from holdfast.policy.serving import serving
+from holdfast.policy.serving import load_serving
 from holdfast.storage.database import connect, migrate, transaction
 from holdfast.storage.schema import versions
 from holdfast.web.services.baselines import RULES, Baselines
@@ -57,14 +57,14 @@ def test_it_is_the_champion_whoever_that_is(engine: Engine, tmp_path: Path) -> N
     assert lookup.find(champion(engine)) == Decider("drqn-cmdp-plus", "drqn-cmdp-plus"), (
         "before the first"
     )
-    save(tmp_path / "run", MANIFEST, drawn(ARCHITECTURE))
+    save(tmp_path / "run", MANIFEST, random_weights(ARCHITECTURE))
     registry = Registry(engine)
     learned = registry.register(str(tmp_path / "run"), FIELD, 1, known_as="retrained-1")
     shutil.rmtree(tmp_path / "run")
     decide_by(engine, learned.version)
     label, name = lookup.find(champion(engine))
     assert label == "retrained-1"
-    assert serving(name, FIELD).version == learned.version
+    assert load_serving(name, FIELD).version == learned.version
     decide_by(engine, registry.register("fixed-high", FIELD, 2).version)
     assert lookup.find(champion(engine)) == Decider("fixed-high", "fixed-high")
 
@@ -96,7 +96,7 @@ def test_the_rules_are_simulated_anew_beside_another_champion() -> None:
 
 @pytest.mark.slow
 def test_a_dial_is_tried_whole_and_one_without_gives_way_to_the_settings(tmp_path: Path) -> None:
-    save(tmp_path, MANIFEST, drawn(ARCHITECTURE))
+    save(tmp_path, MANIFEST, random_weights(ARCHITECTURE))
     decider = Decider("mine", "fixed-low")
     sweep = DialSweep(str(tmp_path), SOON)
     waited(lambda: sweep.progress(decider).ready)

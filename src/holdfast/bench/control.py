@@ -37,7 +37,7 @@ from holdfast.pdp import Challenge, Proof, SecretKey, Target, curve
 from holdfast.pdp.field import Q
 from holdfast.policy.learned import Learned
 from holdfast.policy.network import TILE
-from holdfast.policy.serving import Serving, serving
+from holdfast.policy.serving import Serving, load_serving
 from holdfast.storage.database import connect, migrate, transaction
 from holdfast.storage.schema import holdings
 
@@ -63,7 +63,7 @@ def measure(*, count: int, rounds: int, say: Say) -> dict[str, Any]:
     crew = Crew(SecretKey.generate(SECTORS))
     figures: dict[str, Any] = {"reference": REFERENCE, "holdings": count, "batch": batch}
     say(f"deciding about {DECISIONS} holdings, and their matrix products alone")
-    figures["decide_10k_over_matmul"] = _decisions(serving(POLICY, FIELD), OFTEN * rounds)
+    figures["decide_10k_over_matmul"] = _decisions(load_serving(POLICY, FIELD), OFTEN * rounds)
     for name, twins in {"sqlite": sqlite_twins, "postgres": postgres_twins}.items():
         if name == "postgres" and not postgres.installed():
             say("PostgreSQL is not installed here: its figures are left out")

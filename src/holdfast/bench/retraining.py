@@ -18,18 +18,19 @@ from holdfast.errors import InputError
 from holdfast.inference.fit import Fitted, fit
 from holdfast.inference.log import Log
 from holdfast.learn.dial_search import evaluate_dials
-from holdfast.learn.retraining import Budget, make_request, report, retrain
+from holdfast.learn.retraining import Budget, make_request, retrain
 from holdfast.learn.training import VALIDATION_SEED
 from holdfast.model.action import GRID
 from holdfast.model.scenario import PAPER, Scenario
 from holdfast.policy import checkpoint
 from holdfast.policy.belief import belief_policy
-from holdfast.policy.dial import Dial, Validated
+from holdfast.policy.dial import Dial, ValidatedDial
 from holdfast.policy.interface import AnyPolicy, Policy
 from holdfast.policy.lagrangian import Ceilings
 from holdfast.policy.registry import policy_named
 from holdfast.policy.shipped import shipped_folder
 from holdfast.sim.evaluation import evaluate
+from holdfast.sim.measures import main_figures
 from holdfast.sim.measures import measure as measured
 
 BASE = PAPER  # where the champion was trained
@@ -100,7 +101,7 @@ def _turned(world: Scenario, ceilings: Ceilings) -> AnyPolicy | None:
     tries = evaluate_dials(*network, world, dials, TURNS, np.random.default_rng(VALIDATION_SEED))
     figures = zip(dials.tolist(), tries.gas, tries.miss_rate, tries.latency, strict=True)
     validated = tuple(
-        Validated(Dial(*each), float(gas), float(misses), float(latency), TURNS)
+        ValidatedDial(Dial(*each), float(gas), float(misses), float(latency), TURNS)
         for each, gas, misses, latency in figures
     )
     manifest = replace(found.manifest, dials=validated)
@@ -125,7 +126,7 @@ def _tried(policy: AnyPolicy | None, *, episodes: int) -> Figures | None:
     """Return what a policy does in the true world, None where it can't keep the ceilings."""
     if policy is None:
         return None
-    return report(measured(evaluate(policy, TRUE, episodes=episodes, seed=EVALUATION_SEED)))
+    return main_figures(measured(evaluate(policy, TRUE, episodes=episodes, seed=EVALUATION_SEED)))
 
 
 def _about(log: Log) -> Figures:

@@ -67,7 +67,11 @@ def operate(
 def _midway(growth: Any, units: IntArray, draws: np.random.Generator) -> IntArray:
     """Return the damage so many units into the interval, given that at its end."""
     node = np.arange(len(units))
-    lost: FloatArray = np.concatenate([np.zeros((1, len(units))), growth.lost])
+    loss_probability: FloatArray = np.concatenate(
+        [np.zeros((1, len(units))), growth.loss_probability]
+    )
     until = np.clip(units, 0, growth.interval)
-    share = lost[until, node] / np.maximum(lost[growth.interval, node], 1e-300)
+    share = loss_probability[until, node] / np.maximum(
+        loss_probability[growth.interval, node], 1e-300
+    )
     return np.asarray(growth.before + draws.binomial(growth.grown, share), np.int64)

@@ -127,7 +127,7 @@ def _present(
 ) -> None:
     from holdfast.paper.experiments import Effort  # noqa: PLC0415 - NumPy is slow to load
     from holdfast.paper.job import EPISODES  # noqa: PLC0415
-    from holdfast.paper.result import shipped  # noqa: PLC0415
+    from holdfast.paper.result import shipped_result  # noqa: PLC0415
 
     if out or quick:
         effort = Effort(
@@ -139,7 +139,7 @@ def _present(
     elif seeds or jobs:
         raise InputError("--seeds and --jobs are for results made anew: add --out DIR or --quick")
     else:
-        results = [shipped(experiment) for experiment in experiments]
+        results = [shipped_result(experiment) for experiment in experiments]
     if as_json:
         found = {result.experiment: asdict(result) for result in results}
         (only, *_) = found.values()

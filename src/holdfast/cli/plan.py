@@ -101,7 +101,7 @@ def plan(
     from holdfast.control.planning.costs import MONTH, Prices  # noqa: PLC0415 - as in other commands
     from holdfast.control.planning.planner import PlanRequest  # noqa: PLC0415
     from holdfast.model.scenario import SCENARIOS  # noqa: PLC0415
-    from holdfast.policy.registry import settings_of  # noqa: PLC0415
+    from holdfast.policy.registry import dial_names  # noqa: PLC0415
     from holdfast.sim.figure import check_can_draw  # noqa: PLC0415
 
     folder = home.expanduser()
@@ -129,9 +129,9 @@ def plan(
     )
     # A policy was trained for a known world, whichever it is tried in.
     base = SCENARIOS.get(world.name, settings.scenario)
-    names = settings_of(policy or running.policy or settings.policy, base)
+    names = dial_names(policy or running.policy or settings.policy, base)
     if policy is None and len(names) == 1:  # who decides has no dial
-        names = settings_of(settings.policy, base)
+        names = dial_names(settings.policy, base)
     answer = _answer(
         wish, prices, world, base, names, references=references, episodes=episodes, seed=seed
     )
@@ -250,7 +250,7 @@ def _answer(
     from holdfast.cli.answer import Answer  # noqa: PLC0415 - as above
     from holdfast.control.planning import planner  # noqa: PLC0415
     from holdfast.sim.measures import WITHIN  # noqa: PLC0415
-    from holdfast.sim.scenario_file import written  # noqa: PLC0415
+    from holdfast.sim.scenario_file import scenario_name  # noqa: PLC0415
 
     others = (len(planner.RULES) + len(planner.BELIEF_AT)) * references
     total = (len(names) + planner.FRESH_TIMES + others) * episodes
@@ -267,4 +267,4 @@ def _answer(
         points = [trials.point(name) for name in names]
         chosen = planner.choose(points, wish.limits(prices), wish.aim(prices), fresh.point)
         beside = planner.references(points, trials) if references else []
-    return Answer(wish, prices, written(world, base.name), fresh, chosen, points, beside)
+    return Answer(wish, prices, scenario_name(world, base.name), fresh, chosen, points, beside)

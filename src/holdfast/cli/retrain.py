@@ -199,10 +199,10 @@ def _tell(
     *,
     as_json: bool,
 ) -> None:
-    from holdfast.learn.retraining import report  # noqa: PLC0415
+    from holdfast.sim.measures import main_figures  # noqa: PLC0415
 
     figures = {
-        name: report(each)
+        name: main_figures(each)
         for name, each in (("challenger", result.challenger), ("champion", result.champion))
     }
     if as_json:

@@ -46,7 +46,7 @@ from holdfast.control.settings.show import recorded_settings
 from holdfast.errors import HoldfastError, InputError
 from holdfast.evidence import leaf
 from holdfast.owner import Home
-from holdfast.policy.serving import serving
+from holdfast.policy.serving import load_serving
 from holdfast.storage.database import connect, migrate
 
 SEED_BYTES = 32
@@ -306,7 +306,7 @@ def _load_policies(
 ) -> PolicyLoader:
     """Load the policies; if the champion can't be used, raise an alert, then the error."""
     try:
-        named = serving(settings.policy, settings.scenario)
+        named = load_serving(settings.policy, settings.scenario)
         ensure_champion(engine, settings.policy, settings.scenario, now)
         policies = PolicyLoader(engine)
         champion = policies.now().champion
@@ -337,7 +337,7 @@ def _log_results(tick: Tick) -> None:
 
 def check_settings(settings: ControlSettings, home: Path) -> None:
     """Raise if these settings can't work, before anything is started."""
-    serving(settings.policy, settings.scenario)
+    load_serving(settings.policy, settings.scenario)
     connect(settings.address(home)).dispose()
     if settings.rails.longest * settings.rails.unit <= settings.patience.deadline:
         raise InputError("deadline in [control.patience] must be below longest in [control.rails]")

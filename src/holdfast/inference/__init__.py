@@ -1,1 +1,1 @@
-"""What nobody observes, inferred from the log of audits: parameters, misses, damage."""
+"""Inference from the log of audits: the fleet's parameters, its misses and its damage."""

@@ -1,112 +1,118 @@
-"""Hidden histories drawn from their posterior: filtered forwards, sampled backwards.
+"""Hidden histories sampled from their posterior: filtered forwards, sampled backwards.
 
-A history says how much damage each audit met. So it tells which audits that passed were misses.
+A history says how much damage was present at each audit, so which passed audits were misses.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast.inference.forward_filter import NodeBatch, between, passed_through
+from holdfast.inference.forward_filter import NodeBatch, interpolate, run_filter
 from holdfast.inference.log import Log
 from holdfast.model.arrays import FloatArray, IntArray
 from holdfast.policy.filter import BayesFilter, Belief
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
-    misses: IntArray  # (histories, nodes of the lot)
+class Histories:
+    misses: IntArray  # (histories, nodes of the batch)
     belief: Belief  # after the last audit of each node
 
 
-def draw_histories(
-    bayes: BayesFilter, log: Log, lot: NodeBatch, count: int, source: np.random.Generator
-) -> Drawn:
-    """Return so many histories of the lot's nodes, given all their audits."""
+def sample_histories(
+    bayes: BayesFilter, log: Log, batch: NodeBatch, count: int, rng: np.random.Generator
+) -> Histories:
+    """Return `count` histories of the batch's nodes, given all their audits."""
     steps: list[tuple[Belief, Belief]] = []
-    belief = passed_through(bayes, log, lot, lambda *both: steps.append(both))
-    misses = np.zeros((count, len(lot.nodes)), np.int64)
-    # The mode, and the cell of the damage that the later audit met, of the nodes that have one.
+    belief = run_filter(bayes, log, batch, lambda *both: steps.append(both))
+    misses = np.zeros((count, len(batch.nodes)), np.int64)
+    # The mode and the damage cell at the later audit, for nodes that have a later one.
     mode, cell = np.empty((2, count, 0), np.int64)
     for step in range(len(steps) - 1, -1, -1):
         before, after = steps[step]
-        rows, later = lot.steps[step], mode.shape[1]
-        last = _marginal(after, slice(later, None), count, source)
-        waited = log.interval[lot.steps[step + 1]] if later else np.empty(0, np.int64)
-        earlier = _backwards(bayes, after, waited, mode, cell, source)
+        rows, later = batch.steps[step], mode.shape[1]
+        last = _sample_last(after, slice(later, None), count, rng)
+        waits_before = log.interval[batch.steps[step + 1]] if later else np.empty(0, np.int64)
+        earlier = _sample_backwards(bayes, after, waits_before, mode, cell, rng)
         mode, left = (np.concatenate(pair, axis=1) for pair in zip(earlier, last, strict=True))
         failed = log.failed[rows]
-        cell = np.where(failed, _met(bayes, before, log, rows, mode, source), left)
+        cell = np.where(failed, _sample_damage(bayes, before, log, rows, mode, rng), left)
         misses[:, : len(rows)] += (cell > 0) & ~failed
-    return Drawn(misses, belief)
+    return Histories(misses, belief)
 
 
-def pick(weights: FloatArray, source: np.random.Generator) -> IntArray:
-    """Return an index into the last axis, drawn in proportion to the weights; 0 if all are 0."""
-    heights = np.cumsum(weights, axis=-1)
-    aim = source.random(heights.shape[:-1]) * heights[..., -1]
-    return np.asarray((heights <= aim[..., np.newaxis]).sum(axis=-1) % weights.shape[-1], np.int64)
+def sample_index(weights: FloatArray, rng: np.random.Generator) -> IntArray:
+    """Return an index into the last axis, sampled by the weights; 0 if all are 0."""
+    cumulative = np.cumsum(weights, axis=-1)
+    thresholds = rng.random(cumulative.shape[:-1]) * cumulative[..., -1]
+    return np.asarray(
+        (cumulative <= thresholds[..., np.newaxis]).sum(axis=-1) % weights.shape[-1], np.int64
+    )
 
 
-def _marginal(
-    after: Belief, which: slice, count: int, source: np.random.Generator
+def _sample_last(
+    after: Belief, which: slice, count: int, rng: np.random.Generator
 ) -> tuple[IntArray, IntArray]:
-    """Draw mode and damage after their last audit, of these nodes."""
+    """Sample mode and damage of these nodes after their last audit."""
     weights = np.exp(after.log_weights[which])
-    mode = pick(np.broadcast_to(weights, (count, *weights.shape)), source)
+    mode = sample_index(np.broadcast_to(weights, (count, *weights.shape)), rng)
     counts = after.counts[which]
-    return mode, pick(counts[np.arange(len(counts)), mode], source)
+    return mode, sample_index(counts[np.arange(len(counts)), mode], rng)
 
 
-def _backwards(
+def _sample_backwards(
     bayes: BayesFilter,
     after: Belief,
-    waited: IntArray,
+    waits_before: IntArray,
     mode: IntArray,
     cell: IntArray,
-    source: np.random.Generator,
+    rng: np.random.Generator,
 ) -> tuple[IntArray, IntArray]:
-    """Draw mode and damage after an audit, given those that the next one met."""
+    """Sample mode and damage after an audit, given those at the next one."""
     earlier = np.empty_like(mode), np.empty_like(cell)
-    bold = bayes.bold_units(after.quiet[: len(waited)], waited)
-    waits = np.stack([waited - bold, bold], axis=1)
+    bold = bayes.bold_units(after.quiet[: len(waits_before)], waits_before)
+    waits = np.stack([waits_before - bold, bold], axis=1)
     for units, bold_units in np.unique(waits, axis=0).tolist():
         nodes = np.flatnonzero((waits == (units, bold_units)).all(axis=1))
         if bayes.modes.fixed:
             earlier[0][:, nodes] = mode[:, nodes]
-            come = np.empty((*mode[:, nodes].shape, len(bayes.cells)))
-            for each in range(len(bayes.modes.rate)):
-                chosen = mode[:, nodes] == each
-                come[chosen] = bayes.growth(each, units, bold_units).T[cell[:, nodes][chosen]]
-            come *= after.counts[nodes, mode[:, nodes]]
-            earlier[1][:, nodes] = pick(come, source)
+            weights = np.empty((*mode[:, nodes].shape, len(bayes.cells)))
+            for fixed_mode in range(len(bayes.modes.rate)):
+                chosen = mode[:, nodes] == fixed_mode
+                weights[chosen] = bayes.growth(fixed_mode, units, bold_units).T[
+                    cell[:, nodes][chosen]
+                ]
+            weights *= after.counts[nodes, mode[:, nodes]]
+            earlier[1][:, nodes] = sample_index(weights, rng)
         else:
-            met = mode[:, nodes] * len(bayes.cells) + cell[:, nodes]
-            reached, place = np.unique(met, return_inverse=True)
+            damage_state = mode[:, nodes] * len(bayes.cells) + cell[:, nodes]
+            reached, inverse = np.unique(damage_state, return_inverse=True)
             into = bayes.power(bold_units, bold=True)[:, reached]
             into = bayes.power(units, bold=False) @ into
             left = np.exp(after.log_weights[nodes])[:, :, np.newaxis] * after.counts[nodes]
-            state = pick(into.T[place.reshape(met.shape)] * left.reshape(len(nodes), -1), source)
+            state = sample_index(
+                into.T[inverse.reshape(damage_state.shape)] * left.reshape(len(nodes), -1), rng
+            )
             earlier[0][:, nodes], earlier[1][:, nodes] = np.divmod(state, len(bayes.cells))
     return earlier
 
 
-def _met(
+def _sample_damage(
     bayes: BayesFilter,
     before: Belief,
     log: Log,
     rows: IntArray,
     mode: IntArray,
-    source: np.random.Generator,
+    rng: np.random.Generator,
 ) -> IntArray:
-    """Draw the damage that each audit met, if it failed: what was counted, where that was done."""
+    """Sample the damage at each failed audit; counted damage is taken as it is."""
     cell = np.zeros_like(mode)
-    counted = log.found[rows] > 0
-    lower, share = between(bayes.cells, np.maximum(log.found[rows], 0))
-    cell[:, counted] = (lower + (source.random(mode.shape) < share))[:, counted]
+    counted = log.damaged[rows] > 0
+    lower, share = interpolate(bayes.cells, np.maximum(log.damaged[rows], 0))
+    cell[:, counted] = (lower + (rng.random(mode.shape) < share))[:, counted]
     unknown = log.failed[rows] & ~counted
     for size in np.unique(log.sampled[rows][unknown]).tolist():
         nodes = np.flatnonzero(unknown & (log.sampled[rows] == size))
-        caught = before.counts[nodes, mode[:, nodes]] * (1.0 - bayes.passing(size))
-        cell[:, nodes] = pick(caught, source)
+        weights = before.counts[nodes, mode[:, nodes]] * (1.0 - bayes.passing(size))
+        cell[:, nodes] = sample_index(weights, rng)
     return cell

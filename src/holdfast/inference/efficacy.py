@@ -1,7 +1,7 @@
-"""Whether audits find what the formula says they find, told by damage that was planted.
+"""The efficacy of audits, estimated from planted damage (canaries).
 
-A sample that holds a damaged block should always fail. The efficacy is the share of such samples
-that do.
+A sample that contains a damaged block should always fail. The efficacy is the share of such
+samples that do.
 """
 
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ import numpy as np
 from holdfast.inference.estimate import Estimate
 from holdfast.model.arrays import BoolArray, FloatArray
 
-# As likely as not the formula is right, which is proved for honest verification; if something in
-# the operation breaks it, any efficacy below 1 is as likely as any other.
-SOUND = 0.5
+# The prior probability that audits work as proved. Otherwise, if something in operation breaks
+# them, every efficacy below 1 is equally likely.
+SOUND_PRIOR = 0.5
 _POINTS = 400
 
 
@@ -32,29 +32,29 @@ class Efficacy:
 
     @property
     def sound(self) -> float:
-        """Return the probability that the formula is right."""
+        """Return the probability that audits detect all that they sample."""
         return float(self.weights[-1])
 
     @property
     def estimate(self) -> Estimate:
-        heights = np.cumsum(self.weights)
-        low, high = (self.values[np.searchsorted(heights, q)] for q in (0.025, 0.975 - 1e-12))
+        cumulative = np.cumsum(self.weights)
+        low, high = (self.values[np.searchsorted(cumulative, q)] for q in (0.025, 0.975 - 1e-12))
         return Estimate(float(self.values @ self.weights), float(low), float(high))
 
-    def draw(self, source: np.random.Generator) -> float:
-        return float(source.choice(self.values, p=self.weights))
+    def sample(self, rng: np.random.Generator) -> float:
+        return float(rng.choice(self.values, p=self.weights))
 
 
-SOUNDLY = Efficacy(np.ones(1), np.ones(1))  # where nothing was planted
+PERFECT = Efficacy(np.ones(1), np.ones(1))  # if nothing was planted
 
 
 def efficacy(trials: Trials) -> Efficacy:
-    """Return the posterior of the efficacy; certainly 1 where nothing was planted."""
+    """Return the posterior of the efficacy; exactly 1 if nothing was planted."""
     if not len(trials.expected):
-        return SOUNDLY
+        return PERFECT
     values = np.append((np.arange(_POINTS) + 0.5) / _POINTS, 1.0)
-    prior = np.append(np.full(_POINTS, (1 - SOUND) / _POINTS), SOUND)
-    chance = np.clip(np.outer(values, trials.expected), 1e-12, 1 - 1e-12)
-    likely = np.log(np.where(trials.detected, chance, 1 - chance)).sum(axis=1)
-    weights = prior * np.exp(likely - likely.max())
+    prior = np.append(np.full(_POINTS, (1 - SOUND_PRIOR) / _POINTS), SOUND_PRIOR)
+    detection = np.clip(np.outer(values, trials.expected), 1e-12, 1 - 1e-12)
+    log_likelihood = np.log(np.where(trials.detected, detection, 1 - detection)).sum(axis=1)
+    weights = prior * np.exp(log_likelihood - log_likelihood.max())
     return Efficacy(values, weights / weights.sum())

@@ -1,4 +1,4 @@
-"""A figure that was inferred, with its 95 % interval."""
+"""An inferred figure with its 95 % interval."""
 
 from dataclasses import dataclass
 

@@ -1,9 +1,8 @@
-"""The world that a log speaks for: the scenario's parameters by maximum likelihood.
+"""Fits a scenario to a log of audits: its parameters by maximum likelihood.
 
-The share of malicious nodes, both rates of damage and, where the base scenario lets types turn,
-how often they do: through the filter, over all nodes at once. Answering times have a likelihood of
-their own. Spreads, bursts and boldness are kept from the base scenario, for a log of weeks tells
-them from the rest only poorly.
+The filter gives the likelihood of the share of malicious nodes, both rates of damage and, if the
+base scenario lets types turn, how often they do. Response times have a separate likelihood.
+Spreads, bursts and boldness stay as in the base scenario: a log of weeks hardly identifies them.
 """
 
 from dataclasses import asdict, dataclass, replace
@@ -13,45 +12,51 @@ import numpy as np
 
 from holdfast.errors import InputError
 from holdfast.inference.estimate import NORMAL_95, Estimate
-from holdfast.inference.forward_filter import NodeBatch, filter_of, lots, passed_through, some
+from holdfast.inference.forward_filter import (
+    NodeBatch,
+    filter_of,
+    make_batches,
+    run_filter,
+    subsample,
+)
 from holdfast.inference.latency import fit_latency
 from holdfast.inference.log import Log
 from holdfast.model.arrays import FloatArray
 from holdfast.model.scenario import Scenario, scenario_from
 
-# What the base scenario says counts as one look at each parameter, with this standard deviation on
-# the logit scale: a factor of 20 either way. A parameter that the log says nothing of stays there.
-VAGUE = 3.0
+# The base scenario is the prior mean of each parameter, with this standard deviation on the logit
+# scale: a factor of 20 either way. A parameter that the log says nothing about stays there.
+PRIOR_SD = 3.0
 # Logits beyond which a parameter is as good as 0 or 1.
-FARTHEST = 25.0
-NEAR = 0.01  # standard errors from the maximum at which the search ends
-ROUGHLY = 0.5  # the same where it begins
-MOST_ROUNDS = 100
-TINY = 1e-5  # of a logit: the step of a slope
-# Far from the truth, exact counts are impossible and tell no direction. So the search begins with
-# counts of so large a standard error of their logarithm, and with so many of the nodes.
-BLUR = 0.5
-FEW = 256
+MAX_LOGIT = 25.0
+TOLERANCE = 0.01  # standard errors from the maximum, at the end of the search
+ROUGH_TOLERANCE = 0.5  # the same for its rough beginning
+MAX_ROUNDS = 100
+EPSILON = 1e-5  # in logits, of finite differences
+# Far from the truth, exact counts have likelihood zero and give no direction. So the search begins
+# with this standard error of the logarithm of counts, and with this many nodes.
+ROUGH_BLUR = 0.5
+ROUGH_NODES = 256
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """What a log says about its world, and how surely."""
+    """The fitted scenario, with estimates of its parameters and their covariance."""
 
     scenario: Scenario
     parameters: dict[str, Estimate]
     log_likelihood: float
     audits: int
     nodes: int
-    # Of those parameters that the filter told, on the logit scale, in the order of `hidden`.
+    # Of the parameters that the filter estimates, on the logit scale, in the order of `hidden`.
     hidden: tuple[str, ...]
     covariance: tuple[tuple[float, ...], ...]
 
-    def draw(self, source: np.random.Generator) -> Scenario:
-        """Return a world that may as well be the one behind the log."""
+    def sample(self, rng: np.random.Generator) -> Scenario:
+        """Return a scenario sampled from the uncertainty of the fit."""
         middle = logit(np.array([getattr(self.scenario, name) for name in self.hidden]))
-        drawn = source.multivariate_normal(middle, np.array(self.covariance), method="cholesky")
-        return with_parameters(self.scenario, self.hidden, drawn)
+        logits = rng.multivariate_normal(middle, np.array(self.covariance), method="cholesky")
+        return with_parameters(self.scenario, self.hidden, logits)
 
     def document(self) -> dict[str, Any]:
         return asdict(self)
@@ -60,7 +65,9 @@ class Fitted:
     def of_document(cls, document: dict[str, Any]) -> "Fitted":
         parts = document | {
             "scenario": scenario_from(document["scenario"]),
-            "parameters": {n: Estimate(**each) for n, each in document["parameters"].items()},
+            "parameters": {
+                name: Estimate(**figures) for name, figures in document["parameters"].items()
+            },
             "hidden": tuple(document["hidden"]),
             "covariance": tuple(map(tuple, document["covariance"])),
         }
@@ -71,25 +78,28 @@ def fit(log: Log, base: Scenario) -> Fitted:
     """Return the parameters under which the log is most likely, with their intervals."""
     if not log.audits:
         raise InputError("there is nothing to learn from: no audit has passed or failed yet")
-    hidden = hidden_in(base)
-    found = logit(np.array([getattr(base, name) for name in hidden]))
-    everyone = lots(log)
-    if (log.found > 0).any():
-        found = _Target(log, some(everyone, FEW), base, hidden, BLUR).climb(found, ROUGHLY)
-    target = _Target(log, everyone, base, hidden)
-    found = target.climb(found, NEAR)
-    covariance = _covariance(target.information(found))
-    answering = fit_latency(log, base)
-    timed: dict[str, Any] = {name: told.value for name, told in answering.items()}
-    spread = NORMAL_95 * np.sqrt(np.diag(covariance))
-    told = {
-        name: Estimate(*map(float, expit(np.array([at, at - width, at + width]))))
-        for name, at, width in zip(hidden, found.tolist(), spread.tolist(), strict=True)
+    hidden = hidden_parameters(base)
+    logits = logit(np.array([getattr(base, name) for name in hidden]))
+    batches = make_batches(log)
+    if (log.damaged > 0).any():
+        rough = _LogLikelihood(log, subsample(batches, ROUGH_NODES), base, hidden, ROUGH_BLUR)
+        logits = rough.maximise(logits, ROUGH_TOLERANCE)
+    likelihood = _LogLikelihood(log, batches, base, hidden)
+    logits = likelihood.maximise(logits, TOLERANCE)
+    covariance = _covariance(likelihood.information(logits))
+    latency = fit_latency(log, base)
+    timing: dict[str, Any] = {name: estimate.value for name, estimate in latency.items()}
+    widths = NORMAL_95 * np.sqrt(np.diag(covariance))
+    estimates = {
+        name: Estimate(*map(float, expit(np.array([value, value - width, value + width]))))
+        for name, value, width in zip(hidden, logits.tolist(), widths.tolist(), strict=True)
     }
     return Fitted(
-        scenario=with_parameters(replace(base, name=f"{base.name}-fitted", **timed), hidden, found),
-        parameters=told | answering,
-        log_likelihood=float(target.by_node(found).sum()),
+        scenario=with_parameters(
+            replace(base, name=f"{base.name}-fitted", **timing), hidden, logits
+        ),
+        parameters=estimates | latency,
+        log_likelihood=float(likelihood.by_node(logits).sum()),
         audits=log.audits,
         nodes=log.nodes,
         hidden=hidden,
@@ -98,13 +108,13 @@ def fit(log: Log, base: Scenario) -> Fitted:
 
 
 def _covariance(information: FloatArray) -> FloatArray:
-    """Return the inverse; in no direction is less known than the vague look has told."""
+    """Return the inverse; no direction has more variance than the prior."""
     known, directions = np.linalg.eigh(information)
-    return np.asarray((directions / np.maximum(known, VAGUE**-2)) @ directions.T, np.float64)
+    return np.asarray((directions / np.maximum(known, PRIOR_SD**-2)) @ directions.T, np.float64)
 
 
-def hidden_in(base: Scenario) -> tuple[str, ...]:
-    """Return the parameters that only the filter can tell, of those that the scenario has."""
+def hidden_parameters(base: Scenario) -> tuple[str, ...]:
+    """Return the parameters that the filter estimates."""
     turning = ("turn_malicious", "turn_honest")
     return (
         *("malicious_share", "honest_rate", "malicious_rate"),
@@ -116,8 +126,8 @@ def with_parameters(base: Scenario, names: tuple[str, ...], logits: FloatArray) 
     """Return the scenario with these parameters, rates kept below what would exceed 1."""
     values = dict(zip(names, expit(logits).tolist(), strict=True))
     for kind, factor in (("honest", base.burst_factor), ("malicious", base.quiet_factor)):
-        most = 0.99 / (factor * getattr(base, f"{kind}_spread"))
-        values[f"{kind}_rate"] = min(values[f"{kind}_rate"], most)
+        max_rate = 0.99 / (factor * getattr(base, f"{kind}_spread"))
+        values[f"{kind}_rate"] = min(values[f"{kind}_rate"], max_rate)
     return replace(base, **values)
 
 
@@ -127,84 +137,87 @@ def logit(share: FloatArray) -> FloatArray:
 
 
 def expit(x: FloatArray) -> FloatArray:
-    return np.asarray(1 / (1 + np.exp(-np.clip(x, -FARTHEST, FARTHEST))), np.float64)
+    return np.asarray(1 / (1 + np.exp(-np.clip(x, -MAX_LOGIT, MAX_LOGIT))), np.float64)
 
 
 @dataclass(frozen=True, eq=False)
-class _Target:
-    """The log likelihood as a function of the logits, and of where the base scenario has them."""
+class _LogLikelihood:
+    """The log likelihood of logits, penalised by their distance from the base scenario."""
 
     log: Log
-    lots: list[NodeBatch]
+    batches: list[NodeBatch]
     base: Scenario
     names: tuple[str, ...]
     blur: float = 0.0
 
-    def by_node(self, at: FloatArray) -> FloatArray:
-        scenario = with_parameters(self.base, self.names, at)
-        filters = {lot.blocks: filter_of(scenario, lot.blocks) for lot in self.lots}
-        told = [
-            passed_through(filters[lot.blocks], self.log, lot, blur=self.blur) for lot in self.lots
+    def by_node(self, logits: FloatArray) -> FloatArray:
+        scenario = with_parameters(self.base, self.names, logits)
+        filters = {batch.blocks: filter_of(scenario, batch.blocks) for batch in self.batches}
+        beliefs = [
+            run_filter(filters[batch.blocks], self.log, batch, blur=self.blur)
+            for batch in self.batches
         ]
-        return np.concatenate([belief.log_likelihood for belief in told])
+        return np.concatenate([belief.log_likelihood for belief in beliefs])
 
-    def total(self, at: FloatArray) -> float:
-        return self._height(self.by_node(at), at)
+    def total(self, logits: FloatArray) -> float:
+        return self._penalised(self.by_node(logits), logits)
 
-    def climb(self, at: FloatArray, near: float) -> FloatArray:
+    def maximise(self, x: FloatArray, tolerance: float) -> FloatArray:
         """Return the maximum, by the quasi-Newton method of Broyden, Fletcher, Goldfarb, Shanno.
 
-        Squared slopes of single nodes are the first idea of the curvature.
+        The first estimate of the curvature is the sum of squared gradients of single nodes.
         """
-        height, slope, curvature = self._slopes(at, self.by_node(at))
-        for _ in range(MOST_ROUNDS):
-            step = np.linalg.solve(curvature, slope)
-            if float(step @ slope) < near**2:
-                return at
+        value, gradient, curvature = self._gradients(x, self.by_node(x))
+        for _ in range(MAX_ROUNDS):
+            step = np.linalg.solve(curvature, gradient)
+            if float(step @ gradient) < tolerance**2:
+                return x
             step *= min(1.0, 2.0 / float(np.abs(step).max()))
-            before, there = slope, self.by_node(at + step)
-            while self._height(there, at + step) < height + 1e-4 * float(step @ slope):
+            previous, by_node = gradient, self.by_node(x + step)
+            while self._penalised(by_node, x + step) < value + 1e-4 * float(step @ gradient):
                 step /= 2
-                if np.abs(step).max() < TINY:
-                    return at
-                there = self.by_node(at + step)
-            at = at + step
-            height, slope, _ = self._slopes(at, there)
-            bend, push = before - slope, curvature @ step
-            if float(bend @ step) > 0:
-                curvature = curvature + np.outer(bend, bend) / float(bend @ step)
-                curvature -= np.outer(push, push) / float(step @ push)
+                if np.abs(step).max() < EPSILON:
+                    return x
+                by_node = self.by_node(x + step)
+            x = x + step
+            value, gradient, _ = self._gradients(x, by_node)
+            y, curved = previous - gradient, curvature @ step
+            if float(y @ step) > 0:
+                curvature = curvature + np.outer(y, y) / float(y @ step)
+                curvature -= np.outer(curved, curved) / float(step @ curved)
         raise InputError("the log has no likeliest parameters: the search for them did not end")
 
-    def information(self, at: FloatArray) -> FloatArray:
+    def information(self, x: FloatArray) -> FloatArray:
         """Return the observed information: the negative Hessian, by differences."""
-        middle, _, squares = self._slopes(at, self.by_node(at))
-        # About a third of a standard error: there the function is a parabola and its bend shows.
-        width = 0.3 / np.sqrt(np.diag(squares))
+        middle, _, information = self._gradients(x, self.by_node(x))
+        # About a third of a standard error, where the function is close to a parabola.
+        width = 0.3 / np.sqrt(np.diag(information))
         steps = np.diag(width)
-        single = [(self.total(at + step), self.total(at - step)) for step in steps]
-        result = np.empty((len(at), len(at)))
+        single = [(self.total(x + step), self.total(x - step)) for step in steps]
+        hessian = np.empty((len(x), len(x)))
         for i, (up, down) in enumerate(single):
-            result[i, i] = (2 * middle - up - down) / width[i] ** 2
-        for i in range(len(at)):
+            hessian[i, i] = (2 * middle - up - down) / width[i] ** 2
+        for i in range(len(x)):
             for j in range(i):
-                both = self.total(at + steps[i] + steps[j]) + self.total(at - steps[i] - steps[j])
+                both = self.total(x + steps[i] + steps[j]) + self.total(x - steps[i] - steps[j])
                 alone = sum(single[i]) + sum(single[j])
-                result[i, j] = (alone - 2 * middle - both) / (2 * width[i] * width[j])
-                result[j, i] = result[i, j]
-        return result
+                hessian[i, j] = (alone - 2 * middle - both) / (2 * width[i] * width[j])
+                hessian[j, i] = hessian[i, j]
+        return hessian
 
-    def _slopes(self, at: FloatArray, here: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        """Return the height, its gradient, and the sum over nodes of the gradient's square."""
-        rises = [self.by_node(at + step) - here for step in TINY * np.eye(len(at))]
-        slopes = np.stack(rises, axis=1) / TINY
-        slope = slopes.sum(axis=0) - (at - self._middle) / VAGUE**2
-        squares = slopes.T @ slopes + np.eye(len(at)) / VAGUE**2
-        return self._height(here, at), slope, squares
+    def _gradients(
+        self, x: FloatArray, by_node: FloatArray
+    ) -> tuple[float, FloatArray, FloatArray]:
+        """Return the value, its gradient, and the sum over nodes of the squared gradient."""
+        differences = [self.by_node(x + step) - by_node for step in EPSILON * np.eye(len(x))]
+        gradients = np.stack(differences, axis=1) / EPSILON
+        gradient = gradients.sum(axis=0) - (x - self._prior_mean) / PRIOR_SD**2
+        information = gradients.T @ gradients + np.eye(len(x)) / PRIOR_SD**2
+        return self._penalised(by_node, x), gradient, information
 
     @property
-    def _middle(self) -> FloatArray:
+    def _prior_mean(self) -> FloatArray:
         return logit(np.array([getattr(self.base, name) for name in self.names]))
 
-    def _height(self, by_node: FloatArray, at: FloatArray) -> float:
-        return float(by_node.sum() - ((at - self._middle) ** 2).sum() / (2 * VAGUE**2))
+    def _penalised(self, by_node: FloatArray, x: FloatArray) -> float:
+        return float(by_node.sum() - ((x - self._prior_mean) ** 2).sum() / (2 * PRIOR_SD**2))

@@ -1,6 +1,6 @@
-"""The Bayes filter led through a log: what the audits so far say of each node, step by step.
+"""The forward pass: the Bayes filter over a log of audits, step by step.
 
-Damage that was counted after a failure is weighed like any other outcome.
+Damage that was counted after a failure is evidence like any other outcome.
 """
 
 from collections.abc import Callable
@@ -18,44 +18,46 @@ from holdfast.policy.hidden_states import modes_of
 # Cells that widen by 4 % as the policies' do would add 18 % to the variance of a count of 250
 # blocks; these add 4 %.
 WIDENING = 1.02
-# How likely a count is held to be a stray one, which may be any: none rules a type out for good.
-STRAY = 1e-9
-TOGETHER = 256  # nodes: their beliefs after every audit are kept at once to draw histories
+# The probability that a count is an outlier, which may be any: no count rules a type out forever.
+OUTLIER = 1e-9
+BATCH_SIZE = 256  # nodes whose beliefs after every audit are in memory at once to sample histories
 
-Watcher = Callable[[Belief, Belief], None]  # hears what is believed before and after each audit
+OnStep = Callable[[Belief, Belief], None]  # called with the belief before and after each audit
 
 
 @dataclass(frozen=True, eq=False)
 class NodeBatch:
-    """Nodes of equal size, those with most audits first, so that each step is about a prefix."""
+    """Nodes of equal size, those with most audits first, so that every step is a prefix."""
 
     blocks: int
     nodes: IntArray
     steps: tuple[IntArray, ...]  # rows of the log: the first of each node, the second, ...
 
 
-def lots(log: Log) -> list[NodeBatch]:
-    """Return all nodes of a log, in lots."""
+def make_batches(log: Log) -> list[NodeBatch]:
+    """Return all nodes of a log, in batches."""
     audits = np.bincount(log.node, minlength=log.nodes)
     first = np.cumsum(audits) - audits
-    found = []
+    batches = []
     for blocks in np.unique(log.blocks).tolist():
         same = np.flatnonzero(log.blocks == blocks)
         same = same[np.argsort(-audits[same], kind="stable")]
-        for start in range(0, len(same), TOGETHER):
-            nodes = same[start : start + TOGETHER]
+        for start in range(0, len(same), BATCH_SIZE):
+            nodes = same[start : start + BATCH_SIZE]
             steps = range(int(audits[nodes[0]]))
             rows = tuple(first[nodes[audits[nodes] > step]] + step for step in steps)
-            found.append(NodeBatch(blocks, nodes, rows))
-    return found
+            batches.append(NodeBatch(blocks, nodes, rows))
+    return batches
 
 
-def some(every: list[NodeBatch], count: int) -> list[NodeBatch]:
-    """Return lots of about so many of the nodes, evenly chosen."""
-    stride = max(1, sum(len(lot.nodes) for lot in every) // count)
+def subsample(batches: list[NodeBatch], count: int) -> list[NodeBatch]:
+    """Return batches of about `count` of the nodes, evenly chosen."""
+    stride = max(1, sum(len(batch.nodes) for batch in batches) // count)
     return [
-        NodeBatch(lot.blocks, lot.nodes[::stride], tuple(rows[::stride] for rows in lot.steps))
-        for lot in every
+        NodeBatch(
+            batch.blocks, batch.nodes[::stride], tuple(rows[::stride] for rows in batch.steps)
+        )
+        for batch in batches
     ]
 
 
@@ -65,75 +67,79 @@ def filter_of(scenario: Scenario, blocks: int, efficacy: float = 1.0) -> BayesFi
     return BayesFilter(sized, modes_of(sized), reduced_counts(blocks, WIDENING), efficacy)
 
 
-def passed_through(
+def run_filter(
     bayes: BayesFilter,
     log: Log,
-    lot: NodeBatch,
-    watcher: Watcher = lambda *_: None,
+    batch: NodeBatch,
+    on_step: OnStep = lambda *_: None,
     *,
     blur: float = 0.0,
 ) -> Belief:
-    """Return what is believed of the lot's nodes after the last audit of each.
+    """Return the belief about the batch's nodes after the last audit of each.
 
-    With a blur, the logarithm of a count is taken to have this standard error.
+    With a blur, the logarithm of a count has this standard error.
     """
-    belief = bayes.initial(len(lot.nodes))
-    for rows in lot.steps:
+    belief = bayes.initial(len(batch.nodes))
+    for rows in batch.steps:
         prefix = np.arange(len(rows))
         before = bayes.predict(take(belief, prefix), log.interval[rows])
-        after = weighed(bayes, before, log, rows, blur)
-        watcher(before, after)
+        after = update_on_audits(bayes, before, log, rows, blur)
+        on_step(before, after)
         for name, new in vars(after).items():
             getattr(belief, name)[: len(rows)] = new
     return belief
 
 
-def weighed(
+def update_on_audits(
     bayes: BayesFilter, belief: Belief, log: Log, rows: IntArray, blur: float = 0.0
 ) -> Belief:
     """Return the belief after the audits in these rows, and the damage counted after them."""
-    sampled, found = log.sampled[rows], log.found[rows]
+    sampled, damaged = log.sampled[rows], log.damaged[rows]
     after = bayes.update(belief, sampled, log.failed[rows])
-    counted = np.flatnonzero(found > 0)
+    counted = np.flatnonzero(damaged > 0)
     if not len(counted):
         return after
-    chance = bayes.efficacy * bayes.scenario.detection_probability(found[counted], sampled[counted])
-    counts, exactly = belief.counts[counted], found[counted]
-    density = (
-        _blurred(bayes.cells, counts, exactly, blur)
-        if blur > 0
-        else _density(bayes.cells, counts, exactly)
+    detection = bayes.efficacy * bayes.scenario.detection_probability(
+        damaged[counted], sampled[counted]
     )
-    met = (density + STRAY / bayes.scenario.blocks) * chance[:, np.newaxis]
-    log_joint = belief.log_weights[counted] + np.log(met)
+    counts, exact = belief.counts[counted], damaged[counted]
+    density = (
+        _blurred_density(bayes.cells, counts, exact, blur)
+        if blur > 0
+        else _density(bayes.cells, counts, exact)
+    )
+    likelihood = (density + OUTLIER / bayes.scenario.blocks) * detection[:, np.newaxis]
+    log_joint = belief.log_weights[counted] + np.log(likelihood)
     log_evidence = np.logaddexp.reduce(log_joint, axis=1)
     after.log_weights[counted] = log_joint - log_evidence[:, np.newaxis]
     after.log_likelihood[counted] = belief.log_likelihood[counted] + log_evidence
     return after
 
 
-def between(cells: IntArray, counts: IntArray) -> tuple[IntArray, FloatArray]:
-    """Return the cell at or below each count, and which share of it belongs to the next one."""
+def interpolate(cells: IntArray, counts: IntArray) -> tuple[IntArray, FloatArray]:
+    """Return the cell at or below each count, and the share that belongs to the next one."""
     lower = np.clip(np.searchsorted(cells, counts, side="right") - 1, 0, len(cells) - 2)
     return lower, (counts - cells[lower]) / (cells[lower + 1] - cells[lower])
 
 
-def _density(cells: IntArray, counts: FloatArray, found: IntArray) -> FloatArray:
-    """Return the probability of exactly so many damaged blocks: (batch, modes).
+def _density(cells: IntArray, counts: FloatArray, damaged: IntArray) -> FloatArray:
+    """Return the probability of exactly this many damaged blocks: (batch, modes).
 
-    A cell stands for the counts around it, the nearer the more.
+    A cell stands for the counts around it, with weights that fall with the distance.
     """
     gaps = np.diff(cells)
     width = 0.5 * (np.append(gaps, 1) + np.insert(gaps, 0, 1))
-    lower, share = between(cells, found)
-    node = np.arange(len(found))
+    lower, share = interpolate(cells, damaged)
+    node = np.arange(len(damaged))
     below = counts[node, :, lower] * ((1 - share) / width[lower])[:, np.newaxis]
     above = counts[node, :, lower + 1] * (share / width[lower + 1])[:, np.newaxis]
     return np.asarray(below + above, np.float64)
 
 
-def _blurred(cells: IntArray, counts: FloatArray, found: IntArray, blur: float) -> FloatArray:
-    """Return the density of the logarithm of a count that is only roughly known."""
-    off = np.log(found)[:, np.newaxis] - np.log(np.maximum(cells, 0.5))
-    kernel = np.exp(-0.5 * (off / blur) ** 2)
+def _blurred_density(
+    cells: IntArray, counts: FloatArray, damaged: IntArray, blur: float
+) -> FloatArray:
+    """Return the density of the logarithm of a count with a standard error."""
+    log_error = np.log(damaged)[:, np.newaxis] - np.log(np.maximum(cells, 0.5))
+    kernel = np.exp(-0.5 * (log_error / blur) ** 2)
     return np.asarray(np.einsum("bmc,bc->bm", counts, kernel), np.float64)

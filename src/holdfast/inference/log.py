@@ -1,4 +1,4 @@
-"""The log of a fleet's audits as arrays: all that inference gets to see."""
+"""The log of a fleet's audits as arrays: the only input of inference."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ class Log:
     sampled: IntArray  # (rows,) blocks challenged
     failed: BoolArray  # (rows,)
     latency: FloatArray  # (rows,) seconds until the answer; nan where none
-    found: IntArray  # (rows,) damaged blocks counted after a failure; -1 where not counted
+    damaged: IntArray  # (rows,) damaged blocks counted after a failure; -1 where not counted
     action: IntArray  # (rows,) the action executed, on the grid (nearest)
     observation: Float32Array  # (rows, signals) what that action was decided on
 

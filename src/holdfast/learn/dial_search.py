@@ -13,7 +13,7 @@ from holdfast.model.arrays import Float32Array, FloatArray, IntArray, take
 from holdfast.model.observation import observe
 from holdfast.model.scenario import Scenario
 from holdfast.policy import dial
-from holdfast.policy.dial import LATENCY_MARGIN, MISS_MARGIN, Dial, Validated
+from holdfast.policy.dial import Dial, ValidatedDial, with_margins
 from holdfast.policy.lagrangian import Ceilings
 from holdfast.policy.network import Architecture, Parameters, forward
 from holdfast.sim import fleet
@@ -53,10 +53,10 @@ class DialResults:
 
     def best(self, ceilings: Ceilings, count: int) -> IntArray:
         """Return the cheapest dials; those that exceed a ceiling rank lower by a penalty."""
-        violation = np.maximum(self.miss_rate / (ceilings.miss_rate * (1 - MISS_MARGIN)) - 1, 0)
-        if ceilings.latency is not None:
-            max_latency = ceilings.latency * (1 - LATENCY_MARGIN)
-            violation += np.maximum(self.latency / max_latency - 1, 0)
+        aim = with_margins(ceilings)
+        violation = np.maximum(self.miss_rate / aim.miss_rate - 1, 0)
+        if aim.latency is not None:
+            violation += np.maximum(self.latency / aim.latency - 1, 0)
         order = np.argsort(self.gas * (1 + 10 * VIOLATION_PENALTY * violation), kind="stable")
         return np.asarray(order[:count], np.int64)
 
@@ -71,7 +71,7 @@ def search_dials(
     seed: int,
     episodes: int,
     on_progress: Callable[[float], None] = lambda _share: None,
-) -> tuple[Validated, ...]:
+) -> tuple[ValidatedDial, ...]:
     """Return dials for these ceilings, each validated on this many episodes."""
     rng = np.random.default_rng(seed)
 
@@ -96,7 +96,7 @@ def search_dials(
     on_progress(1.0)
     figures = zip(results.dials, results.gas, results.miss_rate, results.latency, strict=True)
     return tuple(
-        Validated(
+        ValidatedDial(
             Dial(*dial_values.tolist()), float(gas), float(miss_rate), float(latency), episodes
         )
         for dial_values, gas, miss_rate, latency in figures
@@ -155,11 +155,11 @@ def _evaluate_batch(
         inputs = np.column_stack((observe(nodes.history, scenario.constants), signals))
         q, hidden = forward(architecture, parameters, inputs, hidden)
         nodes, outcome = fleet.step(world, nodes, q.argmax(axis=1), rng)
-        tallies.enter(episode, nodes, outcome)
+        tallies.record(episode, nodes, outcome)
         alive = ~outcome.finished
         if not alive.all():
             nodes, hidden, signals, episode = take((nodes, hidden, signals, episode), alive)
-    tally = tallies.closed()
+    tally = tallies.build()
     columns = np.column_stack((tally.gas, tally.misses, tally.detections, tally.latency))
     sums: FloatArray = columns.reshape(len(dials), episodes, -1).sum(axis=1)
     return sums

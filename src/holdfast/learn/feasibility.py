@@ -45,7 +45,7 @@ class FeasibleRange:
     def allows(self, ceilings: Ceilings) -> bool:
         """Return whether a plan keeps these ceilings with the margins that a dial needs."""
         try:
-            plan_on(lattice_of(self.scenario), _with_margins(ceilings), [])
+            plan_on(lattice_of(self.scenario), dial.with_margins(ceilings), [])
         except InputError:
             return False
         return True
@@ -113,10 +113,6 @@ def _miss_rate_bounds(lattice: Lattice) -> tuple[float, float]:
         if achieved > 0.99 * lowest:
             return min(achieved, lowest), float(constant[cost.argmin()])
         lowest = achieved
-
-
-def _with_margins(ceilings: Ceilings) -> Ceilings:
-    return ceilings.scaled(1 - dial.MISS_MARGIN, 1 - dial.LATENCY_MARGIN)
 
 
 def _range_around(

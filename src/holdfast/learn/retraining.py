@@ -4,7 +4,6 @@ Several seeds are trained and validation episodes choose one; the report on it c
 that nothing else uses. An interrupted retraining resumes in its folder.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -20,11 +19,11 @@ from holdfast.learn.training import Run, train
 from holdfast.model.arrays import IntArray
 from holdfast.model.scenario import Scenario
 from holdfast.policy import checkpoint
-from holdfast.policy.dial import Validated, choose
+from holdfast.policy.dial import ValidatedDial, choose_dial
 from holdfast.policy.interface import AnyPolicy
 from holdfast.policy.lagrangian import Ceilings
 from holdfast.sim.evaluation import evaluate
-from holdfast.sim.measures import Measures, measure
+from holdfast.sim.measures import Measures, main_figures, measure
 
 METHOD = "drqn-cmdp-plus"
 CHALLENGER = "challenger"
@@ -84,7 +83,7 @@ class Candidate:
     """A training seed, and what its dial for the ceilings achieved in validation."""
 
     seed: int
-    validated: Validated | None  # None if it has no dial that keeps them
+    validated: ValidatedDial | None  # None if it has no dial that keeps them
 
 
 @dataclass(frozen=True)
@@ -161,29 +160,20 @@ def retrain(
             "candidates": [asdict(candidate) for candidate in candidates],
         },
         evaluation={"episodes": episodes, "seed": EVALUATION_SEED}
-        | {name: report(figures) for name, figures in measures.items()},
+        | {name: main_figures(figures) for name, figures in measures.items()},
     )
     checkpoint.save(folder / CHALLENGER, manifest, chosen.parameters)
     return RetrainingResult(folder / CHALLENGER, seed, candidates, **measures)
-
-
-def report(measures: Measures) -> dict[str, dict[str, float | None]]:
-    """Return the main figures as JSON holds them."""
-    return {
-        name: {key: value if math.isfinite(value) else None for key, value in figure.items()}
-        for name, figure in asdict(measures).items()
-        if name in ("gas", "latency", "miss_rate")
-    }
 
 
 def _progress_of_seed(on_progress: OnProgress, seed: int) -> training.Hear:
     return lambda phase, done, _figures: on_progress(seed, phase, done)
 
 
-def _validated_dial(trained: checkpoint.Checkpoint, ceilings: Ceilings) -> Validated | None:
+def _validated_dial(trained: checkpoint.Checkpoint, ceilings: Ceilings) -> ValidatedDial | None:
     dials = trained.manifest.dials
     try:
-        chosen = choose(dials, ceilings)
+        chosen = choose_dial(dials, ceilings)
     except InputError:
         return None
     return next(validated for validated in dials if validated.dial == chosen)

@@ -7,10 +7,9 @@ would have had without the interruption.
 import csv
 import io
 import json
-import math
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -30,9 +29,9 @@ from holdfast.model.observation import OBSERVATION
 from holdfast.model.scenario import Scenario
 from holdfast.policy import checkpoint
 from holdfast.policy.checkpoint import Default, Manifest
-from holdfast.policy.dial import Validated
+from holdfast.policy.dial import ValidatedDial
 from holdfast.sim.evaluation import evaluate
-from holdfast.sim.measures import measure
+from holdfast.sim.measures import main_figures, measure
 
 RUN = "run.json"
 STATE = "state.safetensors"
@@ -149,11 +148,11 @@ def _table(curve: list[Figures]) -> bytes:
     writer = csv.DictWriter(text, fieldnames=["unit", *curve[0]], lineterminator="\n")
     writer.writeheader()
     for unit, figures in enumerate(curve, start=1):
-        writer.writerow({"unit": unit} | {name: f"{each:.7g}" for name, each in figures.items()})
+        writer.writerow({"unit": unit} | {name: f"{value:.7g}" for name, value in figures.items()})
     return text.getvalue().encode()
 
 
-def _dials(run: Run, agent: Learner, hear: Hear) -> tuple[Validated, ...]:
+def _dials(run: Run, agent: Learner, hear: Hear) -> tuple[ValidatedDial, ...]:
     settings = run.settings
     if not isinstance(settings, PlusSettings):
         return ()
@@ -169,7 +168,7 @@ def _dials(run: Run, agent: Learner, hear: Hear) -> tuple[Validated, ...]:
     )
 
 
-def _manifest(run: Run, agent: Learner, dials: tuple[Validated, ...]) -> Manifest:
+def _manifest(run: Run, agent: Learner, dials: tuple[ValidatedDial, ...]) -> Manifest:
     low, high = agent.envelope()
     multiplier = agent.multiplier
     default = None
@@ -207,12 +206,8 @@ def _report(run: Run, manifest: Manifest, agent: Learner) -> dict[str, Any]:
     except InputError as error:
         return {"refused": str(error)}
     tally = evaluate(policy, run.scenario, episodes=VALIDATION_EPISODES, seed=VALIDATION_SEED)
-    found = measure(tally)
-    return {"episodes": VALIDATION_EPISODES, "seed": VALIDATION_SEED} | {
-        name: {key: value if math.isfinite(value) else None for key, value in figure.items()}
-        for name, figure in asdict(found).items()
-        if name in ("gas", "latency", "miss_rate")
-    }
+    figures = main_figures(measure(tally))
+    return {"episodes": VALIDATION_EPISODES, "seed": VALIDATION_SEED} | figures
 
 
 class _Events:

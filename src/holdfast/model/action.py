@@ -1,4 +1,4 @@
-"""What a policy can choose: how long to wait until the next audit, and how much to sample."""
+"""The actions of a policy: how long to wait until the next audit, and how much to sample."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -44,14 +44,16 @@ class ActionGrid:
         """The sampling ratio of each action, by its index."""
         return _constant(np.tile(np.array(self.ratios, np.float64), len(self.intervals)))
 
-    def action(self, a: int) -> Action:
-        if not 0 <= a < self.size:
-            raise InputError(f"there is no action {a}: actions are numbered 0 to {self.size - 1}")
-        i_dt, i_p = divmod(int(a), len(self.ratios))
+    def action(self, index: int) -> Action:
+        if not 0 <= index < self.size:
+            raise InputError(
+                f"there is no action {index}: actions are numbered 0 to {self.size - 1}"
+            )
+        i_dt, i_p = divmod(int(index), len(self.ratios))
         return Action(self.intervals[i_dt], self.ratios[i_p])
 
     def nearest(self, interval: float, ratio: float) -> int:
-        """Return the action closest in interval and in ratio; of two as close, the stricter."""
+        """Return the action closest in interval and in ratio; on a tie the stricter."""
         i_dt = min(
             range(len(self.intervals)),
             key=lambda i: (abs(self.intervals[i] - interval), self.intervals[i]),
@@ -63,16 +65,16 @@ class ActionGrid:
 
     def index_of(self, interval: float, ratio: float) -> int:
         """Return the action with exactly this interval and ratio."""
-        a = self.nearest(interval, ratio)
-        found = self.action(a)
-        if found.interval != interval or abs(found.ratio - ratio) > 1e-9:
+        index = self.nearest(interval, ratio)
+        action_at = self.action(index)
+        if action_at.interval != interval or abs(action_at.ratio - ratio) > 1e-9:
             intervals = ", ".join(map(str, self.intervals))
             ratios = ", ".join(f"{value:g}" for value in self.ratios)
             raise InputError(
                 f"({interval:g}, {ratio:g}) is not on the grid of actions:"
                 f" the intervals are {intervals}, the ratios {ratios}"
             )
-        return a
+        return index
 
 
 def _constant(array: NDArray[S]) -> NDArray[S]:

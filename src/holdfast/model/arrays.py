@@ -1,6 +1,6 @@
-"""The types of arrays over a batch of nodes, and the one way to pick some nodes of a batch.
+"""Types of arrays over a batch of nodes, and functions that select nodes of a batch.
 
-A batch is an array with a row for each node, or a dataclass, a tuple or nothing made of such.
+A batch is an array with one row per node, a dataclass or tuple of batches, or None.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 def take(value: T, which: IntArray | BoolArray) -> T:
     """Return the chosen nodes of a batch-first array, or of a dataclass or tuple of them."""
-    chosen: T = mapped(lambda array: array[which], value)
+    chosen: T = map_arrays(lambda array: array[which], value)
     return chosen
 
 
@@ -32,20 +32,20 @@ def put(value: T, which: IntArray | BoolArray, replacement: T) -> T:
         copy[which] = new
         return copy
 
-    changed: T = mapped(replace, value, replacement)
+    changed: T = map_arrays(replace, value, replacement)
     return changed
 
 
-def mapped(function: Callable[..., Any], *values: Any) -> Any:
-    """Return a batch with the function's results in the place of each array of the first."""
+def map_arrays(function: Callable[..., Any], *values: Any) -> Any:
+    """Return the first batch with each of its arrays replaced by the function's result."""
     first = values[0]
     if isinstance(first, np.ndarray):
         return function(*values)
     if is_dataclass(first) and not isinstance(first, type):
         names = [field.name for field in fields(first)]
-        return type(first)(*[mapped(function, *[getattr(v, n) for v in values]) for n in names])
+        return type(first)(*[map_arrays(function, *[getattr(v, n) for v in values]) for n in names])
     if isinstance(first, tuple):
-        parts = [mapped(function, *items) for items in zip(*values, strict=True)]
+        parts = [map_arrays(function, *items) for items in zip(*values, strict=True)]
         return type(first)(*parts) if hasattr(first, "_fields") else tuple(parts)
     if first is None:
         return None

@@ -1,4 +1,4 @@
-"""How likely an audit is to find damage, how much it must sample for that, and what it costs."""
+"""The probability that an audit finds damage, the sample size this takes, and the gas it costs."""
 
 from typing import Literal
 
@@ -23,7 +23,7 @@ _CERTAIN = 40.0
 
 def samples(ratio: ArrayLike, blocks: ArrayLike, cap: int) -> IntArray:
     """Return s = ceil(p n), at most `cap` and at most all blocks."""
-    # 0.07 * 100 is 7.000000000000001: a sliver above a whole number is rounding, not a block.
+    # 0.07 * 100 is 7.000000000000001: a tiny excess is rounding, not another block.
     blocks = np.asarray(blocks, np.float64)
     wanted = np.ceil(np.asarray(ratio, np.float64) * blocks * (1 - 1e-12))
     return np.asarray(np.clip(wanted, 1, np.minimum(cap, blocks)), np.int64)
@@ -56,7 +56,7 @@ def samples_for(confidence: float, damaged: int, blocks: int) -> int:
         raise InputError(f"the confidence must lie between 0 and 1, not at {confidence:g}")
     if not 1 <= damaged <= blocks:
         raise InputError(f"the damaged blocks must lie between 1 and {blocks}, not at {damaged}")
-    low, high = 0, blocks - damaged + 1  # the latter leaves no room for a sample of intact blocks
+    low, high = 0, blocks - damaged + 1  # no sample of `high` blocks is free of damage
     while high - low > 1:
         middle = (low + high) // 2
         if detection_probability(damaged, middle, blocks) >= confidence:
@@ -92,7 +92,7 @@ def _product(few: FloatArray, many: FloatArray, n: int) -> FloatArray:
 def _stirling(few: FloatArray, many: FloatArray, n: int) -> FloatArray:
     """Return the same by ln x! = (x + 1/2) ln x - x + ln(2 pi)/2 + 1/(12 x) - 1/(360 x^3).
 
-    What cancels is taken out beforehand: the terms in ln n, and x out of (1-x) ln(1-x) + x.
+    Terms that cancel are removed first: those in ln n, and x from (1-x) ln(1-x) + x.
     """
     both = few + many
     leading = n * (_entropy(few / n) + _entropy(many / n) - _entropy(both / n))

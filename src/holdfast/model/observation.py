@@ -1,7 +1,7 @@
-"""What a scheduler sees of a node: one function turns its audit history into an observation.
+"""Observations: what a scheduler sees of a node, computed from its audit history.
 
-Simulation and operation both call `record` and `observe`, so that a policy meets in service what
-it was trained on. A history holds arrays over a batch of nodes, or plain floats for one node: the
+Simulation and operation both call `record` and `observe`, so a policy sees in production what it
+was trained on. A history holds arrays over a batch of nodes, or plain floats for one node: the
 arithmetic is the same.
 """
 
@@ -30,14 +30,14 @@ Value = FloatArray | float
 
 @dataclass(frozen=True)
 class HistoryConstants:
-    """How a history is weighed and brought into [0, 1]."""
+    """How a history is weighted and scaled to [0, 1]."""
 
     # Share of the past evidence that survives one audit. These three are fitted to the paper's
     # heuristic, which relaxes at a reputation of 0.8 and hardly ever does: it spends 48.9 gas and
     # misses 50.9 % here, 49.3 and 50.4 % there. Of 18 settings tried, 3 met that row within 4 %
     # of the gas; with a memory of 0.98, or one pass and one failure, it is 45.6 or 38.1.
     reputation_memory: float = 0.9
-    # Imagined passes and failures that never fade: the reputation starts at their ratio.
+    # Prior passes and failures that never fade: the reputation starts at their ratio.
     reputation_passes: float = 2.0
     reputation_failures: float = 2.0
     # The interval shown as 1; longer ones (an audit that was late) are shown as 1 too.
@@ -50,10 +50,10 @@ class HistoryConstants:
 
 @dataclass(frozen=True)
 class History:
-    """What a node's audits so far have left behind."""
+    """A summary of a node's audits so far."""
 
-    good: Value  # passes, the older the lighter
-    bad: Value  # failures, the older the lighter
+    good: Value  # passes, with older ones weighted less
+    bad: Value  # failures, with older ones weighted less
     interval: Value  # time units before the last audit; 0 before the first
     latency: Value  # seconds the last answer took; 0 before the first
     failures: Value  # consecutive failures up to now
@@ -89,7 +89,7 @@ def observe(history: History, constants: HistoryConstants) -> Float32Array:
     """Return the observation, each signal in [0, 1]: shape (batch, 5), or (5,) for one node.
 
     `consecutive_failures` is above 0 exactly when the last audit failed. Before the first audit
-    the reputation and the pass rate are undecided.
+    the reputation is its prior and the pass rate 0.5.
     """
     good = history.good + constants.reputation_passes
     bad = history.bad + constants.reputation_failures

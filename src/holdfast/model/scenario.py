@@ -1,7 +1,7 @@
-"""The audit world in numbers: one frozen dataclass holds every parameter of a simulation.
+"""Scenarios: one frozen dataclass holds every parameter of a simulation.
 
-`paper` is the world of the paper's table, `drift` what its text describes beyond that, `field`
-has figures like those of real storage. A mapping (of a TOML file, say) changes single fields.
+`paper` is the setting of the paper's table, `drift` adds what its text describes beyond that, and
+`field` has figures like those of real storage. A mapping (for example from TOML) changes fields.
 """
 
 import math
@@ -18,7 +18,7 @@ from holdfast.model.arrays import FloatArray, IntArray
 from holdfast.model.detection import Detection, detection_probability, gas, samples
 from holdfast.model.observation import HistoryConstants
 
-MOST_BLOCKS = 10_000_000  # up to here the probabilities of detection are correct to 1e-12
+MAX_BLOCKS = 10_000_000  # up to here detection probabilities are correct to 1e-12
 
 
 def _range(low: float, high: float, default: float) -> Any:
@@ -45,16 +45,16 @@ def _check(parameter: Field[Any], value: Any) -> None:
 
 @dataclass(frozen=True)
 class Scenario:
-    """Every parameter of the audit world; the defaults are the scenario `paper`."""
+    """Every parameter of a simulation; the defaults are the scenario `paper`."""
 
     name: str = "paper"
 
     # Time units of an episode; it ends after the audit that reaches or passes them.
     horizon: int = _range(1, 10_000, 365)
     # Blocks of the holding, n.
-    blocks: int = _range(1, MOST_BLOCKS, 1000)
-    # The most blocks one audit samples; the default caps nothing.
-    sample_cap: int = _range(1, MOST_BLOCKS, MOST_BLOCKS)
+    blocks: int = _range(1, MAX_BLOCKS, 1000)
+    # The most blocks that one audit samples; the default is no cap.
+    sample_cap: int = _range(1, MAX_BLOCKS, MAX_BLOCKS)
     # "approximate" is the paper's 1 - (1 - c/n)^s, "exact" the hypergeometric probability.
     detection: Detection = "approximate"
 
@@ -70,7 +70,7 @@ class Scenario:
     # Probability per unit that an honest node turns malicious, and a malicious one honest.
     turn_malicious: float = _range(0, 1, 0.0)
     turn_honest: float = _range(0, 1, 0.0)
-    # A malicious node multiplies its rate after so many units without a detection.
+    # A malicious node multiplies its rate after this many units without a detection.
     quiet_after: int = _range(0, 10_000, 0)
     quiet_factor: float = _range(1, 1e6, 1.0)
     # Honest faults come in bursts, which begin and end with these probabilities per unit and
@@ -187,15 +187,15 @@ SCENARIOS = {scenario.name: scenario for scenario in (PAPER, DRIFT, FIELD)}
 
 def scenario_named(name: str) -> Scenario:
     if name not in SCENARIOS:
-        raise InputError(f"there is no scenario {name!r}: the known ones are {_known()}")
+        raise InputError(f"there is no scenario {name!r}: the known ones are {_known_names()}")
     return SCENARIOS[name]
 
 
 def scenario_from(mapping: Mapping[str, Any]) -> Scenario:
-    """Return the scenario that `base` names, with the other fields of the mapping set."""
+    """Return the scenario named by `base`, with the mapping's other fields set."""
     base = mapping.get("base", PAPER.name)
     if not isinstance(base, str) or base not in SCENARIOS:
-        raise InputError(f"scenario field base: must be one of {_known()}, not {base!r}")
+        raise InputError(f"scenario field base: must be one of {_known_names()}, not {base!r}")
     changes = {name: value for name, value in mapping.items() if name != "base"}
     unknown = sorted(changes.keys() - {parameter.name for parameter in fields(Scenario)})
     if unknown:
@@ -203,5 +203,5 @@ def scenario_from(mapping: Mapping[str, Any]) -> Scenario:
     return replace(SCENARIOS[base], **changes)
 
 
-def _known() -> str:
+def _known_names() -> str:
     return ", ".join(SCENARIOS)

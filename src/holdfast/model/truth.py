@@ -1,4 +1,4 @@
-"""What only a simulation knows about its nodes, and only privileged references may see."""
+"""The hidden truth about nodes, which only simulations know and only reference policies see."""
 
 from dataclasses import dataclass
 

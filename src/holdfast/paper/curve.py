@@ -1,4 +1,4 @@
-"""Training curves, smoothed as in the paper and thinned to what a figure can show."""
+"""Training curves: moving averages as in the paper, at as many points as a figure shows."""
 
 import csv
 import io
@@ -12,13 +12,13 @@ from holdfast.errors import MalformedError
 from holdfast.model.arrays import FloatArray
 
 WINDOW = 30  # episodes of the moving average
-MOST_POINTS = 120
-MOST_BYTES = 1 << 26
+MAX_POINTS = 120
+MAX_BYTES = 1 << 26
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Moving averages by episode; a column is empty where the method has no such figure."""
+    """Moving averages by episode; a column is empty if the method has no such figure."""
 
     episode: tuple[int, ...]
     returns: tuple[float, ...]
@@ -26,8 +26,8 @@ class Curve:
 
 
 def read_curve(path: Path) -> Curve:
-    """Return the curve that a training left."""
-    content = atomic.read(path, at_most=MOST_BYTES)
+    """Return the curve of a finished training."""
+    content = atomic.read(path, at_most=MAX_BYTES)
     try:
         rows = list(csv.DictReader(io.StringIO(content.decode())))
         columns = {
@@ -37,21 +37,21 @@ def read_curve(path: Path) -> Curve:
         }
     except (ValueError, KeyError, TypeError) as error:
         raise MalformedError(f"{path} is not the curve of a training: {error}") from error
-    ends = _ends(len(rows))
+    ends = _shown_episodes(len(rows))
     return Curve(
         episode=tuple(int(end) for end in ends),
-        returns=_thinned(columns.get("return"), ends),
-        multiplier=_thinned(columns.get("multiplier"), ends),
+        returns=_moving_average(columns.get("return"), ends),
+        multiplier=_moving_average(columns.get("multiplier"), ends),
     )
 
 
-def _ends(count: int) -> np.ndarray:
-    """Return the episodes to keep, the last among them."""
-    first = WINDOW if count >= WINDOW else 1  # of a taste there is less than a window
-    return np.unique(np.linspace(first, count, MOST_POINTS).round().astype(np.int64))
+def _shown_episodes(count: int) -> np.ndarray:
+    """Return the episodes to show, including the last."""
+    first = WINDOW if count >= WINDOW else 1  # a quick run is shorter than a window
+    return np.unique(np.linspace(first, count, MAX_POINTS).round().astype(np.int64))
 
 
-def _thinned(figures: FloatArray | None, ends: np.ndarray) -> tuple[float, ...]:
+def _moving_average(figures: FloatArray | None, ends: np.ndarray) -> tuple[float, ...]:
     if figures is None or not len(figures):
         return ()
     sums = np.concatenate([[0.0], np.cumsum(figures)])

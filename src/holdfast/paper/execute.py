@@ -89,7 +89,7 @@ def _tried(trial: Trial, learned: Checkpoint | None, job: Job) -> Tried:
     try:
         policy = _policy(trial, learned)
     except InputError as error:
-        if not trial.ambitious:
+        if not trial.has_ceilings:
             raise
         return Tried({}, out_of_reach=str(error))
     tally = evaluate(policy, trial.scenario, episodes=job.episodes, seed=job.seed)

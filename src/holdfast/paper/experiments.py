@@ -1,7 +1,7 @@
-"""The experiments of the paper: which policies stand in which rows, and what jobs that makes.
+"""The experiments of the paper: the policies in their rows, and the jobs these need.
 
-A training run that several experiments need is one job, tried in all that any of them asks for.
-So a job stays the same whichever experiments are asked for, and is done once.
+A training run that several experiments need is one job with the trials of all of them. So a job is
+the same whichever experiments you ask for, and runs once.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ FRONTIER = (
     *(Ceilings(CEILING, latency) for latency in LATENCIES),
 )
 
-# In `drift` five per cent cost more than twice the gas, so that ten are tried as well.
+# In `drift` five per cent cost more than twice the gas, so ten per cent is tried as well.
 DRIFTING = (CEILINGS, Ceilings(0.1, LATENCY))
 
 LONG, SHORT = 600, 500  # units of training
@@ -38,11 +38,11 @@ LONGER = 900  # rounds of drqn-cmdp-plus in `drift`, where there is more to lear
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is trained and tried."""
+    """How much to train and to evaluate."""
 
     seeds: int = 5
     episodes: int = EPISODES
-    taste: bool = False  # hardly trained at all: the figures mean nothing
+    taste: bool = False  # hardly trained: the figures mean nothing
 
     def units(self, method: str, usual: int) -> int:
         if self.taste:
@@ -51,8 +51,8 @@ class Effort:
 
 
 @dataclass(frozen=True)
-class Line:
-    """A row to come: a policy, how it is trained, the trial it has to stand."""
+class PlannedRow:
+    """A row of a table before it has figures: a policy, its training and its trial."""
 
     policy: str
     trial: Trial
@@ -62,14 +62,14 @@ class Line:
     latency: float | None = None
 
 
-def table1(scenario: Scenario, effort: Effort) -> list[Line]:
-    """Return the main comparison, with references and all constant actions beside it."""
+def table1(scenario: Scenario, effort: Effort) -> list[PlannedRow]:
+    """Return the main comparison, with references and all constant actions."""
     agents = [_agent(method, scenario, effort) for method in AGENTS]
     ceilings = (CEILINGS,) if scenario is PAPER else DRIFTING
-    plus = [_plus(scenario, scenario, each, effort) for each in ceilings]
-    planned = [*(_belief(scenario, each) for each in ceilings), _clairvoyant(scenario)]
+    plus = [_plus(scenario, scenario, pair, effort) for pair in ceilings]
+    planned = [*(_belief(scenario, pair) for pair in ceilings), _clairvoyant(scenario)]
     if scenario is not PAPER:
-        planned += [_belief(scenario, each, planned_for=PAPER) for each in ceilings]
+        planned += [_belief(scenario, pair, planned_for=PAPER) for pair in ceilings]
     constants = [
         _rule(f"constant:{action.interval},{action.ratio:.2f}", scenario)
         for action in map(GRID.action, range(GRID.size))
@@ -77,8 +77,8 @@ def table1(scenario: Scenario, effort: Effort) -> list[Line]:
     return [*(_rule(name, scenario) for name in RULES), *agents, *plus, *planned, *constants]
 
 
-def decomposition(effort: Effort) -> list[Line]:
-    """Return recurrence and adaptive lambda, each with and without the other."""
+def decomposition(effort: Effort) -> list[PlannedRow]:
+    """Return recurrence and adaptive lambda, with and without each other."""
     return [
         _short(policy, method, variant, effort, **change)
         for policy, method in (("d3qn", "d3qn"), ("drqn", "drqn-cmdp"))
@@ -86,11 +86,11 @@ def decomposition(effort: Effort) -> list[Line]:
     ]
 
 
-def ablation(effort: Effort) -> list[Line]:
-    """Return DRQN-CMDP whole, and without each of its parts."""
+def ablation(effort: Effort) -> list[PlannedRow]:
+    """Return DRQN-CMDP complete, and without each of its parts."""
     adaptive = {"rho": CEILING}
 
-    def masked(signal: str) -> Line:
+    def masked(signal: str) -> PlannedRow:
         variant = f"no {signal.replace('_', ' ')}"
         return _short("drqn-cmdp", "drqn-cmdp", variant, effort, masked=(signal,), **adaptive)
 
@@ -104,29 +104,29 @@ def ablation(effort: Effort) -> list[Line]:
     ]
 
 
-def sensitivity(effort: Effort) -> list[Line]:
-    """Return what is trained or planned for each prior, and what is not."""
-    lines = []
+def sensitivity(effort: Effort) -> list[PlannedRow]:
+    """Return policies trained or planned for each prior, and rules."""
+    rows = []
     for prior in PRIORS:
         world = with_prior(prior)
-        lines += [
+        rows += [
             _rule("fixed-high", world),
             _rule("fixed-low", world),
             _agent("drqn-cmdp", world, effort),
             _plus(PAPER, world, CEILINGS, effort),
             _belief(world, CEILINGS),
         ]
-    return lines
+    return rows
 
 
-def shift(effort: Effort) -> list[Line]:
-    """Return what was trained at one prior, at all three."""
+def shift(effort: Effort) -> list[PlannedRow]:
+    """Return policies trained for one prior, evaluated at all three."""
     trained = _agent("drqn-cmdp", PAPER, effort)
     moved = [replace(trained, trial=Trial(with_prior(prior))) for prior in PRIORS]
     return [*moved, *(_plus(PAPER, with_prior(prior), CEILINGS, effort) for prior in PRIORS)]
 
 
-def frontier(effort: Effort) -> list[Line]:
+def frontier(effort: Effort) -> list[PlannedRow]:
     """Return one training for each ceiling, one network for all, and the planner."""
     return [
         *(_agent("drqn-cmdp", PAPER, effort, rho) for rho in RHOS),
@@ -136,7 +136,7 @@ def frontier(effort: Effort) -> list[Line]:
     ]
 
 
-EXPERIMENTS: dict[str, Callable[[Effort], list[Line]]] = {
+EXPERIMENTS: dict[str, Callable[[Effort], list[PlannedRow]]] = {
     "table1-paper": lambda effort: table1(PAPER, effort),
     "table1-drift": lambda effort: table1(DRIFT, effort),
     "decomposition": decomposition,
@@ -156,11 +156,11 @@ def with_prior(prior: float) -> Scenario:
 
 @dataclass(frozen=True)
 class Programme:
-    """All experiments at one effort, as lines and as jobs."""
+    """All experiments at one effort, as rows and as jobs."""
 
     effort: Effort
 
-    def lines(self, experiment: str) -> list[Line]:
+    def rows(self, experiment: str) -> list[PlannedRow]:
         if experiment not in EXPERIMENTS:
             known = ", ".join(EXPERIMENTS)
             raise InputError(f"there is no experiment {experiment!r}: the known ones are {known}")
@@ -168,51 +168,51 @@ class Programme:
 
     def jobs(self, experiments: list[str]) -> list[Job]:
         """Return each job once, in the order of the rows."""
-        found = {
+        jobs_by_id = {
             job.id: job
             for experiment in experiments
-            for line in self.lines(experiment)
-            for job in self.jobs_of(line)
+            for row in self.rows(experiment)
+            for job in self.jobs_of(row)
         }
-        return list(found.values())
+        return list(jobs_by_id.values())
 
-    def jobs_of(self, line: Line) -> list[Job]:
+    def jobs_of(self, row: PlannedRow) -> list[Job]:
         """Return a job for each seed, or one for what needs no training."""
-        if line.training is None:
-            return [Job(None, (line.trial,), self.effort.episodes)]
-        trials = self._trials[line.training]
+        if row.training is None:
+            return [Job(None, (row.trial,), self.effort.episodes)]
+        trials = self._trials[row.training]
         seeds = range(self.effort.seeds)
-        trainings = [replace(line.training, seed=seed) for seed in seeds]
+        trainings = [replace(row.training, seed=seed) for seed in seeds]
         return [Job(training, trials, self.effort.episodes) for training in trainings]
 
     @cached_property
     def _trials(self) -> dict[Training, tuple[Trial, ...]]:
-        """Return by training all that any experiment tries it in."""
-        found: dict[Training, dict[Trial, None]] = {}
+        """Return all trials of any experiment, by training."""
+        trials_by_training: dict[Training, dict[Trial, None]] = {}
         for experiment in EXPERIMENTS:
-            for line in self.lines(experiment):
-                if line.training:
-                    found.setdefault(line.training, {})[line.trial] = None
-        return {training: tuple(trials) for training, trials in found.items()}
+            for row in self.rows(experiment):
+                if row.training:
+                    trials_by_training.setdefault(row.training, {})[row.trial] = None
+        return {training: tuple(trials) for training, trials in trials_by_training.items()}
 
 
-def _rule(name: str, scenario: Scenario) -> Line:
-    return Line(name, Trial(scenario, name))
+def _rule(name: str, scenario: Scenario) -> PlannedRow:
+    return PlannedRow(name, Trial(scenario, name))
 
 
-def _agent(method: str, scenario: Scenario, effort: Effort, rho: float = CEILING) -> Line:
+def _agent(method: str, scenario: Scenario, effort: Effort, rho: float = CEILING) -> PlannedRow:
     training = Training(method, scenario, effort.units(method, LONG))
     if method != "drqn-cmdp":
-        return Line(method, Trial(scenario), training)
-    return Line(method, Trial(scenario), replace(training, rho=rho), rho=rho)
+        return PlannedRow(method, Trial(scenario), training)
+    return PlannedRow(method, Trial(scenario), replace(training, rho=rho), rho=rho)
 
 
-def _short(policy: str, method: str, variant: str, effort: Effort, **changes: object) -> Line:
+def _short(policy: str, method: str, variant: str, effort: Effort, **changes: object) -> PlannedRow:
     training = Training(method, PAPER, effort.units(method, SHORT))
-    return Line(policy, Trial(PAPER), replace(training, **changes), variant)  # type: ignore[arg-type]
+    return PlannedRow(policy, Trial(PAPER), replace(training, **changes), variant)  # type: ignore[arg-type]
 
 
-def _plus(home: Scenario, world: Scenario, ceilings: Ceilings, effort: Effort) -> Line:
+def _plus(home: Scenario, world: Scenario, ceilings: Ceilings, effort: Effort) -> PlannedRow:
     training = Training(
         method=PLUS,
         scenario=home,
@@ -221,19 +221,21 @@ def _plus(home: Scenario, world: Scenario, ceilings: Ceilings, effort: Effort) -
         validation=100 if effort.taste else None,
     )
     trial = Trial(world, ceilings=ceilings)
-    return Line(PLUS, trial, training, rho=ceilings.miss_rate, latency=ceilings.latency)
+    return PlannedRow(PLUS, trial, training, rho=ceilings.miss_rate, latency=ceilings.latency)
 
 
-def _plus_alone(ceilings: Ceilings, effort: Effort) -> Line:
-    """Return a network that learns these ceilings only, to see what serving all of them costs."""
-    line = _plus(PAPER, PAPER, ceilings, effort)
-    training = replace(line.training, targets=(ceilings,), alone=True) if line.training else None
-    return replace(line, training=training, variant="alone")
+def _plus_alone(ceilings: Ceilings, effort: Effort) -> PlannedRow:
+    """Return a network trained for these ceilings alone, to show what serving all costs."""
+    row = _plus(PAPER, PAPER, ceilings, effort)
+    training = replace(row.training, targets=(ceilings,), alone=True) if row.training else None
+    return replace(row, training=training, variant="alone")
 
 
-def _belief(scenario: Scenario, ceilings: Ceilings, planned_for: Scenario | None = None) -> Line:
+def _belief(
+    scenario: Scenario, ceilings: Ceilings, planned_for: Scenario | None = None
+) -> PlannedRow:
     name = f"belief:rho={ceilings.miss_rate:g},latency={ceilings.latency:g}"
-    return Line(
+    return PlannedRow(
         f"belief@{planned_for.name}" if planned_for else "belief",
         Trial(scenario, name, planned_for),
         rho=ceilings.miss_rate,
@@ -241,5 +243,5 @@ def _belief(scenario: Scenario, ceilings: Ceilings, planned_for: Scenario | None
     )
 
 
-def _clairvoyant(scenario: Scenario) -> Line:
-    return Line("clairvoyant", Trial(scenario, f"clairvoyant:rho={CEILING:g}"), rho=CEILING)
+def _clairvoyant(scenario: Scenario) -> PlannedRow:
+    return PlannedRow("clairvoyant", Trial(scenario, f"clairvoyant:rho={CEILING:g}"), rho=CEILING)

@@ -1,4 +1,4 @@
-"""The figures of the experiments, in the style of the house."""
+"""The figures of the experiments."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-WIDTH = 8.0  # inches: at 800 pixels the letters are as large as those of the text around
+WIDTH = 8.0  # inches: at 800 pixels the letters match those of the text around
 PALE = "#bbbbbb"
 MISSES = "miss rate (%)"
 GAS = "gas per episode"
@@ -105,13 +105,13 @@ def plane(result: Result) -> "Figure":
 
 
 def curves(result: Result) -> "Figure":
-    """Draw each agent's return by episode, every seed, and its lambda where that moves."""
+    """Draw each agent's return by episode for every seed, and its lambda if it changes."""
     from matplotlib.figure import Figure  # noqa: PLC0415 - an optional extra
 
     figure = Figure(figsize=(WIDTH, 5.0), layout="constrained")
     panels = figure.subplots(2, 4, sharex=True).flat
     for axes, agent in zip(panels, AGENTS, strict=True):
-        runs = [each for each in result.curves if each.policy == agent]
+        runs = [curve for curve in result.curves if curve.policy == agent]
         _draw_runs(axes, runs)
         axes.set_title(agent, fontsize=10)
         tidy(axes)
@@ -149,12 +149,12 @@ def decomposition(result: Result) -> "Figure":
     """Draw gas and misses of the four combinations, the paper's figures as marks."""
     figure, panels = _sheet(result, 2, 3.9)
     rows = [row for row in result.rows if row.reached]
-    places = np.array([0.0, 0.8, 2.0, 2.8])[: len(rows)]
+    positions = np.array([0.0, 0.8, 2.0, 2.8])[: len(rows)]
     names = [f"{row.policy}\n{row.variant}" for row in rows]
     for axes, (measure, scale, heading) in zip(panels, _GAS_AND_MISSES, strict=True):
-        _bars(axes, places, rows, measure, scale)
+        _bars(axes, positions, rows, measure, scale)
         axes.plot(
-            places,
+            positions,
             [scale * row.paper[measure] for row in rows],
             linestyle="none",
             marker="D",
@@ -162,7 +162,7 @@ def decomposition(result: Result) -> "Figure":
             markeredgecolor="white",
             label="the paper",
         )
-        axes.set_xticks(places, names, fontsize=8)
+        axes.set_xticks(positions, names, fontsize=8)
         axes.set_ylabel(heading)
         if measure == "miss_rate":
             _ceiling(axes)
@@ -176,10 +176,10 @@ def ablation(result: Result) -> "Figure":
     """Draw gas and misses without each part."""
     figure, panels = _sheet(result, 2, 3.9)
     rows = [row for row in result.rows if row.reached]
-    places = -np.arange(len(rows), dtype=float)
+    positions = -np.arange(len(rows), dtype=float)
     for axes, (measure, scale, heading) in zip(panels, _GAS_AND_MISSES, strict=True):
-        _bars(axes, places, rows, measure, scale, lying=True)
-        axes.set_yticks(places, [row.variant for row in rows])
+        _bars(axes, positions, rows, measure, scale, horizontal=True)
+        axes.set_yticks(positions, [row.variant for row in rows])
         axes.set_xlabel(heading)
         if measure == "miss_rate":
             axes.axvline(100 * CEILING, **_CEILING, label="ceiling")
@@ -217,7 +217,7 @@ def by_prior(result: Result) -> "Figure":
 def frontier(result: Result) -> "Figure":
     """Draw achieved misses, gas and the final lambda over the ceiling on misses."""
     figure, panels = _sheet(result, 3, 3.6)
-    asked = sorted({100 * row.rho for row in result.rows if row.rho})
+    ceilings_shown = sorted({100 * row.rho for row in result.rows if row.rho})
     measures = (
         ("miss_rate", 100, "achieved " + MISSES),
         ("gas", 1, GAS),
@@ -226,18 +226,18 @@ def frontier(result: Result) -> "Figure":
     for axes, (measure, scale, heading) in zip(panels, measures, strict=True):
         for index, policy in enumerate(("drqn-cmdp", PLUS, "belief")):
             rows = [row for row in result.series(policy) if row.latency in (None, LATENCY)]
-            kept = [row for row in rows if row.reached and measure in row.measures]
-            ceilings = [100 * (row.rho or 0.0) for row in kept]
-            _line(axes, index, policy, ceilings, kept, measure, scale)
+            reached = [row for row in rows if row.reached and measure in row.measures]
+            ceilings = [100 * (row.rho or 0.0) for row in reached]
+            _line(axes, index, policy, ceilings, reached, measure, scale)
             if measure == "gas":
                 _mark_out_of_reach(axes, index, [row for row in rows if not row.reached])
         axes.set_ylim(bottom=0)
-        axes.set_xlim(0, asked[-1] + 1)
-        axes.set_xticks(asked, [f"{each:g}" for each in asked], fontsize=8)
+        axes.set_xlim(0, ceilings_shown[-1] + 1)
+        axes.set_xticks(ceilings_shown, [f"{ceiling:g}" for ceiling in ceilings_shown], fontsize=8)
         axes.set_xlabel("ceiling on misses (%)")
         axes.set_ylabel(heading)
         tidy(axes)
-    panels[0].plot([0, asked[-1]], [0, asked[-1]], **_CEILING, label="ceiling")
+    panels[0].plot([0, ceilings_shown[-1]], [0, ceilings_shown[-1]], **_CEILING, label="ceiling")
     _legend(figure, panels)
     return figure
 
@@ -252,8 +252,8 @@ def _sheet(result: Result, panels: int, height: float) -> tuple["Figure", Sequen
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
     axes = figure.subplots(1, panels, squeeze=False)[0]
     _title(figure, result)
-    for each in axes:
-        tidy(each)
+    for panel in axes:
+        tidy(panel)
     return figure, list(axes)
 
 
@@ -263,17 +263,17 @@ def _title(figure: "Figure", result: Result, note: str = "") -> None:
 
 
 def _legend(figure: "Figure", panels: Sequence["Axes"]) -> None:
-    """Explain below what is drawn in any of the panels, each thing once."""
-    found: dict[str, Any] = {}
+    """Put one legend for all panels below, without repetitions."""
+    handles: dict[str, Any] = {}
     for axes in panels:
         for handle, name in zip(*axes.get_legend_handles_labels(), strict=True):
-            found.setdefault(name, handle)
-    rows = -(-len(found) // (4 if max(map(len, found)) > 16 else 5))
+            handles.setdefault(name, handle)
+    rows = -(-len(handles) // (4 if max(map(len, handles)) > 16 else 5))
     figure.legend(
-        list(found.values()),
-        list(found),
+        list(handles.values()),
+        list(handles),
         loc="outside lower center",
-        ncols=-(-len(found) // rows),
+        ncols=-(-len(handles) // rows),
         frameon=False,
         fontsize=9,
     )
@@ -299,25 +299,25 @@ def _both(rows: Sequence[Row], measure: str, scale: float = 1.0) -> list[float]:
 
 def _bars(
     axes: "Axes",
-    places: FloatArray,
+    positions: FloatArray,
     rows: Sequence[Row],
     measure: str,
     scale: float,
     *,
-    lying: bool = False,
+    horizontal: bool = False,
 ) -> None:
     """Draw the figures as bars with their intervals, and every seed as a dot."""
     figures = [scale * row.iqm(measure) for row in rows]
     reach = np.hstack([_reach(row, measure, scale) for row in rows])
     look: dict[str, Any] = {"color": "#9ec9e2", "ecolor": "black", "capsize": 3, "zorder": 1}
-    if lying:
-        axes.barh(places, figures, 0.62, xerr=reach, **look)
+    if horizontal:
+        axes.barh(positions, figures, 0.62, xerr=reach, **look)
     else:
-        axes.bar(places, figures, 0.62, yerr=reach, **look)
-    for index, (place, row) in enumerate(zip(places, rows, strict=True)):
+        axes.bar(positions, figures, 0.62, yerr=reach, **look)
+    for index, (position, row) in enumerate(zip(positions, rows, strict=True)):
         seeds = [scale * figure for figure in row.measures[measure].known]
-        beside = np.full(len(seeds), place) + 0.2
-        points = (seeds, beside) if lying else (beside, seeds)
+        beside = np.full(len(seeds), position) + 0.2
+        points = (seeds, beside) if horizontal else (beside, seeds)
         axes.plot(
             *points,
             linestyle="none",
@@ -331,7 +331,7 @@ def _line(
     axes: "Axes",
     index: int,
     policy: str,
-    places: Sequence[float],
+    positions: Sequence[float],
     rows: Sequence[Row],
     measure: str,
     scale: float,
@@ -339,7 +339,7 @@ def _line(
     reach = np.hstack([_reach(row, measure, scale) for row in rows]) if rows else None
     figures = [scale * row.iqm(measure) for row in rows]
     look = key(index) | {"markersize": 6, "capsize": 3, "elinewidth": 1}
-    axes.errorbar(places, figures, yerr=reach, label=policy, **look)
+    axes.errorbar(positions, figures, yerr=reach, label=policy, **look)
 
 
 def _mark_out_of_reach(axes: "Axes", index: int, rows: Sequence[Row]) -> None:

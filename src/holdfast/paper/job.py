@@ -1,7 +1,7 @@
-"""What there is to do, cut into jobs: a training run with all its trials, or the trial of a rule.
+"""Jobs: a training run with all its trials, or the trial of a policy that needs no training.
 
-A job is its description. The text of it is hashed into its name and into what it leaves behind,
-so that no result is taken for that of another job.
+A job is its description. Its hash is part of the job's name and of its result, so that no result
+is mistaken for that of another job.
 """
 
 import hashlib
@@ -19,18 +19,18 @@ from holdfast.policy.lagrangian import Ceilings
 
 EPISODES = 2000
 EVALUATION_SEED = 4242  # never used for tuning
-MOST_BYTES = 1 << 22
+MAX_BYTES = 1 << 22
 
-# Seconds that a unit of training takes on one core, roughly: long jobs start first.
-_SECONDS = {"drqn-cmdp": 0.25, "drqn-cmdp-plus": 0.4, "ppo": 0.05, "a2c": 0.05}
-_SECONDS_OF_OTHERS = 0.15
+# Approximate seconds of a unit of training on one core, so that long jobs start first.
+_SECONDS_PER_UNIT = {"drqn-cmdp": 0.25, "drqn-cmdp-plus": 0.4, "ppo": 0.05, "a2c": 0.05}
+_USUAL_SECONDS_PER_UNIT = 0.15
 _SECONDS_TO_PLAN = 20.0
 _SECONDS_TO_TRY = 2.0
 
 
 @dataclass(frozen=True)
 class Training:
-    """A method, what is changed of its settings, and for how long it learns where."""
+    """A method, the changes to its settings, its scenario and the length of its training."""
 
     method: str
     scenario: Scenario
@@ -41,12 +41,12 @@ class Training:
     masked: tuple[str, ...] = ()
     frames: int = 1
     targets: tuple[Ceilings, ...] = ()  # for which dials are validated
-    validation: int | None = None  # episodes for each of them, if not as many as usual
+    validation: int | None = None  # episodes per dial, if not the usual number
     alone: bool = False  # the network learns the first of the targets and no other ceilings
 
     @property
     def variant(self) -> str:
-        """Return in a few letters what is changed, for the names of folders."""
+        """Return the changes in short form, for folder names."""
         parts = [
             f"price{self.price:g}" if self.price is not None else "",
             f"rho{self.rho:g}" if self.rho is not None else "",
@@ -59,7 +59,7 @@ class Training:
 
 @dataclass(frozen=True)
 class Trial:
-    """A policy put to the test in a scenario."""
+    """The evaluation of a policy in a scenario."""
 
     scenario: Scenario
     policy: str = ""  # its name; empty for the one that the job trains
@@ -67,8 +67,8 @@ class Trial:
     ceilings: Ceilings | None = None  # to set the dial for
 
     @property
-    def ambitious(self) -> bool:
-        """Whether it asks for ceilings, which may be out of reach."""
+    def has_ceilings(self) -> bool:
+        """Whether it has ceilings, which may be infeasible."""
         return self.ceilings is not None or "rho=" in self.policy
 
 
@@ -89,7 +89,7 @@ class Job:
 
     @cached_property
     def id(self) -> str:
-        """Return its name: that of a training stays the same whatever is tried afterwards."""
+        """Return the job's name; that of a training does not depend on its trials."""
         if run := self.training:
             seed = f"seed{run.seed}"
             words = [run.method, run.variant, run.scenario.name, str(run.units), seed]
@@ -104,10 +104,10 @@ class Job:
 
     @property
     def seconds(self) -> float:
-        """Return about how long it takes, to order jobs and to guess the rest."""
+        """Return roughly how long the job takes, to order jobs and to estimate the rest."""
         if run := self.training:
-            each = _SECONDS.get(run.method, _SECONDS_OF_OTHERS)
-            return run.units * each + _SECONDS_TO_TRY * len(self.trials)
+            seconds_per_unit = _SECONDS_PER_UNIT.get(run.method, _USUAL_SECONDS_PER_UNIT)
+            return run.units * seconds_per_unit + _SECONDS_TO_TRY * len(self.trials)
         planned = self.trials[0].policy.startswith(("belief", "clairvoyant"))
         return _SECONDS_TO_PLAN if planned else _SECONDS_TO_TRY
 
@@ -129,7 +129,7 @@ class Tried:
 
 @dataclass(frozen=True)
 class Done:
-    """What a job leaves behind."""
+    """The result of a job."""
 
     digest: str
     multiplier: float | None  # the lambda that training ended with
@@ -146,12 +146,12 @@ def run_folder(out: Path, job: Job) -> Path:
 
 
 def read_done(out: Path, job: Job) -> Done | None:
-    """Return what the job left, or None if it is still to be done, or to be done again."""
+    """Return the job's result, or None if it has to run (again)."""
     path = done_path(out, job)
     if not path.exists():
         return None
     try:
-        done = json_schema.read(Done, json_schema.parse(atomic.read(path, at_most=MOST_BYTES)))
+        done = json_schema.read(Done, json_schema.parse(atomic.read(path, at_most=MAX_BYTES)))
     except InputError:
         return None
     matches = done.digest == job.digest and len(done.trials) == len(job.trials)

@@ -1,4 +1,4 @@
-"""What a finished experiment leaves for its readers: data, a table and figures."""
+"""Writes the results of an experiment: data, a table and figures."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from holdfast.sim.figure import check_can_draw
 
 
 def check_can_publish(out: Path) -> None:
-    """Refuse, before any work is done, a folder that can't be filled in the end."""
+    """Raise an error before any work is done if results can't be written to the folder."""
     if out.exists() and not out.is_dir():
         raise InputError(f"{out} is not a folder: results can't be written there")
     out.mkdir(parents=True, exist_ok=True)

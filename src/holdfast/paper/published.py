@@ -1,13 +1,12 @@
-"""What the paper reports, as plain data under the names its tables and sections have."""
+"""The figures that the paper reports, by the names of its tables."""
 
 from typing import NamedTuple
 
 CEILING = 0.05  # rho-bar of every experiment but the frontier
-HIGHEST_MULTIPLIER = 200.0  # lambda-max
 
 
 class Published(NamedTuple):
-    """A row of the paper; None where it gives no figure."""
+    """A row of the paper; None if it gives no figure."""
 
     gas: float
     latency: float | None

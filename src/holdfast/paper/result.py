@@ -1,4 +1,4 @@
-"""The results of an experiment as data: a row for each policy, every seed in it."""
+"""The results of an experiment as data: a row per policy, with the figures of every seed."""
 
 import csv
 import io
@@ -10,14 +10,14 @@ from pathlib import Path
 from holdfast import atomic
 from holdfast.errors import InputError, MalformedError
 from holdfast.paper.curve import Curve
-from holdfast.paper.experiments import Effort, Line, Programme
+from holdfast.paper.experiments import Effort, PlannedRow, Programme
 from holdfast.paper.job import EVALUATION_SEED, Done, Figure, Tried, read_done
 from holdfast.paper.published import DECOMPOSITION, MAIN
 from holdfast.paper.summary import Summary, summarise
 from holdfast.policy import json_schema
 
 SHIPPED = Path(str(resources.files("holdfast.paper"))) / "results"
-MOST_BYTES = 1 << 24
+MAX_BYTES = 1 << 24
 
 MEASURES = (
     *("gas", "latency", "miss_rate", "miss_rate_honest"),
@@ -37,7 +37,7 @@ class SeedCurve:
 class Row:
     policy: str
     variant: str
-    trained: bool  # else it was tried once, and its intervals are over episodes, not over seeds
+    trained: bool  # else it ran once, and its intervals are over episodes instead of seeds
     malicious_share: float  # in the scenario of the trial
     rho: float | None  # the ceilings it is made for
     latency: float | None
@@ -47,7 +47,7 @@ class Row:
 
     @property
     def seeds(self) -> int:
-        """Return how many seeds stand behind the figures."""
+        """Return the number of seeds behind the figures."""
         return sum(reason is None for reason in self.out_of_reach) if self.trained else 0
 
     def iqm(self, measure: str) -> float:
@@ -73,35 +73,28 @@ class Result:
     curves: tuple[SeedCurve, ...] = ()
 
     def series(self, policy: str) -> list[Row]:
-        """Return all rows of the policy as it is, whatever it was asked for."""
+        """Return all rows of the policy without a variant."""
         return [row for row in self.rows if (row.policy, row.variant) == (policy, "")]
-
-    def row(self, policy: str, variant: str = "", **where: float | None) -> Row | None:
-        """Return the first row of the policy that has a figure and fits, if there is one."""
-        for row in self.rows:
-            fits = all(getattr(row, name) == value for name, value in where.items())
-            if (row.policy, row.variant) == (policy, variant) and fits and row.reached:
-                return row
-        return None
 
 
 def gather(experiment: str, effort: Effort, out: Path) -> Result:
-    """Return what the jobs left, which must all be done."""
+    """Return the result of an experiment whose jobs are all done."""
     programme = Programme(effort)
     rows, curves = [], []
-    for line in programme.lines(experiment):
-        jobs = programme.jobs_of(line)
-        found = [read_done(out, job) for job in jobs]
-        done = [each for each in found if each is not None]
-        if len(done) < len(jobs):
+    for planned in programme.rows(experiment):
+        jobs = programme.jobs_of(planned)
+        results = [read_done(out, job) for job in jobs]
+        job_results = [job_result for job_result in results if job_result is not None]
+        if len(job_results) < len(jobs):
             raise InputError(f"{out} does not hold all of {experiment} yet")
-        at = jobs[0].trials.index(line.trial)
-        rows.append(_row(experiment, line, done, [each.trials[at] for each in done]))
+        index = jobs[0].trials.index(planned.trial)
+        trials = [job_result.trials[index] for job_result in job_results]
+        rows.append(_row(experiment, planned, job_results, trials))
         if experiment.startswith("table1"):
             curves += [
-                SeedCurve(line.policy, seed, each.curve)
-                for seed, each in enumerate(done)
-                if each.curve and each.curve.returns
+                SeedCurve(planned.policy, seed, job_result.curve)
+                for seed, job_result in enumerate(job_results)
+                if job_result.curve and job_result.curve.returns
             ]
     return Result(
         experiment=experiment,
@@ -114,33 +107,35 @@ def gather(experiment: str, effort: Effort, out: Path) -> Result:
     )
 
 
-def _row(experiment: str, line: Line, done: Sequence[Done], tried: Sequence[Tried]) -> Row:
-    figures = {name: [_figure(each, name) for each in tried] for name in MEASURES}
-    trained = line.training is not None
+def _row(
+    experiment: str, planned: PlannedRow, job_results: Sequence[Done], trials: Sequence[Tried]
+) -> Row:
+    figures = {name: [_figure(trial, name) for trial in trials] for name in MEASURES}
+    trained = planned.training is not None
     measures = {name: _summary(column, trained=trained) for name, column in figures.items()}
-    multipliers = [each.multiplier for each in done]
+    multipliers = [result.multiplier for result in job_results]
     if any(multiplier is not None for multiplier in multipliers):
         measures[MULTIPLIER] = summarise(multipliers)
     published = None
     if experiment == "table1-paper":
-        published = MAIN.get(line.policy)
+        published = MAIN.get(planned.policy)
     elif experiment == "decomposition":
-        published = DECOMPOSITION[line.policy, line.variant]
+        published = DECOMPOSITION[planned.policy, planned.variant]
     return Row(
-        policy=line.policy,
-        variant=line.variant,
+        policy=planned.policy,
+        variant=planned.variant,
         trained=trained,
-        malicious_share=line.trial.scenario.malicious_share,
-        rho=line.rho,
-        latency=line.latency,
+        malicious_share=planned.trial.scenario.malicious_share,
+        rho=planned.rho,
+        latency=planned.latency,
         measures=measures,
-        out_of_reach=tuple(each.out_of_reach for each in tried),
+        out_of_reach=tuple(trial.out_of_reach for trial in trials),
         paper=published.figures() if published else {},
     )
 
 
-def _figure(tried: Tried, name: str) -> Figure:
-    return tried.measures.get(name) or Figure(None, None, None)
+def _figure(trial: Tried, name: str) -> Figure:
+    return trial.measures.get(name) or Figure(None, None, None)
 
 
 def _summary(figures: Sequence[Figure], *, trained: bool) -> Summary:
@@ -152,14 +147,14 @@ def _summary(figures: Sequence[Figure], *, trained: bool) -> Summary:
 
 
 def read_result(path: Path) -> Result:
-    content = atomic.read(path, at_most=MOST_BYTES)
+    content = atomic.read(path, at_most=MAX_BYTES)
     try:
         return json_schema.read(Result, json_schema.parse(content))
     except InputError as error:
         raise MalformedError(f"{path} can't be used: {error}") from error
 
 
-def shipped(experiment: str) -> Result:
+def shipped_result(experiment: str) -> Result:
     path = SHIPPED / f"{experiment}.json"
     if not path.exists():
         raise InputError(f"no results of {experiment} are shipped: make them with --out DIR")
@@ -167,7 +162,7 @@ def shipped(experiment: str) -> Result:
 
 
 def as_csv(result: Result) -> bytes:
-    """Return a line for each measure of each row, with the figures of all seeds."""
+    """Return one line per measure and row, with the figures of all seeds."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(
@@ -180,10 +175,17 @@ def as_csv(result: Result) -> bytes:
     for row in result.rows:
         about = (result.experiment, result.taste, row.policy, row.variant)
         where = (row.malicious_share, row.rho, row.latency)
-        for measure, each in row.measures.items():
-            figures = (each.mean, each.iqm, each.low, each.high, each.min, each.max)
-            by_seed = each.by_seed if row.trained else ()
-            seeds = len(each.known) if row.trained else 0
+        for measure, summary in row.measures.items():
+            figures = (
+                summary.mean,
+                summary.iqm,
+                summary.low,
+                summary.high,
+                summary.min,
+                summary.max,
+            )
+            by_seed = summary.by_seed if row.trained else ()
+            seeds = len(summary.known) if row.trained else 0
             paper = row.paper.get(measure)
             writer.writerow((*about, *where, measure, seeds, *figures, paper, *by_seed))
     return text.getvalue().encode()

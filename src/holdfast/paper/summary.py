@@ -1,7 +1,7 @@
-"""One figure over several training seeds: none left out, and an interval that shows their spread.
+"""One figure over all training seeds, with an interval that shows their spread.
 
 The interval is the 95 % bootstrap percentile of the interquartile mean. Seeds are resampled within
-their own row, which is their stratum.
+their own row.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ SEED = 20_240
 
 @dataclass(frozen=True)
 class Summary:
-    """The figures of all seeds, null where a seed has none, and what those that have come to."""
+    """The figures of all seeds (None if a seed has none), and their summary."""
 
     by_seed: tuple[float | None, ...]
     mean: float | None = None
@@ -37,8 +37,8 @@ def summarise(by_seed: Sequence[float | None]) -> Summary:
     if not summary.known:
         return summary
     figures = np.array(summary.known)
-    drawn = np.random.default_rng(SEED).integers(len(figures), size=(RESAMPLES, len(figures)))
-    low, high = np.percentile(interquartile_mean(figures[drawn]), (2.5, 97.5))
+    resamples = np.random.default_rng(SEED).integers(len(figures), size=(RESAMPLES, len(figures)))
+    low, high = np.percentile(interquartile_mean(figures[resamples]), (2.5, 97.5))
     return Summary(
         by_seed=summary.by_seed,
         mean=float(figures.mean()),
@@ -54,5 +54,5 @@ def interquartile_mean(figures: FloatArray) -> FloatArray:
     """Return the mean along the last axis without its lowest and its highest quarter."""
     count = figures.shape[-1]
     cut = count // 4
-    kept = np.sort(figures, axis=-1)[..., cut : count - cut]
-    return np.asarray(kept.mean(axis=-1), np.float64)
+    middle = np.sort(figures, axis=-1)[..., cut : count - cut]
+    return np.asarray(middle.mean(axis=-1), np.float64)

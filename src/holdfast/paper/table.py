@@ -1,4 +1,4 @@
-"""Results as a table, for the terminal and for the report: which columns, and how figures read."""
+"""Results as a table for the terminal: its columns, and how figures are formatted."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -45,14 +45,14 @@ def title(result: Result) -> str:
 
 
 def warning(result: Result) -> str:
-    """Return what must stand in every output of a taste, and nothing for a whole run."""
+    """Return the warning that every output of a quick run must show; empty for a full run."""
     return "A TASTE, NOT A RESULT: hardly trained at all" if result.taste else ""
 
 
 def caption(result: Result) -> str:
     how = (
         "interquartile means over seeds with their 95 % bootstrap intervals; what needs no training"
-        " is tried once, with its interval over episodes"
+        " runs once, with its interval over episodes"
     )
     constants = sum(is_constant(row) for row in result.rows)
     return f"{how}; {constants} constant actions beside it" if constants else how
@@ -74,7 +74,7 @@ def label(result: Result, row: Row) -> str:
 
 
 def cells(result: Result, row: Row) -> list[Cell]:
-    """Return what stands under each heading."""
+    """Return the cells of a row, in the order of the headings."""
     figures = [_figure(row, column) for column in COLUMNS]
     if not row.reached:
         figures[0] = Cell(OUT_OF_REACH)
@@ -84,8 +84,8 @@ def cells(result: Result, row: Row) -> list[Cell]:
 def _seeds(row: Row) -> str:
     if not row.trained:
         return ""
-    every = len(row.out_of_reach)
-    return str(every) if row.seeds == every else f"{row.seeds} of {every}"
+    trained_seeds = len(row.out_of_reach)
+    return str(trained_seeds) if row.seeds == trained_seeds else f"{row.seeds} of {trained_seeds}"
 
 
 def _figure(row: Row, column: Column) -> Cell:

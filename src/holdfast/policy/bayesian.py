@@ -1,4 +1,4 @@
-"""The paper's stateful Bayesian rule: a posterior of malice, five grades of response.
+"""The paper's Bayesian rule: a posterior probability of malice and five grades of response.
 
 The paper says no more than "posterior P(mal) with 5-level graded response and latency damping".
 Our reading: each outcome has a fixed likelihood under either type, whatever the audit sampled;
@@ -25,8 +25,8 @@ LATENCY = OBSERVATION.index("latency")
 # How likely an audit fails, by the type of the node.
 FAILURE_MALICIOUS = 0.6
 FAILURE_HONEST = 0.1
-# The posterior stays between 0.02 and 0.98, so that a node can always change our mind.
-MOST_CERTAIN = 4.0
+# The posterior stays between 0.02 and 0.98, so that new evidence can always change it.
+MAX_LOG_ODDS = 4.0
 GRADES = np.array(
     [
         GRID.index_of(14, 0.01),
@@ -51,7 +51,7 @@ class Bayesian:
 
     def initial_state(self, batch: int) -> Suspicion:
         share = np.clip(self.scenario.malicious_share, 1e-9, 1 - 1e-9)
-        start = np.clip(np.log(share / (1 - share)), -MOST_CERTAIN, MOST_CERTAIN)
+        start = np.clip(np.log(share / (1 - share)), -MAX_LOG_ODDS, MAX_LOG_ODDS)
         return Suspicion(np.full(batch, start), np.zeros(batch, np.bool_))
 
     def act(self, state: Suspicion, observations: FloatArray) -> tuple[IntArray, Suspicion]:
@@ -62,7 +62,7 @@ class Bayesian:
         )
         damping = 1.0 - observations[:, LATENCY]
         log_odds = np.clip(
-            state.log_odds + state.audited * damping * evidence, -MOST_CERTAIN, MOST_CERTAIN
+            state.log_odds + state.audited * damping * evidence, -MAX_LOG_ODDS, MAX_LOG_ODDS
         )
         posterior = 1.0 / (1.0 + np.exp(-log_odds))
         grade = np.minimum((posterior * len(GRADES)).astype(np.int64), len(GRADES) - 1)

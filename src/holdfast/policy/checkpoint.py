@@ -1,6 +1,6 @@
 """Checkpoints: a folder with the weights of a learned policy and a manifest that explains them.
 
-Nothing is trusted: `load` and `parse` refuse whatever `save` would not have written.
+Nothing is trusted: `load` and `parse` reject whatever `save` would not have written.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from holdfast.model.action import GRID, ActionGrid
 from holdfast.model.observation import OBSERVATION
 from holdfast.model.scenario import Scenario
 from holdfast.policy import json_schema
-from holdfast.policy.dial import Validated, choose, numbered
+from holdfast.policy.dial import ValidatedDial, choose_dial, dial_by_number
 from holdfast.policy.lagrangian import Ceilings
 from holdfast.policy.learned import Inputs, Learned
 from holdfast.policy.network import Architecture, Parameters, shapes
@@ -28,18 +28,18 @@ from holdfast.policy.network import Architecture, Parameters, shapes
 FORMAT = 1
 WEIGHTS = "policy.safetensors"
 MANIFEST = "manifest.json"
-MOST_BYTES = 16 << 20  # of either file; a GRU of 128 units takes half a MiB
+MAX_BYTES = 16 << 20  # of either file; a GRU of 128 units takes half a MiB
 
 
 @dataclass(frozen=True)
 class Default:
-    """The ceilings a dial is set for where the user names none."""
+    """The ceilings a dial is set for if the user names none."""
 
     rho: float
     latency: float | None
 
     def __post_init__(self) -> None:
-        self.ceilings()  # refuses what is no ceiling
+        self.ceilings()  # raises an error for what is no ceiling
 
     def ceilings(self) -> Ceilings:
         return Ceilings(self.rho, self.latency)
@@ -47,7 +47,7 @@ class Default:
 
 @dataclass(frozen=True)
 class Manifest:
-    """Where a policy comes from, what it expects and what it achieved."""
+    """Where a policy comes from, which inputs it expects and what it achieved."""
 
     method: str
     scenario: Scenario
@@ -60,7 +60,7 @@ class Manifest:
     envelope: dict[str, tuple[float, float]]  # of each signal, as seen in training
     evaluation: dict[str, Any]  # the report
     code_version: str
-    dials: tuple[Validated, ...] = ()
+    dials: tuple[ValidatedDial, ...] = ()
     default: Default | None = None
     observation: tuple[str, ...] = OBSERVATION
     actions: ActionGrid = GRID
@@ -79,13 +79,13 @@ class Manifest:
         for signal, (low, high) in self.envelope.items():
             if low > high:
                 raise InputError(f"its envelope of {signal} ends before it begins")
-            if not 0 <= low <= high <= 1:  # not so for what is no number, too
+            if not 0 <= low <= high <= 1:  # false for NaN as well
                 raise InputError(
                     f"its envelope of {signal} reaches from {low:g} to {high:g}: "
                     "a signal lies between 0 and 1"
                 )
         if self.rho is not None:
-            Ceilings(self.rho)  # refuses what is no ceiling
+            Ceilings(self.rho)  # raises an error for what is no ceiling
         if not self.inputs.dial and (self.dials or self.default):
             raise InputError("its network sees no dial, so it can have no dials and no default")
 
@@ -105,9 +105,9 @@ class Checkpoint:
             if setting is None:
                 raise InputError("its dial has no default: say which miss rate rho to stay below")
             dial = (
-                choose(manifest.dials, setting)
+                choose_dial(manifest.dials, setting)
                 if isinstance(setting, Ceilings)
-                else numbered(manifest.dials, setting)
+                else dial_by_number(manifest.dials, setting)
             )
         elif setting is not None:
             raise InputError("it has no dial to set: it takes no options")
@@ -115,14 +115,14 @@ class Checkpoint:
 
 
 def save(folder: Path, manifest: Manifest, parameters: Parameters) -> None:
-    """Write a checkpoint; the manifest comes last, so that a broken write is refused by `load`."""
+    """Write a checkpoint; the manifest comes last, so that `load` rejects an interrupted write."""
     _check(manifest.architecture, parameters)
-    # The library writes an array's memory as it lies there, whatever its strides.
+    # The library writes an array's memory as it is, whatever its strides.
     arrays = {name: np.ascontiguousarray(array) for name, array in sorted(parameters.items())}
     weights = safetensors.numpy.save(arrays)
-    signed = json_schema.dump(replace(manifest, sha256=hashlib.sha256(weights).hexdigest()))
-    signed = json_schema.dump(_manifest(signed))  # as it will be read: 1 is 1.0 where that is meant
-    write(folder, signed, weights)
+    content = json_schema.dump(replace(manifest, sha256=hashlib.sha256(weights).hexdigest()))
+    content = json_schema.dump(_manifest(content))  # as it will be read: 1 becomes 1.0 in floats
+    write(folder, content, weights)
 
 
 def write(folder: Path, manifest: bytes, weights: bytes) -> None:
@@ -136,28 +136,28 @@ def write(folder: Path, manifest: bytes, weights: bytes) -> None:
 
 
 def load(folder: Path) -> Checkpoint:
-    """Return the checkpoint, or say what is wrong with it."""
+    """Return the checkpoint, or raise an error that says what is wrong with it."""
     return parse(*read(folder), f"{folder}/")
 
 
 def read(folder: Path) -> tuple[bytes, bytes]:
-    """Return the bytes of manifest and weights, whatever they are."""
+    """Return the bytes of manifest and weights, unchecked."""
     manifest, weights = (
-        atomic.read(folder / name, at_most=MOST_BYTES) for name in (MANIFEST, WEIGHTS)
+        atomic.read(folder / name, at_most=MAX_BYTES) for name in (MANIFEST, WEIGHTS)
     )
     return manifest, weights
 
 
 def parse(content: bytes, weights: bytes, where: str = "") -> Checkpoint:
     """Return the checkpoint that these bytes hold; `where` begins the names of its files."""
-    with _named(f"{where}{MANIFEST}"):
+    with _naming_file(f"{where}{MANIFEST}"):
         manifest = _manifest(content)
-    with _named(f"{where}{WEIGHTS}"):
+    with _naming_file(f"{where}{WEIGHTS}"):
         return Checkpoint(manifest, _parameters(manifest, weights))
 
 
 @contextmanager
-def _named(file: str) -> Iterator[None]:
+def _naming_file(file: str) -> Iterator[None]:
     try:
         yield
     except InputError as error:

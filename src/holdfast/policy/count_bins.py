@@ -1,4 +1,4 @@
-"""Distributions of the number of corrupted blocks: the cells they live on, and their growth."""
+"""Distributions of the number of corrupted blocks: their cells, and how they grow."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ WIDENING = 1.04
 # A binomial's mass beyond this many standard deviations (and 40 more blocks, which rare events
 # need) is below 1e-18.
 REACH = 9.0
-# Of a matrix of growth: of ten million blocks, they take 20 MB.
+# Rows of a growth matrix at a time; with ten million blocks they take 20 MB.
 ROWS_AT_ONCE = 64
 
 
@@ -47,23 +47,23 @@ def binomial(trials: IntArray, probability: float) -> tuple[IntArray, FloatArray
     return first, mass / mass.sum(axis=1, keepdims=True)
 
 
-def growth(counts: IntArray, lost: float) -> FloatArray:
-    """Return the probability of moving from each cell to each, when a block is `lost` so likely.
+def growth(counts: IntArray, loss_probability: float) -> FloatArray:
+    """Return the transition matrix between cells, given the probability that a block is lost.
 
-    Row i is the distribution of c + Binomial(n - c, lost) with c = counts[i]. A count between
-    two cells is shared by them so that its mean stays.
+    Row i is the distribution of c + Binomial(n - c, loss_probability) with c = counts[i]. A count
+    between two cells is split between them so that the mean is kept.
     """
     blocks, size = int(counts[-1]), len(counts)
     matrix = np.empty((size, size))
     for start in range(0, size, ROWS_AT_ONCE):
-        some = counts[start : start + ROWS_AT_ONCE]
-        first, mass = binomial(blocks - some, lost)
-        reached = (some + first)[:, np.newaxis] + np.arange(mass.shape[1])
+        chunk = counts[start : start + ROWS_AT_ONCE]
+        first, mass = binomial(blocks - chunk, loss_probability)
+        reached = (chunk + first)[:, np.newaxis] + np.arange(mass.shape[1])
         reached = np.minimum(reached, blocks)  # beyond, the mass is 0
         lower = np.clip(np.searchsorted(counts, reached, side="right") - 1, 0, size - 2)
         share = (reached - counts[lower]) / (counts[lower + 1] - counts[lower])
-        place = (np.arange(len(some))[:, np.newaxis] * size + lower).ravel()
-        rows = np.bincount(place, (mass * (1 - share)).ravel(), len(some) * size)
-        rows += np.bincount(place + 1, (mass * share).ravel(), len(some) * size)
-        matrix[start : start + len(some)] = rows.reshape(len(some), size)
+        index = (np.arange(len(chunk))[:, np.newaxis] * size + lower).ravel()
+        rows = np.bincount(index, (mass * (1 - share)).ravel(), len(chunk) * size)
+        rows += np.bincount(index + 1, (mass * share).ravel(), len(chunk) * size)
+        matrix[start : start + len(chunk)] = rows.reshape(len(chunk), size)
     return matrix

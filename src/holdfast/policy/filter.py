@@ -1,7 +1,7 @@
-"""The Bayes filter: what the outcomes of a node's audits say about what nobody observes.
+"""The Bayes filter: the hidden state of a node, inferred from the outcomes of its audits.
 
-It follows the joint distribution of a node's mode (its type above all) and of its number of
-corrupted blocks. Waiting lets corruption grow, an outcome is weighed by its likelihood, a
+It tracks the joint distribution of a node's mode (which includes its type) and its number of
+corrupted blocks. Corruption grows while it waits, an outcome multiplies by its likelihood, and a
 detection repairs everything. Response times are not used as evidence.
 """
 
@@ -15,11 +15,11 @@ from holdfast.model.scenario import Scenario
 from holdfast.policy.count_bins import every_count, growth, reduced_counts
 from holdfast.policy.hidden_states import Modes, modes_of
 
-# Up to so many blocks, where nodes keep their one rate, each count has a cell of its own.
+# Up to this many blocks, and if the rate of a node never changes, every count has its own cell.
 EXACT_BLOCKS = 1000
-# No outcome is held to be less likely than this under any mode that could have caused it, so that
-# an audit outside the model can't rule a type out for good.
-LEAST_LIKELY = 1e-12
+# No outcome counts as less likely than this under a mode that could have caused it. So an audit
+# outside the model can't rule out a type forever.
+MIN_LIKELIHOOD = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class Belief:
 class BayesFilter:
     scenario: Scenario
     modes: Modes
-    cells: IntArray  # the corruption counts that are told apart
+    cells: IntArray  # the corruption counts that are distinguished
     efficacy: float = 1.0  # share of samples with a damaged block that fail
     _cache: dict[tuple[str | int, ...], FloatArray] = field(
         default_factory=dict, init=False, repr=False
@@ -92,13 +92,13 @@ class BayesFilter:
         return np.asarray(bold * (self.scenario.quiet_factor > 1), np.int64)
 
     def update(self, belief: Belief, sampled: IntArray, failed: BoolArray) -> Belief:
-        """Return the belief after audits of so many blocks that failed or passed."""
+        """Return the belief after audits that sampled these numbers of blocks."""
         passing = np.empty((len(sampled), len(self.cells)))
         for size in np.unique(sampled).tolist():
             passing[sampled == size] = self.passing(size)
         passed = np.einsum("bmc,bc->bm", belief.counts, passing)
         likelihood = np.where(failed[:, np.newaxis], 1.0 - passed, passed)
-        log_joint = belief.log_weights + np.log(np.maximum(likelihood, LEAST_LIKELY))
+        log_joint = belief.log_weights + np.log(np.maximum(likelihood, MIN_LIKELIHOOD))
         log_evidence = np.logaddexp.reduce(log_joint, axis=1)
         counts = belief.counts * passing[:, np.newaxis, :]
         counts /= passed[:, :, np.newaxis]
@@ -126,32 +126,25 @@ class BayesFilter:
         mixed = np.einsum("bm,bmc->bc", np.exp(belief.log_weights), belief.counts)
         return np.asarray(mixed, np.float64)
 
-    def missed(self, belief: Belief) -> FloatArray:
-        """Return the probability that the last audit was a miss.
-
-        A detection leaves nothing corrupted, so that is the probability that anything is.
-        """
-        return np.asarray(1.0 - self.count(belief)[:, 0], np.float64)
-
     def passing(self, sampled: int) -> FloatArray:
-        """Return the probability that an audit of so many blocks passes, for each cell."""
+        """Return the probability that an audit of this many blocks passes, for each cell."""
         key = ("passing", sampled)
         if key not in self._cache:
-            found = self.efficacy * self.scenario.detection_probability(self.cells, sampled)
-            self._cache[key] = np.maximum(1.0 - found, LEAST_LIKELY)
+            detection = self.efficacy * self.scenario.detection_probability(self.cells, sampled)
+            self._cache[key] = np.maximum(1.0 - detection, MIN_LIKELIHOOD)
         return self._cache[key]
 
     def growth(self, mode: int, units: int, bold_units: int) -> FloatArray:
         """Return the transition of the count of nodes that keep this mode."""
         key = ("growth", mode, units, bold_units)
         if key not in self._cache:
-            kept = units * np.log1p(-self.modes.rate[mode])
-            kept += bold_units * np.log1p(-self.modes.bold_rate[mode])
-            self._cache[key] = growth(self.cells, float(-np.expm1(kept)))
+            log_survival = units * np.log1p(-self.modes.rate[mode])
+            log_survival += bold_units * np.log1p(-self.modes.bold_rate[mode])
+            self._cache[key] = growth(self.cells, float(-np.expm1(log_survival)))
         return self._cache[key]
 
     def power(self, units: int, *, bold: bool) -> FloatArray:
-        """Return the transition over so many units of the joint of mode and count, flattened."""
+        """Return the transition of mode and count over this many units, flattened."""
         key = ("power", units, bold)
         if key not in self._cache:
             if units == 0:
@@ -174,7 +167,7 @@ class BayesFilter:
 
 @lru_cache(maxsize=8)
 def filter_for(scenario: Scenario) -> BayesFilter:
-    """Return the filter of a scenario: exact where it is small and nodes keep their one rate."""
+    """Return the filter of a scenario: exact if it is small and rates never change."""
     if scenario.blocks > EXACT_BLOCKS or not scenario.steady:
         return reduced_filter(scenario)
     return BayesFilter(scenario, modes_of(scenario), every_count(scenario.blocks))

@@ -1,4 +1,4 @@
-"""The ways in which a node of a scenario may behave, hidden from the scheduler."""
+"""The hidden modes of a node: its type, whether it is in a burst, and its rate of damage."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ import numpy as np
 from holdfast.model.arrays import BoolArray, FloatArray
 from holdfast.model.scenario import Scenario
 
-# Where nodes draw their rate from a range, each type has so many equally likely rates.
+# If nodes draw their rate from a range, each type has this many equally likely rates.
 RATE_CLASSES = 7
 
 

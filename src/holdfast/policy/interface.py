@@ -1,7 +1,7 @@
-"""What every policy offers, whether it serves a simulation, a shadow or production.
+"""The interface of every policy, in simulation, in shadow and in production.
 
 A state is an immutable value whose arrays have one row per node, so that nodes can be taken out
-of a batch and put back. A policy whose state remembers its last action also has `executed`.
+of a batch and put back. A policy whose state contains its last action also has `replace_actions`.
 """
 
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
@@ -32,7 +32,7 @@ class Policy(Protocol[S]):
 
 
 class PrivilegedPolicy(Protocol[S]):
-    """Decides with knowledge that only a simulation has: a reference, never to be served."""
+    """Decides with hidden state that only a simulation knows: a reference, never served."""
 
     privileged: ClassVar[Literal[True]] = True
 

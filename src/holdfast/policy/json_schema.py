@@ -1,4 +1,4 @@
-"""Frozen dataclasses as JSON text and back, each field checked against its declared type."""
+"""Frozen dataclasses to JSON and back; every field is checked against its declared type."""
 
 import json
 import math
@@ -15,7 +15,7 @@ _NAMES = {int: "a whole number", float: "a number", str: "a text", bool: "true o
 
 
 def dump(value: Any) -> bytes:
-    """Return the text of a dataclass; equal values have equal texts."""
+    """Return a dataclass as JSON; equal values give equal bytes."""
     try:
         text = json.dumps(asdict(value), sort_keys=True, indent=1, allow_nan=False)
     except (TypeError, ValueError) as error:
@@ -24,11 +24,11 @@ def dump(value: Any) -> bytes:
 
 
 def parse(content: bytes) -> dict[str, Any]:
-    """Return the object that the text holds, of finite numbers and with each field once."""
+    """Return the JSON object in the text; all numbers are finite and no field is repeated."""
     try:
         document = jsontext.loads(
             content.decode(),
-            object_pairs_hook=_once,
+            object_pairs_hook=_unique_fields,
             parse_float=_finite,
             parse_constant=_finite,
         )
@@ -40,7 +40,7 @@ def parse(content: bytes) -> dict[str, Any]:
 
 
 def read(kind: type[T], value: Any, name: str = "") -> T:
-    """Return the dataclass whose fields a parsed object holds: all of them and no others."""
+    """Return the dataclass of a parsed object, which must have all of its fields and no others."""
     where = f"{name}." if name else ""
     if not isinstance(value, dict):
         raise MalformedError(f"{name} must be an object")
@@ -48,7 +48,9 @@ def read(kind: type[T], value: Any, name: str = "") -> T:
     for field in sorted(declared.keys() ^ value.keys()):
         reason = "is missing" if field in declared else "is unknown"
         raise MalformedError(f"the field {where + field!r} {reason}")
-    return kind(**{key: _read(each, value[key], where + key) for key, each in declared.items()})
+    return kind(
+        **{key: _read(field_type, value[key], where + key) for key, field_type in declared.items()}
+    )
 
 
 def _read(kind: Any, value: Any, name: str) -> Any:
@@ -79,7 +81,7 @@ def _choice(allowed: tuple[str, ...], value: Any, name: str) -> Any:
 def _mapping(parts: tuple[Any, ...], value: Any, name: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise MalformedError(f"{name} must be an object")
-    return {key: _read(parts[1], each, f"{name}[{key!r}]") for key, each in value.items()}
+    return {key: _read(parts[1], item, f"{name}[{key!r}]") for key, item in value.items()}
 
 
 def _tuple(parts: tuple[Any, ...], value: Any, name: str) -> tuple[Any, ...]:
@@ -90,16 +92,16 @@ def _tuple(parts: tuple[Any, ...], value: Any, name: str) -> tuple[Any, ...]:
     if len(value) != len(parts):
         raise MalformedError(f"{name} must be a list of {len(parts)}")
     pairs = enumerate(zip(parts, value, strict=True))
-    return tuple(_read(part, each, f"{name}[{index}]") for index, (part, each) in pairs)
+    return tuple(_read(part, item, f"{name}[{index}]") for index, (part, item) in pairs)
 
 
 _COMPOSED = {tuple: _tuple, dict: _mapping, Literal: _choice}
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     document = dict(pairs)
     if len(document) != len(pairs):
-        raise ValueError("a field stands twice")
+        raise ValueError("a field is repeated")
     return document
 
 

@@ -1,8 +1,8 @@
-"""Ceilings on ratios as prices: which mixture of plans costs the least gas within them.
+"""The cheapest mixture of plans within ceilings, found with Lagrange multipliers as prices.
 
-A pooled ratio has its ceiling exactly when a sum has: misses - rho * encounters <= 0, and likewise
-for latency. So the constrained problem is a linear programme over plans, solved by generating
-columns: each round plans against the current prices, then mixes the plans found so far.
+A ceiling on a pooled ratio is a ceiling on a sum: misses - rho * encounters <= 0, and likewise for
+latency. So the constrained problem is a linear programme over plans, solved by column generation:
+each round plans at the current prices, then mixes all plans so far.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,18 +19,18 @@ from holdfast.model.arrays import FloatArray
 # corruption: summed until the detection it is the latency as the paper counts it.
 COMPONENTS = ("gas", "misses", "encounters", "waiting", "detections")
 
-# A multiplier that would have to be higher than this stands for a ceiling out of reach.
+# If a multiplier would have to be higher than this, the ceiling is infeasible.
 HIGHEST_PRICE = 1000.0
 ROUNDS = 40
 
-# Steps of this length spread phases more evenly over [0, 1) than chance would.
+# Steps of this length spread phases more evenly over [0, 1) than random ones.
 GOLDEN = (5**0.5 - 1) / 2
 
 P = TypeVar("P")
 
 
 def phases(batch: int) -> FloatArray:
-    """Return a phase for each node, by which it finds its place in a mixture."""
+    """Return a phase for each node, which selects its plan in a mixture."""
     return np.asarray((0.5 + GOLDEN * np.arange(batch)) % 1.0, np.float64)
 
 
@@ -59,15 +59,15 @@ class Ceilings:
         """Return the price of each component on the Lagrangian."""
         return np.asarray([1.0, 0.0, 0.0, 0.0, 0.0] + multipliers @ self.excess, np.float64)
 
-    def scaled(self, miss_rate: float, latency: float = 1.0) -> "Ceilings":
+    def scale(self, miss_rate: float, latency: float = 1.0) -> "Ceilings":
         """Return each ceiling times its factor."""
-        scaled = None if self.latency is None else self.latency * latency
-        return Ceilings(min(self.miss_rate * miss_rate, 0.999), scaled)
+        scale = None if self.latency is None else self.latency * latency
+        return Ceilings(min(self.miss_rate * miss_rate, 0.999), scale)
 
     def ratios(self, totals: FloatArray) -> FloatArray:
         """Return the figure that each ceiling limits, as a share of it.
 
-        In the latency what stays undetected counts too, so it errs to the high side.
+        The latency includes what stays undetected, so it is an overestimate.
         """
         _, misses, encounters, waiting, detections = totals.tolist()
         figures = [misses / max(encounters, 1e-300) / self.miss_rate]
@@ -101,7 +101,7 @@ class Mixture(Generic[P]):
 def cheapest_mixture(
     solve: Callable[[FloatArray], Column[P]], ceilings: Ceilings, known: list[Column[P]]
 ) -> Mixture[P]:
-    """Mix the plans that `solve` finds for given prices; they are added to those `known`."""
+    """Mix the plans that `solve` returns for given prices; they are added to `known`."""
     multipliers = np.zeros(len(ceilings.excess))
     if known:
         _, multipliers = _cheapest(_totals(known), ceilings)
@@ -113,7 +113,7 @@ def cheapest_mixture(
         _, multipliers = _cheapest(_totals(known), ceilings)
     shares, multipliers = _cheapest(_totals(known), ceilings)
     if shares.sum() < 1 - 1e-6:
-        raise InputError(_out_of_reach(_totals(known), ceilings))
+        raise InputError(_infeasible(_totals(known), ceilings))
     used = np.flatnonzero(shares > 1e-6)
     plans = [known[index].plan for index in used]
     return Mixture(plans, shares[used], shares @ _totals(known), multipliers)
@@ -155,7 +155,7 @@ def _cheapest(columns: FloatArray, ceilings: Ceilings) -> tuple[FloatArray, Floa
     return shares[:plans], np.maximum(-duals[1:], 0.0)
 
 
-def _out_of_reach(columns: FloatArray, ceilings: Ceilings) -> str:
+def _infeasible(columns: FloatArray, ceilings: Ceilings) -> str:
     lowest = float((columns[:, 1] / columns[:, 2]).min())
     return (
         f"no schedule was found that stays below {ceilings}: the lowest miss rate met while"

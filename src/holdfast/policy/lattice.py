@@ -1,8 +1,8 @@
-"""The belief as a Markov decision process that is small enough to solve.
+"""A small Markov decision process that approximates beliefs, so that plans can be solved.
 
-Two numbers sum up a belief: the log odds of malice, and the age of the corruption, which is the
-time units since the last repair, of which every passed audit takes away the share it has seen to
-be clean. Where corruption is rare the age is exact: counts are then Poisson with a mean
+Two numbers sum up a belief: the log odds of malice, and the age of the corruption. The age is the
+time units since the last repair; every passed audit reduces it by the share of blocks it has shown
+to be clean. Where corruption is rare the age is exact: counts are then Poisson with a mean
 proportional to the age, whatever the type, and a pass multiplies that mean by
 P(pass | one corrupted block).
 """
@@ -23,10 +23,10 @@ from holdfast.policy.lagrangian import COMPONENTS
 ODDS = np.concatenate(
     [np.arange(-9.0, -4.0, 0.5), np.arange(-4.0, 4.0, 0.1), np.arange(4.0, 9.01, 0.5)]
 )
-SWEEPS = 100  # of the value under fixed actions, between two improvements of the actions
-# The end of an episode is not foreseen: a node may leave at any unit, after so many horizons on
-# average. In `paper` one horizon costs up to 1.7 % more gas, and longer ones only more time.
-LIFE = 3.0
+SWEEPS = 100  # of policy evaluation, between two improvements
+# Plans don't foresee the end of an episode: a node may leave at any unit, after this many horizons
+# on average. In `paper` one horizon costs up to 1.7 % more gas, and longer ones only more time.
+LIFETIME = 3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class Lattice:
     weight: FloatArray  # (points, actions, 6): with which probability
     start: FloatArray  # (points,): the distribution of an episode's first belief
     horizon: int
-    fade: FloatArray  # (actions,): what an audit's future counts
+    discount: FloatArray  # (actions,): of what follows an audit
 
     def solve(self, prices: FloatArray) -> IntArray:
         """Return the best action at each point, when the components have these prices.
@@ -53,13 +53,13 @@ class Lattice:
         """
         points = np.arange(len(self.target))
         cost = self.components @ prices
-        future = self.weight * self.fade[:, np.newaxis]
+        future = self.weight * self.discount[:, np.newaxis]
         value = np.zeros(len(points))
         while True:
             of_action = cost + np.einsum("pak,pak->pa", future, value[self.target])
             actions = of_action.argmin(axis=1)
             best = of_action[points, actions]
-            if _near(best, value):
+            if _converged(best, value):
                 return np.asarray(actions, np.int64)
             value = best
             weight, target = future[points, actions], self.target[points, actions]
@@ -91,32 +91,34 @@ def lattice_of(scenario: Scenario) -> Lattice:
     honest, malicious = (_chances(scenario, ages, kind) for kind in (False, True))
     share = _probability(odds)[:, np.newaxis, np.newaxis]
 
-    def pooled(of_honest: FloatArray, of_malicious: FloatArray) -> FloatArray:
+    def pool(of_honest: FloatArray, of_malicious: FloatArray) -> FloatArray:
         return (1 - share) * of_honest + share * of_malicious
 
-    passed = pooled(honest.passed, malicious.passed)
-    clean = pooled(honest.clean, malicious.clean)
+    passed = pool(honest.passed, malicious.passed)
+    clean = pool(honest.clean, malicious.clean)
     waiting = GRID.interval_of * (1 - clean)
     gas = np.broadcast_to(scenario.gas_of, passed.shape)
     components = np.stack([gas, passed - clean, 1 - clean, waiting, 1 - passed], axis=-1)
 
     after = odds[:, np.newaxis, np.newaxis]
-    after_pass = _turned(scenario, after + np.log(malicious.passed / honest.passed))
-    found = np.log(np.maximum(1 - malicious.passed, 1e-12) / np.maximum(1 - honest.passed, 1e-12))
-    after_detection = _turned(scenario, after + found)
+    after_pass = _after_turning(scenario, after + np.log(malicious.passed / honest.passed))
+    evidence = np.log(
+        np.maximum(1 - malicious.passed, 1e-12) / np.maximum(1 - honest.passed, 1e-12)
+    )
+    after_detection = _after_turning(scenario, after + evidence)
     aged = np.broadcast_to(age_after_pass(scenario, ages[:, np.newaxis]), passed.shape)
 
-    low, share_up = _between(_probability(odds), _probability(after_detection))
+    low, share_up = _interpolate(_probability(odds), _probability(after_detection))
     detected = [(low, 1 - share_up), (low + 1, share_up)]
     moves = [(i * len(ages), (1 - passed) * w) for i, w in detected]
-    low, share_up = _between(_probability(odds), _probability(after_pass))
-    old, share_old = _between(ages, aged)
+    low, share_up = _interpolate(_probability(odds), _probability(after_pass))
+    old, share_old = _interpolate(ages, aged)
     for i, w in ((low, 1 - share_up), (low + 1, share_up)):
         moves += [(i * len(ages) + old, passed * w * (1 - share_old))]
         moves += [(i * len(ages) + old + 1, passed * w * share_old)]
 
     points = (len(odds) * len(ages), GRID.size)
-    low, share_up = _between(_probability(odds), np.array(scenario.malicious_share))
+    low, share_up = _interpolate(_probability(odds), np.array(scenario.malicious_share))
     start = np.zeros((len(odds), len(ages)))
     start[low, 0], start[low + 1, 0] = 1 - share_up, share_up
     return Lattice(
@@ -124,17 +126,19 @@ def lattice_of(scenario: Scenario) -> Lattice:
         ages=ages,
         components=components.reshape(*points, len(COMPONENTS)),
         target=np.stack([to for to, _ in moves], axis=-1).reshape(*points, len(moves)),
-        weight=np.stack([chance for _, chance in moves], axis=-1).reshape(*points, len(moves)),
+        weight=np.stack([p for _, p in moves], axis=-1).reshape(*points, len(moves)),
         start=start.reshape(-1),
         horizon=scenario.horizon,
-        fade=np.power(1 - 1 / (LIFE * scenario.horizon), GRID.interval_of, dtype=np.float64),
+        discount=np.power(
+            1 - 1 / (LIFETIME * scenario.horizon), GRID.interval_of, dtype=np.float64
+        ),
     )
 
 
 def age_after_pass(scenario: Scenario, age: FloatArray) -> FloatArray:
     """Return the ages after a pass of each action: shape (..., actions)."""
-    seen = scenario.detection_probability(1, scenario.samples_of)
-    return np.asarray((age + GRID.interval_of) * (1 - seen), np.float64)
+    shown_clean = scenario.detection_probability(1, scenario.samples_of)
+    return np.asarray((age + GRID.interval_of) * (1 - shown_clean), np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,9 +150,9 @@ class Chances:
 
 
 def _chances(scenario: Scenario, ages: FloatArray, malicious: bool) -> Chances:
-    """Let an intact node of the type grow older, unit by unit, and ask what audits would find."""
+    """Let an intact node of the type age unit by unit, and compute what audits would show."""
     bayes = filter_for(replace(scenario, turn_malicious=0.0, turn_honest=0.0))
-    counts = _grown(bayes, bayes.modes.prior_within(malicious), int(ages[-1]) + max(GRID.intervals))
+    counts = _grow(bayes, bayes.modes.prior_within(malicious), int(ages[-1]) + max(GRID.intervals))
     passing = np.array([bayes.passing(size) for size in scenario.samples_of.tolist()])
     passed, clean = counts @ passing.T, counts[:, 0]
     unit = np.arange(len(counts), dtype=np.float64)
@@ -161,7 +165,7 @@ def _chances(scenario: Scenario, ages: FloatArray, malicious: bool) -> Chances:
     )
 
 
-def _grown(bayes: BayesFilter, prior: FloatArray, units: int) -> FloatArray:
+def _grow(bayes: BayesFilter, prior: FloatArray, units: int) -> FloatArray:
     belief = replace(bayes.initial(1), log_weights=np.log(np.maximum(prior, 1e-300))[np.newaxis])
     counts = [bayes.count(belief)[0]]
     for _ in range(units):
@@ -171,7 +175,7 @@ def _grown(bayes: BayesFilter, prior: FloatArray, units: int) -> FloatArray:
 
 
 def _ages(scenario: Scenario) -> FloatArray:
-    """Return the ages that one pass after a repair leads to, and others in between and above."""
+    """Return the ages that one pass after a repair leads to, and others between and above."""
     usual = np.unique(age_after_pass(scenario, np.zeros(1)).round(6))
     longest = max(GRID.intervals)
     beyond = np.geomspace(longest, max(scenario.horizon, 2 * longest), 20)
@@ -180,7 +184,7 @@ def _ages(scenario: Scenario) -> FloatArray:
     return np.unique(np.concatenate([[0.0], usual, between[distant]]))
 
 
-def _turned(scenario: Scenario, odds: FloatArray) -> FloatArray:
+def _after_turning(scenario: Scenario, odds: FloatArray) -> FloatArray:
     """Return the log odds at the next decision, when the type may have turned meanwhile."""
     stay = (1 - scenario.turn_malicious - scenario.turn_honest) ** GRID.interval_of
     turning = scenario.turn_malicious + scenario.turn_honest
@@ -193,12 +197,12 @@ def _probability(odds: FloatArray) -> FloatArray:
     return np.asarray(1 / (1 + np.exp(-np.clip(odds, ODDS[0], ODDS[-1]))), np.float64)
 
 
-def _between(grid: FloatArray, values: FloatArray) -> tuple[IntArray, FloatArray]:
+def _interpolate(grid: FloatArray, values: FloatArray) -> tuple[IntArray, FloatArray]:
     """Return the grid point below each value, and its distance in parts of the step above it."""
     low = np.clip(np.searchsorted(grid, values, side="right") - 1, 0, len(grid) - 2)
     part = np.clip((values - grid[low]) / (grid[low + 1] - grid[low]), 0.0, 1.0)
     return low, part
 
 
-def _near(one: FloatArray, other: FloatArray) -> bool:
+def _converged(one: FloatArray, other: FloatArray) -> bool:
     return bool(np.abs(one - other).max() < 1e-4 * max(1.0, float(np.abs(one).max())))

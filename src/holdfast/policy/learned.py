@@ -1,4 +1,4 @@
-"""Learned policies: a network decides from the last observations and what it remembers."""
+"""Learned policies: a network decides from the last observations and its recurrent state."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +11,7 @@ from holdfast.model.arrays import Float32Array, FloatArray, IntArray
 from holdfast.model.observation import OBSERVATION
 from holdfast.policy import dial
 from holdfast.policy.dial import Dial
-from holdfast.policy.network import Architecture, Parameters, forward, plain
+from holdfast.policy.network import Architecture, Parameters, fold_dueling_head, forward
 
 
 @dataclass(frozen=True)
@@ -62,23 +62,23 @@ class Learned:
         )
 
     def act(self, state: Memory, observations: FloatArray) -> tuple[IntArray, Memory]:
-        seen = self._seen(state, observations)
-        outputs, hidden = forward(*self._plain, seen, state.hidden)
-        older = seen[:, : state.older.shape[1]].copy()
-        return outputs.argmax(axis=1), Memory(hidden, older)
+        inputs = self._network_inputs(state, observations)
+        q, hidden = forward(*self._folded, inputs, state.hidden)
+        older = inputs[:, : state.older.shape[1]].copy()
+        return q.argmax(axis=1), Memory(hidden, older)
 
-    def _seen(self, state: Memory, observations: FloatArray) -> Float32Array:
-        seen = np.empty((len(observations), self.inputs.size), np.float32)
+    def _network_inputs(self, state: Memory, observations: FloatArray) -> Float32Array:
+        inputs = np.empty((len(observations), self.inputs.size), np.float32)
         newest, framed = len(OBSERVATION), self.inputs.frames * len(OBSERVATION)
-        seen[:, :newest] = observations
-        seen[:, self._masked] = 0.0
-        seen[:, newest:framed] = state.older
-        seen[:, framed:] = self._signals
-        return seen
+        inputs[:, :newest] = observations
+        inputs[:, self._masked] = 0.0
+        inputs[:, newest:framed] = state.older
+        inputs[:, framed:] = self._signals
+        return inputs
 
     @cached_property
-    def _plain(self) -> tuple[Architecture, Parameters]:
-        return plain(self.architecture, self.parameters)
+    def _folded(self) -> tuple[Architecture, Parameters]:
+        return fold_dueling_head(self.architecture, self.parameters)
 
     @cached_property
     def _masked(self) -> list[int]:

@@ -1,7 +1,7 @@
-"""Which audit comes next, at given log odds of malice and a given age of the corruption.
+"""Plans: the next audit for given log odds of malice and age of the corruption.
 
-A plan is a mixture of solutions of the lattice, for prices at which it costs the least gas within
-its ceilings. Mixing is needed because ceilings lie between what pure solutions reach.
+A plan is the mixture of lattice solutions that costs the least gas within its ceilings. It must be
+a mixture because ceilings lie between what pure solutions reach.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from holdfast.policy.lattice import Lattice
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """The best action at each point of the lattice, and how often an episode comes by there."""
+    """The best action at each point of the lattice, and how often an episode visits it."""
 
     actions: IntArray
     visits: FloatArray
@@ -29,32 +29,35 @@ class Plan:
     odds: FloatArray
     ages: FloatArray
     actions: IntArray  # (solutions, odds, ages)
-    upto: FloatArray  # (solutions, odds): the first solution with `upto` above the phase decides
+    cumulative_shares: FloatArray  # (solutions, odds): the first one above the phase decides
     mixture: Mixture[Solution]
 
     def action(self, odds: FloatArray, ages: FloatArray, phase: FloatArray) -> IntArray:
         i, j = _nearest(self.odds, odds), _nearest(self.ages, ages)
-        followed = np.count_nonzero(phase >= self.upto[:-1, i], axis=0)
-        return np.asarray(self.actions[followed, i, j], np.int64)
+        solution = np.count_nonzero(phase >= self.cumulative_shares[:-1, i], axis=0)
+        return np.asarray(self.actions[solution, i, j], np.int64)
 
 
 def plan_on(lattice: Lattice, ceilings: Ceilings, known: list[Column[Solution]]) -> Plan:
-    """Return the plan of least gas within the ceilings; solutions found are added to `known`."""
+    """Return the plan with the least gas within the ceilings; new solutions go into `known`."""
 
     def column(actions: IntArray) -> Column[Solution]:
         visits = lattice.visits(actions)
         return Column(Solution(actions, visits), lattice.totals(actions, visits))
 
-    if not known:  # what any scheduler can do: prices then start from a realistic mixture
+    if not known:  # constant actions: prices then start from a realistic mixture
         known += [column(np.full(len(lattice.start), a)) for a in range(GRID.size)]
     mixture = cheapest_mixture(lambda prices: column(lattice.solve(prices)), ceilings, known)
     return Plan(
         odds=lattice.odds,
         ages=lattice.ages,
         actions=np.array(
-            [one.actions.reshape(len(lattice.odds), len(lattice.ages)) for one in mixture.plans]
+            [
+                solution.actions.reshape(len(lattice.odds), len(lattice.ages))
+                for solution in mixture.plans
+            ]
         ),
-        upto=np.cumsum(_decision_shares(lattice, mixture), axis=0),
+        cumulative_shares=np.cumsum(_decision_shares(lattice, mixture), axis=0),
         mixture=mixture,
     )
 
@@ -68,7 +71,7 @@ def _decision_shares(lattice: Lattice, mixture: Mixture[Solution]) -> FloatArray
     malicious = 1 / (1 + np.exp(-lattice.odds))
     by_type = np.stack([1 - malicious, malicious])
     visits = np.array(
-        [one.visits.reshape(len(lattice.odds), -1).sum(axis=1) for one in mixture.plans]
+        [solution.visits.reshape(len(lattice.odds), -1).sum(axis=1) for solution in mixture.plans]
     )
     decisions = mixture.shares[:, np.newaxis] * (visits @ by_type.T)
     return np.asarray((decisions / decisions.sum(axis=0)) @ by_type, np.float64)

@@ -1,4 +1,4 @@
-"""Policies by name, as the command line and configurations write them.
+"""Policies by name, as the command line and settings write them.
 
 `fixed-high`, `constant:14,0.20`, `belief`, `belief:rho=0.045,latency=7.5`, `clairvoyant:rho=0.05`.
 Learned: `drqn-cmdp-plus`, `drqn-cmdp-plus@paper` (trained for that scenario, whichever it is run
@@ -47,15 +47,15 @@ LEARNED = (
 NAMES = (*_PLAIN, "constant", *PLANNED, *LEARNED)
 
 
-class Place(NamedTuple):
-    """Where a learned policy lies, and what its name says of its dial."""
+class CheckpointLocation(NamedTuple):
+    """The folder of a learned policy, and the options that set its dial."""
 
     folder: Path
     options: str
 
 
 def policy_named(name: str, scenario: Scenario) -> AnyPolicy:
-    """Return the policy for a scenario; `belief` and `clairvoyant` are planned here, in seconds."""
+    """Return the policy for a scenario; planning `belief` and `clairvoyant` takes seconds."""
     kind, colon, options = name.partition(":")
     if kind in PLANNED:
         return PLANNED[kind](scenario, _ceilings(name, options))
@@ -65,14 +65,14 @@ def policy_named(name: str, scenario: Scenario) -> AnyPolicy:
         return _PLAIN[kind](scenario)
     if kind in _PLAIN:
         raise InputError(f"policy {name}: {kind} takes no options")
-    place = place_of(name, scenario)
-    if place is None:
+    location = locate(name, scenario)
+    if location is None:
         raise InputError(f"there is no policy {name!r}: the known ones are {', '.join(NAMES)}")
-    return set_dial(name, load(place.folder), place.options)
+    return set_dial(name, load(location.folder), location.options)
 
 
 def set_dial(name: str, checkpoint: Checkpoint, options: str) -> Learned:
-    """Return a checkpoint's policy, its dial set as the options say."""
+    """Return a checkpoint's policy with its dial set by the options."""
     try:
         return checkpoint.policy(_setting(name, options))
     except InputError as error:
@@ -80,43 +80,43 @@ def set_dial(name: str, checkpoint: Checkpoint, options: str) -> Learned:
 
 
 def ceiling_named(name: str, options: str) -> float | None:
-    """Return the miss rate to stay below that a name's options mean; a dial's number means none."""
-    given = _given(name, options, "rho", "latency", "dial")
-    return given.get("rho") if "dial" in given else _ceilings_of(given).miss_rate
+    """Return the ceiling on the miss rate in a name's options; a dial's number implies none."""
+    parsed = _parse_options(name, options, "rho", "latency", "dial")
+    return parsed.get("rho") if "dial" in parsed else _ceilings_of(parsed).miss_rate
 
 
-def settings_of(name: str, scenario: Scenario) -> list[str]:
-    """Return a policy's name with each of its dials, however it is set; itself if it has none.
+def dial_names(name: str, scenario: Scenario) -> list[str]:
+    """Return a policy's name with each of its dials; the name itself if it has none.
 
-    The names mean the same in every scenario and every working directory.
+    The names mean the same in every scenario and working directory.
     """
-    place = place_of(name, scenario)
-    if place is None:
+    location = locate(name, scenario)
+    if location is None:
         return [name]
     method, _, trained_for = name.partition(":")[0].partition("@")
     shipped = f"{method}@{trained_for or scenario.name}"
-    where = shipped if method in LEARNED else str(place.folder.absolute())
-    dials = range(1, len(load(place.folder).manifest.dials) + 1)
+    where = shipped if method in LEARNED else str(location.folder.absolute())
+    dials = range(1, len(load(location.folder).manifest.dials) + 1)
     return [f"{where}:dial={number}" for number in dials] or [where]
 
 
-def place_of(name: str, scenario: Scenario) -> Place | None:
-    """Return where the policy of that name lies, or nothing if it is not learned."""
+def locate(name: str, scenario: Scenario) -> CheckpointLocation | None:
+    """Return where the policy with this name is, or None if it is not learned."""
     kind, colon, options = name.partition(":")
     method, _, trained_for = kind.partition("@")
     if method in LEARNED:
-        return Place(shipped_folder(method, trained_for or scenario.name), options)
-    # A folder's own name may hold a colon, as a time does.
+        return CheckpointLocation(shipped_folder(method, trained_for or scenario.name), options)
+    # A folder's name may contain a colon, for example in a time.
     whole = not colon or _is_folder(name)
     path, options = (name, "") if whole else name.rpartition(":")[::2]
     known = "/" in path or _is_folder(path)
-    return Place(Path(path), options) if known and kind not in NAMES else None
+    return CheckpointLocation(Path(path), options) if known and kind not in NAMES else None
 
 
 def _is_folder(path: str) -> bool:
     try:
         return path != "" and Path(path).is_dir()
-    except OSError:  # it is too long for a file's name, say
+    except OSError:  # for example too long for a file name
         return False
 
 
@@ -131,37 +131,37 @@ def _action(name: str, options: str) -> int:
 
 
 def held_to(name: str, rho: float) -> str:
-    """Return the name of a policy whose dial is set by number, with the ceiling it is held to."""
+    """Return the name of a policy whose dial is set by number, with its ceiling added."""
     return f"{name},rho={rho:g}" if ":dial=" in name and 0 < rho < 1 else name
 
 
 def _setting(name: str, options: str) -> Ceilings | int | None:
-    """Read how a dial is set: by its number, for ceilings, or not at all."""
-    given = _given(name, options, "rho", "latency", "dial")
-    if "dial" in given and not given["dial"].is_integer():
-        raise InputError(f"policy {name}: dial must be a whole number, not {given['dial']:g}")
-    ceilings = _ceilings_of(given) if given else None
-    return int(given["dial"]) if "dial" in given else ceilings
+    """Return how a dial is set: by its number, for ceilings, or not at all."""
+    parsed = _parse_options(name, options, "rho", "latency", "dial")
+    if "dial" in parsed and not parsed["dial"].is_integer():
+        raise InputError(f"policy {name}: dial must be a whole number, not {parsed['dial']:g}")
+    ceilings = _ceilings_of(parsed) if parsed else None
+    return int(parsed["dial"]) if "dial" in parsed else ceilings
 
 
 def _ceilings(name: str, options: str) -> Ceilings:
-    return _ceilings_of(_given(name, options, "rho", "latency"))
+    return _ceilings_of(_parse_options(name, options, "rho", "latency"))
 
 
-def _ceilings_of(given: Mapping[str, float]) -> Ceilings:
+def _ceilings_of(parsed: Mapping[str, float]) -> Ceilings:
     """Return `rho`, the ceiling on the miss rate, and `latency`, the one on the mean latency."""
-    return Ceilings(given.get("rho", DEFAULT_RHO), given.get("latency"))
+    return Ceilings(parsed.get("rho", DEFAULT_RHO), parsed.get("latency"))
 
 
-def _given(name: str, options: str, *keys: str) -> dict[str, float]:
-    given: dict[str, float] = {}
+def _parse_options(name: str, options: str, *keys: str) -> dict[str, float]:
+    parsed: dict[str, float] = {}
     for option in options.split(",") if options else ():
         key, _, value = option.partition("=")
-        if key not in keys or key in given:
+        if key not in keys or key in parsed:
             known = f"{', '.join(keys[:-1])} and {keys[-1]}"
             raise InputError(f"policy {name}: the options are {known}, not {option!r}")
         try:
-            given[key] = float(value)
+            parsed[key] = float(value)
         except ValueError:
             raise InputError(f"policy {name}: {key} must be a number, not {value!r}") from None
-    return given
+    return parsed

@@ -23,7 +23,11 @@ def shipped() -> list[Shipped]:
 
 def shipped_folder(method: str, scenario: str) -> Path:
     """Return the folder of the checkpoint of a method for a scenario."""
-    folders = {each.scenario: each.folder for each in shipped() if each.method == method}
+    folders = {
+        checkpoint.scenario: checkpoint.folder
+        for checkpoint in shipped()
+        if checkpoint.method == method
+    }
     if scenario in folders:
         return folders[scenario]
     if not folders:

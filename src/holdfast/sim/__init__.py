@@ -1,4 +1,4 @@
-"""The audit world: scenarios at work, a vectorised fleet, a Gymnasium environment, measures."""
+"""Simulation: a vectorised fleet, a Gymnasium environment, evaluation and measures."""
 
 import gymnasium
 

@@ -1,7 +1,7 @@
-"""The audit world of a single node as a Gymnasium environment, `holdfast/Audit-v0`.
+"""The simulation of a single node as a Gymnasium environment, `holdfast/Audit-v0`.
 
-It is the world of `fleet`, written for one node in plain numbers, since NumPy on arrays of one is
-slow; the tests hold the two equal step by step.
+It is the simulation of `fleet`, written for one node in plain numbers, since NumPy is slow on
+arrays of one. Tests compare the two step by step.
 """
 
 import math
@@ -19,7 +19,7 @@ from holdfast.model.action import GRID
 from holdfast.model.arrays import Float32Array
 from holdfast.model.observation import OBSERVATION, empty_history, observe, record
 from holdfast.model.scenario import Scenario
-from holdfast.sim.fleet import LONGEST
+from holdfast.sim.fleet import MAX_INTERVAL
 from holdfast.sim.reward import reward_of_one
 from holdfast.sim.scenario_file import load_scenario
 from holdfast.sim.world import world_of
@@ -30,8 +30,8 @@ class AuditEnv(gymnasium.Env[Float32Array, np.int64]):
 
     The reward is the paper's; `multiplier`, its lambda, may be changed at any time. `info` has the
     operating cost of the audit (what the reward subtracts) with its components, whether it was an
-    encounter and whether that ended in a detection or a miss, and under `hidden` what no scheduler
-    may see. The horizon truncates: the node lives on, and the observation does not tell the time.
+    encounter, a detection or a miss, and under `hidden` what no scheduler may see. The horizon
+    truncates: the node exists beyond it, and the observation does not contain the time.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 - declared so by Gymnasium
@@ -45,16 +45,16 @@ class AuditEnv(gymnasium.Env[Float32Array, np.int64]):
         self._interval = world.interval.tolist()
         self._gas = world.gas.tolist()
         self._compute = world.compute.tolist()
-        self._remembered = world.remembered.tolist()
-        self._found = world.detection
+        self._load_memory = world.load_memory.tolist()
+        self._detection = world.detection
         self._row = world.row.tolist()
-        self._most_listed = world.most_listed
+        self._max_listed = world.max_listed
         self._started = False
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Float32Array, dict[str, Any]]:
-        """Begin an episode; the option `malicious` sets the type of the node."""
+        """Start an episode; the option `malicious` sets the type of the node."""
         super().reset(seed=seed)
         scenario = self.scenario
         kind, honest, malicious, burst, load = self.np_random.random(5).tolist()
@@ -68,7 +68,9 @@ class AuditEnv(gymnasium.Env[Float32Array, np.int64]):
         self._time = self._corrupted = self._quiet = self._onset = self._interval_onset = 0
         self._history = empty_history()
         keep = 1.0 - self._rate(quiet=0)
-        self._lost = [1.0 - survival for survival in accumulate([keep] * LONGEST, operator.mul)]
+        self._loss_probability = [
+            1.0 - survival for survival in accumulate([keep] * MAX_INTERVAL, operator.mul)
+        ]
         self._started = True
         return observe(self._history, scenario.constants), {"hidden": self._hidden()}
 
@@ -81,21 +83,25 @@ class AuditEnv(gymnasium.Env[Float32Array, np.int64]):
         interval = self._interval[action]
         first, audit, load, response = self.np_random.random(4).tolist()
 
-        lost = self._wait(interval)
+        loss_probability = self._wait(interval)
         before = self._corrupted
-        grown = int(self.np_random.binomial(scenario.blocks - before, lost[-1]))
+        grown = int(self.np_random.binomial(scenario.blocks - before, loss_probability[-1]))
         corrupted = before + grown
         if grown and not before:
-            share = -math.expm1(math.log1p(-first) / grown) * lost[-1]
-            self._onset = self._time + bisect_left(lost, share)
+            share = -math.expm1(math.log1p(-first) / grown) * loss_probability[-1]
+            self._onset = self._time + bisect_left(loss_probability, share)
             self._interval_onset = self._time
-        exposure = before * interval + (grown * (sum(lost) / lost[-1]) if grown else 0.0)
+        exposure = before * interval + (
+            grown * (sum(loss_probability) / loss_probability[-1]) if grown else 0.0
+        )
         self._time += interval
 
-        found = float(self._found[self._row[action], min(corrupted, self._most_listed)])
-        detected = audit < found
-        remembered = self._remembered[action]
-        self._load = remembered * self._load + (1.0 - remembered) * load
+        detection_probability = float(
+            self._detection[self._row[action], min(corrupted, self._max_listed)]
+        )
+        detected = audit < detection_probability
+        load_memory = self._load_memory[action]
+        self._load = load_memory * self._load + (1.0 - load_memory) * load
         self._corrupted = 0 if detected else corrupted
         self._quiet = 0 if detected else self._quiet + interval
         self._history = record(
@@ -107,7 +113,7 @@ class AuditEnv(gymnasium.Env[Float32Array, np.int64]):
         )
 
         gas, compute = self._gas[action], self._compute[action]
-        earned = reward_of_one(
+        reward = reward_of_one(
             scenario,
             self.multiplier,
             corrupted=corrupted,
@@ -122,7 +128,7 @@ class AuditEnv(gymnasium.Env[Float32Array, np.int64]):
             "encounter": corrupted > 0,
             "detection": detected,
             "miss": corrupted > 0 and not detected,
-            "miss_probability": 1.0 - found if corrupted else 0.0,
+            "miss_probability": 1.0 - detection_probability if corrupted else 0.0,
             "hidden": {
                 **self._hidden(),
                 "corrupted_at_audit": corrupted,
@@ -133,28 +139,28 @@ class AuditEnv(gymnasium.Env[Float32Array, np.int64]):
         }
         return (
             observe(self._history, scenario.constants),
-            earned,
+            reward,
             False,
             self._time >= scenario.horizon,
             info,
         )
 
     def _wait(self, interval: int) -> list[float]:
-        """Live through the interval; return how likely a block has gone bad by each unit."""
+        """Advance through the interval; return the probability of a loss by each unit."""
         scenario = self.scenario
         if scenario.steady:
-            return self._lost[:interval]
-        lost = []
+            return self._loss_probability[:interval]
+        loss_probability = []
         survival = 1.0
-        turns, bursts = self.np_random.random((2, LONGEST)).tolist()
+        turns, bursts = self.np_random.random((2, MAX_INTERVAL)).tolist()
         for unit, turn, burst in zip(range(interval), turns, bursts, strict=False):
             turning = scenario.turn_honest if self._malicious else scenario.turn_malicious
             changing = scenario.burst_end if self._bursting else scenario.burst_start
             self._malicious ^= turn < turning
             self._bursting ^= burst < changing
             survival *= 1.0 - self._rate(self._quiet + unit)
-            lost.append(1.0 - survival)
-        return lost
+            loss_probability.append(1.0 - survival)
+        return loss_probability
 
     def _rate(self, quiet: int) -> float:
         scenario = self.scenario
@@ -163,9 +169,9 @@ class AuditEnv(gymnasium.Env[Float32Array, np.int64]):
             return self._malicious_rate * bold
         return self._honest_rate * (scenario.burst_factor if self._bursting else 1.0)
 
-    def _response(self, corrupted: int, luck: float) -> float:
+    def _response(self, corrupted: int, uniform: float) -> float:
         scenario = self.scenario
-        noise = math.pow(luck / (1.0 - luck), scenario.latency_noise)
+        noise = math.pow(uniform / (1.0 - uniform), scenario.latency_noise)
         strain = scenario.latency_load * self._load
         tampering = scenario.latency_tampering * (corrupted / scenario.blocks)
         return scenario.latency_median * noise * math.exp(strain + tampering)

@@ -16,7 +16,7 @@ from holdfast.model.scenario import Scenario
 from holdfast.model.truth import Truth
 from holdfast.sim import fleet
 from holdfast.sim.streams import Streams
-from holdfast.sim.tally import Tally, TallyBuilder, joined
+from holdfast.sim.tally import Tally, TallyBuilder, concat_tallies
 from holdfast.sim.world import World, world_of
 
 BATCH = 2048  # nodes at once: more gain no speed and take more memory
@@ -63,7 +63,7 @@ def evaluate(
         some = range(first, min(first + BATCH, episodes))
         streams = Streams.of_episodes(seed, some)
         tallies.append(_run(policy, world_of(scenario), malicious[some], streams, progress))
-    return joined(tallies)
+    return concat_tallies(tallies)
 
 
 def types(share: float, episodes: int, seed: int) -> BoolArray:
@@ -86,13 +86,13 @@ def _run(
     while len(episode):
         actions, state = _decide(policy, state, nodes, world.scenario)
         nodes, outcome = fleet.step(world, nodes, actions, streams)
-        book.enter(episode, nodes, outcome)
+        book.record(episode, nodes, outcome)
         progress(float(outcome.growth.interval.sum()) / world.scenario.horizon)
         alive = ~outcome.finished
         if not alive.all():
             nodes, state, episode = take((nodes, state, episode), alive)
             streams = streams.take(alive)
-    return book.closed()
+    return book.build()
 
 
 def _decide(

@@ -1,4 +1,4 @@
-"""A picture of policies side by side: the gas-miss plane and the time to detection."""
+"""The plot that compares policies: gas against misses, and the time to detection."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("svg", "png")
 
-# Okabe and Ito's colours, which the colour-blind tell apart; marks and lines help besides.
+# Okabe and Ito's colours, which colour-blind people can distinguish; marks and lines help too.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKS = "osD^vPX*"
 LINES = ("-", "--", "-.", ":", (0, (6, 1, 1, 1, 1, 1)))
@@ -27,7 +27,7 @@ QUIET = "#666666"
 
 
 def check_can_draw(path: Path) -> None:
-    """Refuse, before any work is done, a picture that could not be drawn in the end."""
+    """Raise an error before any work is done if the plot can't be drawn or written."""
     if path.suffix.removeprefix(".").lower() not in FORMATS:
         raise InputError(f"{path} must end in .svg or .png")
     if not path.parent.is_dir():
@@ -62,7 +62,7 @@ def draw(results: Mapping[str, tuple[Measures, FloatArray]], title: str, path: P
 
 @contextmanager
 def house_style() -> Iterator[None]:
-    """Draw and save within it: what is drawn twice is the same file twice."""
+    """Use our style for plots drawn and saved inside; equal plots give equal files."""
     from matplotlib import rc_context  # noqa: PLC0415 - an optional extra
 
     with rc_context({"svg.hashsalt": "holdfast", "font.size": 10, "axes.axisbelow": True}):
@@ -71,15 +71,15 @@ def house_style() -> Iterator[None]:
 
 def save(figure: "Figure", path: Path) -> None:
     kind = path.suffix.removeprefix(".").lower()
-    # A date in the file would make every drawing of the same figures another file.
+    # Without a date, equal plots give equal files.
     metadata = {"Date": None} if kind == "svg" else None
     with atomic.replacing(path) as draft:
         figure.savefig(draft, format=kind, dpi=150, metadata=metadata)
 
 
 def _draw_plane(axes: "Axes", measures: Sequence[Measures]) -> None:
-    for index, found in enumerate(measures):
-        gas, miss = found.gas, found.miss_rate
+    for index, measure in enumerate(measures):
+        gas, miss = measure.gas, measure.miss_rate
         axes.errorbar(
             gas.value,
             100 * miss.value,
@@ -91,7 +91,7 @@ def _draw_plane(axes: "Axes", measures: Sequence[Measures]) -> None:
         )
     axes.set_xscale("log")
     axes.set_ylim(bottom=0)
-    label_decades(axes, [found.gas.value for found in measures])
+    label_decades(axes, [measure.gas.value for measure in measures])
     axes.set_xlabel("gas per episode")
     axes.set_ylabel("miss rate (%)")
     axes.set_title("Cost and safety: lower left is better", fontsize=10, color=QUIET)
@@ -99,7 +99,7 @@ def _draw_plane(axes: "Axes", measures: Sequence[Measures]) -> None:
 
 
 def label_decades(axes: "Axes", values: Sequence[float]) -> None:
-    """Put 1, 2 and 5 of each decade on the axis, in plain figures."""
+    """Put 1, 2 and 5 of each decade on the axis, without exponents."""
     low, high = min(values) / 1.6, max(values) * 1.6
     decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
     ticks = [lead * 10.0**decade for decade in decades for lead in (1, 2, 5)]
@@ -110,11 +110,11 @@ def label_decades(axes: "Axes", values: Sequence[float]) -> None:
 
 
 def _draw_curve(axes: "Axes", shares: Sequence[FloatArray]) -> None:
-    slowest = max(int(np.count_nonzero(each >= 0.01)) for each in shares)
+    slowest = max(int(np.count_nonzero(curve >= 0.01)) for curve in shares)
     reach = max(max(WITHIN) + 2, min(slowest, 120))
     units = np.arange(reach + 1)
-    for index, each in enumerate(shares):
-        known = each[np.minimum(units, len(each) - 1)]
+    for index, curve in enumerate(shares):
+        known = curve[np.minimum(units, len(curve) - 1)]
         axes.step(units, 100 * known, where="post", **key(index) | {"marker": ""})
     axes.set_xlim(0, reach)
     axes.set_ylim(0, 102)
@@ -126,7 +126,7 @@ def _draw_curve(axes: "Axes", shares: Sequence[FloatArray]) -> None:
 
 
 def key(index: int) -> dict[str, Any]:
-    """Return how the policy of this place is drawn."""
+    """Return the style of the policy with this index."""
     return {
         "color": COLOURS[index % len(COLOURS)],
         "marker": MARKS[index % len(MARKS)],

@@ -1,7 +1,7 @@
-"""Many nodes of the audit world at once: the constrained POMDP of the paper, vectorised.
+"""The simulation of many nodes at once: the constrained POMDP of the paper, vectorised.
 
-A step is one decision of every node. Nodes live in their own time, for each waits its own
-interval. `environment` has the same world for a single node.
+A step is one decision of every node. Every node has its own time, because intervals differ.
+`environment` is the same simulation for a single node.
 """
 
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ from holdfast.model.observation import History, empty_history, record
 from holdfast.model.scenario import Scenario
 from holdfast.model.truth import Truth
 from holdfast.sim.growth import Growth
-from holdfast.sim.streams import Source
+from holdfast.sim.streams import Rng
 from holdfast.sim.world import World
 
-LONGEST = max(GRID.intervals)
+MAX_INTERVAL = max(GRID.intervals)
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Nodes:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one audit of each node cost and found."""
+    """What one audit of each node cost and detected."""
 
     gas: FloatArray
     compute: FloatArray
@@ -50,54 +50,57 @@ class Outcome:
     encounter: BoolArray
     detection: BoolArray
     miss: BoolArray
-    miss_probability: FloatArray  # of this audit, given the corruption it met; 0 without any
+    miss_probability: FloatArray  # of this audit, given the corruption present; 0 without any
     finished: BoolArray
-    growth: Growth  # in the interval before it
+    growth: Growth  # in the interval before the audit
 
 
-def start(world: World, batch: int, source: Source, malicious: BoolArray | None = None) -> Nodes:
-    """Return nodes at the beginning of an episode, of drawn or of given types."""
+def start(world: World, batch: int, rng: Rng, malicious: BoolArray | None = None) -> Nodes:
+    """Return nodes at the start of an episode, of random or given types."""
     scenario = world.scenario
-    luck = source.random((batch, 5))
+    uniform = rng.random((batch, 5))
     zero = np.zeros(batch, np.int64)
-    drawn = luck[:, 0] < scenario.malicious_share
+    is_malicious = uniform[:, 0] < scenario.malicious_share
     return Nodes(
         time=zero,
-        malicious=drawn if malicious is None else malicious,
+        malicious=is_malicious if malicious is None else malicious,
         corrupted=zero,
-        honest_rate=scenario.honest_rate * scenario.honest_spread ** (2 * luck[:, 1] - 1),
-        malicious_rate=scenario.malicious_rate * scenario.malicious_spread ** (2 * luck[:, 2] - 1),
-        bursting=luck[:, 3] < scenario.burst_share,
+        honest_rate=scenario.honest_rate * scenario.honest_spread ** (2 * uniform[:, 1] - 1),
+        malicious_rate=scenario.malicious_rate
+        * scenario.malicious_spread ** (2 * uniform[:, 2] - 1),
+        bursting=uniform[:, 3] < scenario.burst_share,
         quiet=zero,
-        load=luck[:, 4],
+        load=uniform[:, 4],
         history=empty_history(batch),
     )
 
 
-def restart(world: World, nodes: Nodes, which: BoolArray, source: np.random.Generator) -> Nodes:
-    """Return the nodes with the chosen ones at the beginning of a new episode."""
+def restart(world: World, nodes: Nodes, which: BoolArray, rng: np.random.Generator) -> Nodes:
+    """Return the nodes with the chosen ones at the start of a new episode."""
     chosen = np.flatnonzero(which)
-    return put(nodes, chosen, start(world, len(chosen), source)) if len(chosen) else nodes
+    return put(nodes, chosen, start(world, len(chosen), rng)) if len(chosen) else nodes
 
 
-def step(world: World, nodes: Nodes, actions: IntArray, source: Source) -> tuple[Nodes, Outcome]:
+def step(world: World, nodes: Nodes, actions: IntArray, rng: Rng) -> tuple[Nodes, Outcome]:
     """Let every node wait its interval, then audit it; a detection repairs everything."""
     scenario = world.scenario
     interval = world.interval[actions]
-    luck = source.random((len(actions), 4))
+    uniform = rng.random((len(actions), 4))
 
-    malicious, bursting, lost = _wait(scenario, nodes, interval, source)
-    chance = lost[interval - 1, np.arange(len(actions))]
-    grown = source.binomial(scenario.blocks - nodes.corrupted, chance)
+    malicious, bursting, loss_probability = _wait(scenario, nodes, interval, rng)
+    probability = loss_probability[interval - 1, np.arange(len(actions))]
+    grown = rng.binomial(scenario.blocks - nodes.corrupted, probability)
     corrupted = nodes.corrupted + grown
     time = nodes.time + interval
 
-    found = world.detection[world.row[actions], np.minimum(corrupted, world.most_listed)]
+    detection_probability = world.detection[
+        world.row[actions], np.minimum(corrupted, world.max_listed)
+    ]
     encounter = corrupted > 0
-    detection = luck[:, 1] < found
-    remembered = world.remembered[actions]
-    load = remembered * nodes.load + (1.0 - remembered) * luck[:, 2]
-    response = _response(scenario, load, corrupted, luck[:, 3])
+    detection = uniform[:, 1] < detection_probability
+    load_memory = world.load_memory[actions]
+    load = load_memory * nodes.load + (1.0 - load_memory) * uniform[:, 2]
+    response = _response(scenario, load, corrupted, uniform[:, 3])
 
     outcome = Outcome(
         gas=world.gas[actions],
@@ -107,9 +110,9 @@ def step(world: World, nodes: Nodes, actions: IntArray, source: Source) -> tuple
         encounter=encounter,
         detection=detection,
         miss=encounter & ~detection,
-        miss_probability=np.where(encounter, 1.0 - found, 0.0),
+        miss_probability=np.where(encounter, 1.0 - detection_probability, 0.0),
         finished=time >= scenario.horizon,
-        growth=Growth(interval, nodes.corrupted, grown, lost, luck[:, 0]),
+        growth=Growth(interval, nodes.corrupted, grown, loss_probability, uniform[:, 0]),
     )
     audited = Nodes(
         time=time,
@@ -132,15 +135,15 @@ def step(world: World, nodes: Nodes, actions: IntArray, source: Source) -> tuple
 
 
 def _wait(
-    scenario: Scenario, nodes: Nodes, interval: IntArray, source: Source
+    scenario: Scenario, nodes: Nodes, interval: IntArray, rng: Rng
 ) -> tuple[BoolArray, BoolArray, FloatArray]:
-    """Return types and bursts after the interval, and how likely a block is lost by each unit."""
+    """Return types and bursts after the interval, and the probability of a loss by each unit."""
     malicious, bursting = nodes.malicious, nodes.bursting
     if not scenario.steady:
-        turn, burst = np.moveaxis(source.random((len(interval), 2, LONGEST)), 0, -1)
-    lost = np.empty((int(interval.max()), len(interval)))
+        turn, burst = np.moveaxis(rng.random((len(interval), 2, MAX_INTERVAL)), 0, -1)
+    loss_probability = np.empty((int(interval.max()), len(interval)))
     survival = np.ones(len(interval))
-    for unit in range(len(lost)):
+    for unit in range(len(loss_probability)):
         if not scenario.steady:
             running = unit < interval
             turning = np.where(malicious, scenario.turn_honest, scenario.turn_malicious)
@@ -148,10 +151,12 @@ def _wait(
             malicious = malicious ^ (running & (turn[unit] < turning))
             bursting = bursting ^ (running & (burst[unit] < changing))
         if unit == 0 or not scenario.steady:
-            keep = 1.0 - _rate(scenario, nodes, malicious, bursting, nodes.quiet + unit)
-        survival *= keep
-        np.subtract(1.0, survival, out=lost[unit])
-    return malicious, bursting, lost
+            survival_per_unit = 1.0 - _rate(
+                scenario, nodes, malicious, bursting, nodes.quiet + unit
+            )
+        survival *= survival_per_unit
+        np.subtract(1.0, survival, out=loss_probability[unit])
+    return malicious, bursting, loss_probability
 
 
 def _rate(
@@ -164,10 +169,10 @@ def _rate(
 
 
 def _response(
-    scenario: Scenario, load: FloatArray, corrupted: IntArray, luck: FloatArray
+    scenario: Scenario, load: FloatArray, corrupted: IntArray, uniform: FloatArray
 ) -> FloatArray:
     """Return the seconds each node takes to answer."""
-    noise = (luck / (1.0 - luck)) ** scenario.latency_noise
+    noise = (uniform / (1.0 - uniform)) ** scenario.latency_noise
     strain = scenario.latency_load * load
     tampering = scenario.latency_tampering * (corrupted / scenario.blocks)
     return scenario.latency_median * noise * np.exp(strain + tampering)

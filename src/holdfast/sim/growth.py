@@ -1,4 +1,4 @@
-"""How corruption grows over an interval, and what that says about its unseen course."""
+"""How corruption grows over an interval: how many blocks, since when, and the exposure."""
 
 from dataclasses import dataclass
 
@@ -11,16 +11,16 @@ from holdfast.model.arrays import BoolArray, FloatArray, IntArray
 class Growth:
     """What one interval did to each node.
 
-    Each unit corrupts Binomial(n - c, rate) further blocks. Blocks fare independently, so what a
-    whole interval corrupts is one draw, Binomial(n - c, lost by its end), and the units in which
-    it happened follow afterwards, when they are asked for.
+    Each unit corrupts Binomial(n - c, rate) further blocks. Blocks are independent, so a whole
+    interval corrupts Binomial(n - c, loss probability by its end) of them. In which units that
+    happened is computed only on demand.
     """
 
     interval: IntArray
     before: IntArray  # blocks corrupted already
     grown: IntArray  # blocks corrupted by the end of the interval and not before
-    lost: FloatArray  # (units, batch): how likely an intact block has gone bad by each unit's end
-    luck: FloatArray  # uniform, decides about the first unit
+    loss_probability: FloatArray  # (units, batch): that an intact block is bad by the unit's end
+    uniform: FloatArray  # in [0, 1): decides the first unit
 
     @property
     def began(self) -> BoolArray:
@@ -30,22 +30,21 @@ class Growth:
     def first_unit(self) -> IntArray:
         """Return the unit, counted from 0, in which the first of the grown blocks went bad.
 
-        Given how many did, each did so in its unit independently, so that the share of the
-        interval's probability that comes before the first of k is distributed like
-        1 - (1 - u)^(1/k).
+        Given how many went bad, their units are independent. So the share of the interval's
+        probability before the first of k is distributed like 1 - (1 - u)^(1/k).
         """
-        share = -np.expm1(np.log1p(-self.luck) / np.maximum(self.grown, 1))
-        earlier = self.lost < share * self.lost[self._last]
+        share = -np.expm1(np.log1p(-self.uniform) / np.maximum(self.grown, 1))
+        earlier = self.loss_probability < share * self.loss_probability[self._last]
         return np.asarray(earlier.sum(axis=0), np.int64)
 
     def exposure(self) -> FloatArray:
         """Return the blocks that were bad, summed over the units of the interval.
 
-        The grown ones count by the units they can be expected to have been bad: that has the
-        same mean as drawing the unit of each, and less noise.
+        New ones count by the expected number of units they were bad, which has the same mean as
+        sampling the unit of each, and less noise.
         """
-        total = np.add.accumulate(self.lost, axis=0)[self._last]
-        units = total / np.maximum(self.lost[self._last], 1e-300)
+        total = np.add.accumulate(self.loss_probability, axis=0)[self._last]
+        units = total / np.maximum(self.loss_probability[self._last], 1e-300)
         return np.asarray(self.before * self.interval + self.grown * units, np.float64)
 
     @property

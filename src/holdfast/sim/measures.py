@@ -1,11 +1,12 @@
-"""The measures of a policy, each with a 95 % interval, all from one tally.
+"""The measures of a policy with their 95 % intervals, computed from a tally.
 
-The intervals are bootstrap percentiles over whole episodes, resampled within each node type, as
-the number of malicious nodes is fixed and not drawn.
+The intervals are bootstrap percentiles over whole episodes, resampled within each node type,
+because the number of malicious nodes is fixed.
 """
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
@@ -55,7 +56,7 @@ class Measures:
 def measure(
     tally: Tally, *, seed: int = 0, resamples: int = RESAMPLES, within: Sequence[int] = WITHIN
 ) -> Measures:
-    """Return the measures of a tally; `seed` is that of the bootstrap alone."""
+    """Return the measures of a tally; `seed` is only for the bootstrap."""
     sums = _resampled_sums(tally, np.random.default_rng(seed), resamples)
     total = dict(zip(_SUMMED, sums.T, strict=False))
     detected, censored = np.split(sums[:, len(_SUMMED) :], 2, axis=1)
@@ -80,14 +81,23 @@ def measure(
     )
 
 
+def main_figures(measures: Measures) -> dict[str, dict[str, float | None]]:
+    """Return gas, latency and miss rate as JSON holds them: None for what is not finite."""
+    return {
+        name: {key: value if math.isfinite(value) else None for key, value in figure.items()}
+        for name, figure in asdict(measures).items()
+        if name in ("gas", "latency", "miss_rate")
+    }
+
+
 def still_undetected(tally: Tally) -> FloatArray:
-    """Return the share of corruption events not yet detected so many units after their onset."""
+    """Return the share of corruption events not detected 0, 1, ... units after their onset."""
     detected, censored = np.split(_events(tally).sum(axis=0), 2)
     (curve,) = _survival(detected[np.newaxis], censored[np.newaxis])
     return np.asarray(curve, np.float64)
 
 
-def _resampled_sums(tally: Tally, generator: np.random.Generator, resamples: int) -> FloatArray:
+def _resampled_sums(tally: Tally, rng: np.random.Generator, resamples: int) -> FloatArray:
     """Return the sums over all episodes, and below them those of each resample."""
     by_episode = np.column_stack([*(getattr(tally, name) for name in _SUMMED), _events(tally)])
     sums = [by_episode.sum(axis=0)]
@@ -96,8 +106,8 @@ def _resampled_sums(tally: Tally, generator: np.random.Generator, resamples: int
         weights = np.zeros(tally.episodes)
         for stratum in strata:
             if len(stratum):
-                drawn = generator.integers(len(stratum), size=len(stratum))
-                weights[stratum] = np.bincount(drawn, minlength=len(stratum))
+                resample = rng.integers(len(stratum), size=len(stratum))
+                weights[stratum] = np.bincount(resample, minlength=len(stratum))
         sums.append(weights @ by_episode)
     return np.array(sums)
 
@@ -133,12 +143,12 @@ def _ratio(part: FloatArray, whole: FloatArray) -> FloatArray:
 
 
 def _estimate(figures: FloatArray) -> Estimate:
-    """Return the first figure, with the interval that the others span."""
+    """Return the first figure with the 95 % interval of the others."""
     known = figures[1:][~np.isnan(figures[1:])]
     if not len(known):
         return Estimate(float(figures[0]), np.nan, np.nan)
     # "nearest" never subtracts one infinite time to detection from another.
     low, high = np.percentile(known, (2.5, 97.5), method="nearest")
     value = float(figures[0])
-    # Sums in another order differ in their last digits: a constant lies in its own interval.
+    # Sums in another order differ in their last digits: a constant must lie in its interval.
     return Estimate(value, min(value, float(low)), max(value, float(high)))

@@ -1,4 +1,4 @@
-"""The reward of the paper (Eq. reward), for a fleet and for a single node."""
+"""The paper's reward (Eq. reward), for a fleet and for a single node."""
 
 import numpy as np
 
@@ -7,13 +7,13 @@ from holdfast.model.scenario import Scenario
 from holdfast.sim.fleet import Outcome
 
 CLEAN = 0.1
-LEAST_MISSED = 0.01  # a missed share of the blocks counts at least as much
+MIN_MISSED_SHARE = 0.01  # the least share of blocks that a miss counts
 
 
 def reward(scenario: Scenario, outcome: Outcome, multiplier: float) -> FloatArray:
     """Return alpha R_det - beta C_gas - gamma C_comp; `multiplier` is the paper's lambda."""
     share = outcome.corrupted / scenario.blocks
-    missed = -multiplier * np.maximum(share, LEAST_MISSED)
+    missed = -multiplier * np.maximum(share, MIN_MISSED_SHARE)
     security = np.where(outcome.detection, 1.0 + share, np.where(outcome.miss, missed, CLEAN))
     return (
         scenario.reward_detection * security
@@ -36,7 +36,7 @@ def reward_of_one(
     if detected:
         security = 1.0 + share
     elif corrupted:
-        security = -multiplier * max(share, LEAST_MISSED)
+        security = -multiplier * max(share, MIN_MISSED_SHARE)
     else:
         security = CLEAN
     return (

@@ -1,4 +1,4 @@
-"""Scenarios as users name them: one that we know, with single fields set or not, or a TOML file.
+"""Scenarios as users name them: a built-in one, with fields changed if you like, or a TOML file.
 
 `field`, `field:blocks=5000,malicious_share=0.02`, `mine.toml`.
 """
@@ -12,16 +12,16 @@ from holdfast import atomic
 from holdfast.errors import InputError
 from holdfast.model.scenario import SCENARIOS, Scenario, scenario_from, scenario_named
 
-MOST_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 
 
 def load_scenario(name_or_file: str) -> Scenario:
-    """Return the scenario of that name, or the one that the TOML file describes."""
+    """Return the scenario with this name, or the one in this TOML file."""
     if name_or_file in SCENARIOS or not name_or_file.endswith(".toml"):
         name, _, changes = name_or_file.partition(":")
-        return _changed(scenario_named(name), changes)
+        return _with_changes(scenario_named(name), changes)
     path = Path(name_or_file)
-    content = atomic.read(path, at_most=MOST_BYTES)
+    content = atomic.read(path, at_most=MAX_BYTES)
     try:
         mapping = tomllib.loads(content.decode())
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -32,8 +32,8 @@ def load_scenario(name_or_file: str) -> Scenario:
         raise InputError(f"{path}: {error}") from error
 
 
-def written(scenario: Scenario, base: str) -> str:
-    """Return the scenario as the known one of that name with single fields set."""
+def scenario_name(scenario: Scenario, base: str) -> str:
+    """Return the name of a scenario: a built-in one with the fields that differ."""
     known = scenario_named(base)
     changes = [
         f"{field.name}={json.dumps(getattr(scenario, field.name))}"
@@ -43,7 +43,7 @@ def written(scenario: Scenario, base: str) -> str:
     return f"{base}:{','.join(changes)}" if changes else base
 
 
-def _changed(scenario: Scenario, changes: str) -> Scenario:
+def _with_changes(scenario: Scenario, changes: str) -> Scenario:
     try:
         mapping = tomllib.loads(changes.replace(",", "\n"))
     except tomllib.TOMLDecodeError:

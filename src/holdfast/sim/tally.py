@@ -1,4 +1,4 @@
-"""What happened in each episode, counted as it happens: the raw material of every measure."""
+"""Counts of what happened in each episode, from which all measures are computed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -22,7 +22,7 @@ class Tally:
     misses_malicious: FloatArray
     latency: FloatArray  # summed over the detections, each since the paper's onset
     exposure: FloatArray  # corrupted blocks x units
-    undetected: FloatArray  # 1 where corruption outlived the episode
+    undetected: FloatArray  # 1 where corruption is left at the end
     event_episode: IntArray
     event_delay: IntArray  # units from the true onset to the detection, or to the last audit
     event_detected: BoolArray
@@ -32,8 +32,8 @@ class Tally:
         return len(self.malicious)
 
 
-def joined(tallies: Sequence[Tally]) -> Tally:
-    """Return the tallies as one, their episodes numbered through."""
+def concat_tallies(tallies: Sequence[Tally]) -> Tally:
+    """Return one tally of all their episodes, numbered consecutively."""
     parts = {
         field.name: np.concatenate([getattr(tally, field.name) for tally in tallies])
         for field in fields(Tally)
@@ -46,27 +46,27 @@ def joined(tallies: Sequence[Tally]) -> Tally:
 
 
 class TallyBuilder:
-    """Keeps the tally of episodes while they run."""
+    """Counts what happens in episodes while they run."""
 
     def __init__(self, malicious: BoolArray) -> None:
         count = len(malicious)
         self._malicious = malicious
         self._sums = {field.name: np.zeros(count) for field in fields(Tally)[1:10]}
         # Of the corruption now present: the start of the unit in which its first block went bad,
-        # and the start of the interval in which it did, which is the onset the paper reports.
+        # and the start of that interval, which is the onset that the paper reports.
         self._onset = np.zeros(count, np.int64)
         self._interval_onset = np.zeros(count, np.int64)
         self._events: list[tuple[IntArray, IntArray, BoolArray]] = []
 
-    def enter(self, episode: IntArray, nodes: Nodes, outcome: Outcome) -> None:
+    def record(self, episode: IntArray, nodes: Nodes, outcome: Outcome) -> None:
         """Count one audit of each of these episodes; `nodes` is the state after it."""
         growth = outcome.growth
         began = growth.began
-        departure = nodes.time - growth.interval
-        self._interval_onset[episode[began]] = departure[began]
-        self._onset[episode[began]] = (departure + growth.first_unit())[began]
+        interval_start = nodes.time - growth.interval
+        self._interval_onset[episode[began]] = interval_start[began]
+        self._onset[episode[began]] = (interval_start + growth.first_unit())[began]
 
-        open_end = outcome.finished & outcome.miss
+        never_detected = outcome.finished & outcome.miss
         latency = np.where(outcome.detection, nodes.time - self._interval_onset[episode], 0)
         self._add(episode, "gas", outcome.gas)
         self._add(episode, "audits", np.ones(len(episode)))
@@ -76,19 +76,19 @@ class TallyBuilder:
         self._add(episode, "misses_malicious", outcome.miss & outcome.malicious)
         self._add(episode, "latency", latency)
         self._add(episode, "exposure", growth.exposure())
-        self._add(episode, "undetected", open_end)
+        self._add(episode, "undetected", never_detected)
 
-        over = outcome.detection | open_end
-        delay = (nodes.time - self._onset[episode])[over]
-        self._events.append((episode[over], delay, outcome.detection[over]))
+        ended = outcome.detection | never_detected
+        delay = (nodes.time - self._onset[episode])[ended]
+        self._events.append((episode[ended], delay, outcome.detection[ended]))
 
-    def closed(self) -> Tally:
-        which, delay, detected = (
+    def build(self) -> Tally:
+        episode, delay, detected = (
             np.concatenate(column) for column in zip(*self._events, strict=True)
         )
         return Tally(
             malicious=self._malicious,
-            event_episode=which,
+            event_episode=episode,
             event_delay=delay,
             event_detected=detected,
             **self._sums,

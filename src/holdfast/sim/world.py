@@ -1,4 +1,4 @@
-"""A scenario made ready to run: what each action costs and finds, looked up instead of computed."""
+"""Lookup tables of a scenario: what every action costs, and how likely it detects damage."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,7 +10,7 @@ from holdfast.model.action import GRID
 from holdfast.model.arrays import FloatArray, IntArray
 from holdfast.model.scenario import Scenario
 
-MOST_ENTRIES = 10_000_000  # of the table of detection: 80 MB
+MAX_ENTRIES = 10_000_000  # of the detection table: 80 MB
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,15 +21,15 @@ class World:
     interval: IntArray
     gas: FloatArray
     compute: FloatArray  # C_comp of Eq. reward: p / p_max
-    remembered: FloatArray  # share of the load that outlasts the interval
+    load_memory: FloatArray  # share of the load that remains after the interval
     row: IntArray  # which row of `detection` belongs to the action
-    # Probability of detection by ratio and corrupted blocks; the last column, where every entry
-    # is 1, stands for all larger numbers.
+    # Probability of detection by ratio and corrupted blocks. The last column is all 1 and stands
+    # for all larger numbers.
     detection: FloatArray
 
     @property
-    def most_listed(self) -> int:
-        """The largest number of corrupted blocks with a column of its own."""
+    def max_listed(self) -> int:
+        """The largest number of corrupted blocks with its own column."""
         return int(self.detection.shape[1]) - 1
 
 
@@ -37,19 +37,19 @@ class World:
 def world_of(scenario: Scenario) -> World:
     sampled = scenario.samples_of[: len(GRID.ratios)]
     # With c s > 40 n a miss has a probability below exp(-40), and 1 - exp(-40) is 1.0.
-    most = min(scenario.blocks, 1 + 40 * scenario.blocks // int(sampled.min()))
-    if most * len(sampled) > MOST_ENTRIES:
+    max_corrupted = min(scenario.blocks, 1 + 40 * scenario.blocks // int(sampled.min()))
+    if max_corrupted * len(sampled) > MAX_ENTRIES:
         raise InputError(
             f"scenario field sample_cap: {sampled.min()} of {scenario.blocks} blocks are too few"
             " to simulate; raise it, or lower the field blocks"
         )
-    corrupted = np.arange(most + 1)
+    corrupted = np.arange(max_corrupted + 1)
     return World(
         scenario=scenario,
         interval=GRID.interval_of,
         gas=scenario.gas_of,
         compute=GRID.ratio_of / max(GRID.ratios),
-        remembered=np.power(scenario.load_memory, GRID.interval_of, dtype=np.float64),
+        load_memory=np.power(scenario.load_memory, GRID.interval_of, dtype=np.float64),
         row=np.arange(GRID.size) % len(GRID.ratios),
         detection=np.array([scenario.detection_probability(corrupted, s) for s in sampled]),
     )

@@ -108,7 +108,7 @@ def _log(
         sampled=np.minimum(whole("samples")[kept], blocks[node]),
         failed=outcome[kept] != Outcome.PASSED,
         latency=np.where(latency > 0, latency, np.nan),
-        found=np.minimum(found[kept], blocks[node]),
+        damaged=np.minimum(found[kept], blocks[node]),
         action=np.array(
             [GRID.nearest(*action) for action in zip(planned, ratio, strict=True)], int
         ),

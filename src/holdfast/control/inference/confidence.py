@@ -21,7 +21,7 @@ from holdfast.inference.confidence import confidence, damage
 from holdfast.inference.efficacy import efficacy
 from holdfast.inference.estimate import Estimate
 from holdfast.inference.fit import Fitted, fit
-from holdfast.policy.serving import serving
+from holdfast.policy.serving import load_serving
 from holdfast.storage.database import transaction
 from holdfast.storage.schema import confidences, fits, holdings
 
@@ -55,7 +55,7 @@ def say_now(engine: Engine, settings: ControlSettings, now: int) -> ConfidenceRe
     episodes = read_episodes(engine, settings.rails.unit, now)
     works = efficacy(read_trials(engine))
     fitted = latest_fit(engine) or fit(episodes.log, settings.scenario)
-    inferred = confidence(episodes.log, fitted, works=works)
+    inferred = confidence(episodes.log, fitted, efficacy=works)
     at_most, damaged = inferred.at_most, inferred.damaged
     worst = (-at_most).argsort(kind="stable").tolist()
     return ConfidenceReport(
@@ -78,7 +78,7 @@ def declared_ceiling(engine: Engine, settings: ControlSettings) -> float | None:
     with transaction(engine) as connection:
         champion = read_aliases(connection).champion
     if champion is None:
-        return serving(settings.policy, settings.scenario).rho
+        return load_serving(settings.policy, settings.scenario).rho
     return standing_ceiling(engine, Registry(engine).serving(champion))
 
 
@@ -99,7 +99,7 @@ class Confidences:
         except InputError:  # no audit has taught anything yet
             return 0
         episodes = read_episodes(self._engine, self._settings.rails.unit, now, stale)
-        inferred = damage(episodes.log, fitted, works=efficacy(read_trials(self._engine)))
+        inferred = damage(episodes.log, fitted, efficacy=efficacy(read_trials(self._engine)))
         shares = (inferred.at_most.tolist(), inferred.damaged.tolist())
         columns = (episodes.ids, episodes.numbers, *shares)
         rows = [

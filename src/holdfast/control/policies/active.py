@@ -86,7 +86,7 @@ class PolicyLoader:
 
     def _narrow(self, policy: Serving) -> Serving:
         envelope = self._envelopes.get(policy.version)
-        return policy if envelope is None else policy.narrowed(envelope)
+        return policy if envelope is None else policy.restrict_envelope(envelope)
 
 
 def measured_envelopes(connection: Connection, aliases: Aliases) -> dict[str, Envelope]:

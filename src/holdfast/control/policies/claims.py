@@ -17,7 +17,7 @@ from holdfast.model.action import GRID
 from holdfast.model.arrays import Float32Array, FloatArray, IntArray
 from holdfast.model.observation import OBSERVATION
 from holdfast.policy.checkpoint import Manifest
-from holdfast.policy.dial import choose
+from holdfast.policy.dial import choose_dial
 from holdfast.policy.interface import Policy
 from holdfast.policy.learned import Learned
 from holdfast.policy.serving import SLACK, Envelope
@@ -121,7 +121,7 @@ def _default_dial(manifest: Manifest) -> Any:
     if manifest.default is None:
         return None
     try:
-        return choose(manifest.dials, manifest.default.ceilings())
+        return choose_dial(manifest.dials, manifest.default.ceilings())
     except InputError:
         return None
 

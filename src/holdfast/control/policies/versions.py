@@ -18,8 +18,8 @@ from holdfast.control.policies.aliases import ALIASES, Aliases
 from holdfast.errors import HoldfastError, InputError, MalformedError, NotFoundError
 from holdfast.model.scenario import Scenario
 from holdfast.policy import checkpoint, json_schema
-from holdfast.policy.registry import place_of
-from holdfast.policy.serving import Serving, learned, serving
+from holdfast.policy.registry import locate
+from holdfast.policy.serving import Serving, load_serving, serve_checkpoint
 from holdfast.storage.database import transaction
 from holdfast.storage.schema import versions
 
@@ -134,27 +134,31 @@ def _match(text: str, known: Sequence[str]) -> str:
 
 def _means(name: str, scenario: Scenario, version: str) -> bool:
     with suppress(HoldfastError):
-        return serving(name, scenario).version == version
+        return load_serving(name, scenario).version == version
     return False
 
 
 def _entry(name: str, scenario: Scenario) -> tuple[Serving, dict[str, Any]]:
     """Return the policy, and the row that stores it."""
     row: dict[str, Any] = {"scenario": json_schema.dump(scenario)}
-    place = place_of(name, scenario)
+    place = locate(name, scenario)
     if place is None:
-        return serving(name, scenario), row | {"options": "", "manifest": None, "weights": None}
+        return load_serving(name, scenario), row | {
+            "options": "",
+            "manifest": None,
+            "weights": None,
+        }
     manifest, weights = checkpoint.read(place.folder)
     parsed = checkpoint.parse(manifest, weights, f"{place.folder}/")
     row |= {"options": place.options, "manifest": manifest, "weights": weights}
-    return learned(name, place.options, parsed), row
+    return serve_checkpoint(name, place.options, parsed), row
 
 
 def _load(row: Any) -> Serving:
     if row.manifest is not None and row.weights is not None:
         parsed = checkpoint.parse(bytes(row.manifest), bytes(row.weights))
-        return learned(row.name, row.options, parsed)
+        return serve_checkpoint(row.name, row.options, parsed)
     scenario = json_schema.read(Scenario, json_schema.parse(bytes(row.scenario)))
-    if row.manifest is not None or place_of(row.name, scenario) is not None:
+    if row.manifest is not None or locate(row.name, scenario) is not None:
         raise MalformedError("its weights or its manifest are gone")
-    return serving(row.name, scenario)
+    return load_serving(row.name, scenario)

@@ -55,10 +55,10 @@ def decide(
         chosen,
         telemetry=sound,
         state=known,
-        inside=policy.inside(observation),
+        inside=policy.in_envelope(observation),
         uniforms=uniforms,
     )
-    memory = policy.executed(state, planned.action if executed is None else executed)
+    memory = policy.replace_actions(state, planned.action if executed is None else executed)
     if not sound.all():
         memory = np.where(sound[:, np.newaxis], memory, rows)
     return Decisions(observation, chosen, planned, memory)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
 from holdfast.model.scenario import Scenario
-from holdfast.policy.registry import settings_of
+from holdfast.policy.registry import dial_names
 from holdfast.web.jobs import run_job
 from holdfast.web.services.baselines import Costs, costs_of
 from holdfast.web.services.champion import Decider
@@ -64,9 +64,9 @@ class DialSweep:
 
     def progress(self, decider: Decider) -> SweepProgress:
         """Return what is known so far; begin a sweep unless one of this decider has begun."""
-        names = settings_of(decider.name, self._scenario)
+        names = dial_names(decider.name, self._scenario)
         if len(names) == 1:  # the policy that decides has no dial
-            names = settings_of(self._policy, self._scenario)
+            names = dial_names(self._policy, self._scenario)
         with self._lock:
             if self._names != names:
                 self._names, self._tried = names, ()

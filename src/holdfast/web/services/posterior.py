@@ -16,7 +16,7 @@ from holdfast.control.queries.holdings import read_blocks
 from holdfast.control.scheduling.guardrails import Rails
 from holdfast.control.scheduling.telemetry import FAILURES, TEACHING
 from holdfast.control.settings.models import ControlSettings
-from holdfast.model.scenario import MOST_BLOCKS, Scenario
+from holdfast.model.scenario import MAX_BLOCKS, Scenario
 from holdfast.policy.filter import BayesFilter, reduced_filter
 
 MAX_AUDITS = 500  # that the belief is computed from
@@ -50,7 +50,7 @@ class Observations(NamedTuple):
 
 def observe(connection: Connection, settings: ControlSettings, holding: int) -> Observations:
     """Read what the belief about a holding's node depends on."""
-    blocks = min(max(read_blocks(connection, holding), 1), MOST_BLOCKS)
+    blocks = min(max(read_blocks(connection, holding), 1), MAX_BLOCKS)
     audits = last_audits(connection, holding, MAX_AUDITS)
     return Observations(settings.scenario, settings.rails, blocks, audits)
 
