@@ -87,7 +87,7 @@ def test_settings_that_make_no_sense_are_told_in_one_sentence(
         ("[control]\npolicy = 'nobody'", "there is no policy"),
         ("[control.rails]\nunit = 5", "such as"),
         ("[control.rails]\nshortest = 9\nlongest = 3", "must not be above longest"),
-        ("[control]\ndatabase = 'mysql://u:secret@h/n'", "no database"),
+        ("[control]\ndatabase = 'mysql://u:secret@h/n'", "must be a file or an address"),
         ("[control.patience]\ndeadline = '20 days'", "must be below longest in"),
         ("[control]\nworkers = 3", "unknown key 'workers'"),
         ("[control", "not TOML"),

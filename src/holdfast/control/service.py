@@ -77,7 +77,7 @@ class Service:
     check: Callable[[], None]  # raises if the settings can't be used any more
     clock: Callable[[], int]
     pause: Callable[[float], object]
-    _looked: int = 0
+    _checked: int = 0
     _anchored: int = 0
     _postponed: dict[str, int] = field(default_factory=dict)  # holdings not scheduled until then
 
@@ -147,9 +147,9 @@ class Service:
         self.monitor.on_tick(tick)
         _log_results(tick)
         sequenced = self.sequencer.sequence()
-        if now - self._looked >= self.upkeep.enrol or now < self._looked:
+        if now - self._checked >= self.upkeep.enrol or now < self._checked:
             self.check_health(now)
-            self._looked = now
+            self._checked = now
         if now - self._anchored >= self.upkeep.anchor or now < self._anchored:
             self.anchor(now)
         self.monitor.on_success()

@@ -72,7 +72,7 @@ class HomeFleet:
         return leaf.Registration(now, holding, key.sectors, transaction)
 
     def nodes(self) -> dict[bytes, Callable[[], NodeClient]]:
-        """Return how to make a client of every node, by the node's address."""
+        """Return a function per node address that makes a client of the node."""
         return {
             record.node: partial(self._home.client, record.url, record.node, record.ca)
             for record in self._catalogue.holdings()

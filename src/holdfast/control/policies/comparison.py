@@ -42,7 +42,7 @@ class Comparison:
 
 
 def compare(connection: Connection, version: str, champion: str, *, unit: int) -> Comparison | None:
-    """Return how a version does beside the champion, None if it has not been there yet."""
+    """Return how a version compares with the champion; None if it has not run in shadow yet."""
     table = read_shadow_sums(connection, version, champion)
     if not len(table):
         return None
@@ -69,7 +69,7 @@ def compare(connection: Connection, version: str, champion: str, *, unit: int) -
 
 
 def _resample(sums: FloatArray) -> FloatArray:
-    """Return the sums over all groups, and below them those of each resample."""
+    """Return the sums over all groups, followed by those of each resample."""
     return np.vstack([sums.sum(axis=0), _weights(len(sums)) @ sums])
 
 
