@@ -5,7 +5,7 @@ from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy import func, select, update
+from sqlalchemy import func, insert, select, update
 from tests.support.fits import fitted
 from tests.support.live_web import COUNT, DAYS, Served
 from tests.support.merkle import includes
@@ -24,6 +24,7 @@ from holdfast.evidence.leaf import Order
 from holdfast.evidence.verification import verify
 from holdfast.model.scenario import PAPER
 from holdfast.storage.database import transaction
+from holdfast.storage.home_schema import catalogue
 from holdfast.storage.schema import audits, holdings
 
 
@@ -188,6 +189,23 @@ def test_the_evidence_is_verified_while_one_watches(served: Served) -> None:
     assert told[-1].name == "report"
     assert told[-1].data["fine"]
     assert told[-1].data["leaves"] == got(served, "/evidence")["size"]
+
+
+def test_a_holding_names_its_node(changing: Served) -> None:
+    assert got(changing, "/holdings/1")["holding"]["node"] is None, "the catalogue has none"
+    row: dict[str, Any] = {
+        "name": "attic",
+        "url": "https://node.example",
+        "node": b"\x01" * 20,
+        "salt": b"",
+    }
+    row |= {"sectors": 1, "encrypted": False, "block": 0, "scheduled": 1}
+    with transaction(changing.engine) as connection:
+        connection.execute(insert(catalogue), [row])
+    node = {"url": "https://node.example", "address": f"0x{'01' * 20}"}
+    nodes = {each["id"]: each["node"] for each in got(changing, "/holdings")["holdings"]}
+    assert nodes == {1: node, 2: None}
+    assert got(changing, "/holdings/1")["holding"]["node"] == node
 
 
 def test_a_holding_tells_what_may_be_damaged_and_as_of_when(changing: Served) -> None:

@@ -132,7 +132,8 @@ def catalogue_in(folder: Path) -> AbstractContextManager[Catalogue]:
 
 def address_in(folder: Path, database: str) -> str:
     """Return the address of a home's database, without opening the home."""
-    owner = read_owner(str(folder / PUBLIC)) if "://" in database else b""
+    own_schema = "://" in database and "schema=" not in database
+    owner = read_owner(str(folder / PUBLIC)) if own_schema else b""
     return database_address(folder, database, owner)
 
 

@@ -19,7 +19,6 @@ from holdfast.web.services.baselines import Baselines
 from holdfast.web.services.champion import ChampionLookup
 from holdfast.web.services.daily_totals import DailyTotals
 from holdfast.web.services.dial_sweep import DialSweep
-from holdfast.web.services.node_directory import NodeDirectory
 from holdfast.web.services.posterior import Posteriors
 from holdfast.web.services.verdict_cache import VerdictCache
 
@@ -64,7 +63,6 @@ class Context:
     reader: Engine
     writer: Engine
     clock: Callable[[], int]
-    nodes: NodeDirectory
     daily_totals: DailyTotals
     champion: ChampionLookup
     baselines: Baselines
@@ -91,7 +89,7 @@ class Context:
         return self.settings.alerts.overdue
 
     def as_of_now(self) -> AsOf:
-        return AsOf(self.clock(), self.grace, self.nodes.find)
+        return AsOf(self.clock(), self.grace)
 
 
 def context_of(request: Request) -> Context:

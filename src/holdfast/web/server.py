@@ -25,7 +25,6 @@ from holdfast.web.services.champion import ChampionLookup
 from holdfast.web.services.confidence_refresher import refresh_confidences
 from holdfast.web.services.daily_totals import DailyTotals
 from holdfast.web.services.dial_sweep import DialSweep
-from holdfast.web.services.node_directory import NodeDirectory
 from holdfast.web.services.posterior import Posteriors
 from holdfast.web.sse import SEND_TIMEOUT_SECONDS
 from holdfast.workers import end_with_parent
@@ -74,7 +73,6 @@ def open_context(
             reader,
             writer,
             clock,
-            NodeDirectory(folder, clock),
             DailyTotals(clock),
             ChampionLookup(reader, folder, settings),
             Baselines(settings.scenario),

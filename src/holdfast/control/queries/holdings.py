@@ -1,6 +1,6 @@
 """Holdings: a list with the worst first, and one with the decision about its next audit."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -14,6 +14,7 @@ from holdfast.control.scheduling.guardrails import Override
 from holdfast.errors import NotFoundError
 from holdfast.model.action import GRID
 from holdfast.model.observation import OBSERVATION
+from holdfast.storage.home_schema import catalogue
 from holdfast.storage.schema import NEVER, audits, confidences, holdings
 
 
@@ -30,9 +31,6 @@ class Sort(StrEnum):
 class Node:
     url: str
     address: str  # by which it signs
-
-
-NodeOf = Callable[[str], Node | None]  # by the name of a holding
 
 
 @dataclass(frozen=True)
@@ -113,7 +111,6 @@ class AsOf:
 
     now: int
     grace: int  # by which an audit may be late before it is overdue
-    node_of: NodeOf
 
     @property
     def health(self) -> ColumnElement[str]:
@@ -215,15 +212,17 @@ def list_scheduled(connection: Connection) -> list[ScheduledHolding]:
 def _select(as_of: AsOf, names: tuple[str, ...]) -> Select[Any]:
     columns, inferred = (holdings.c[name] for name in names), confidences.c
     confidence = (inferred.at, inferred.number.label("known"), inferred.at_most, inferred.damaged)
-    query = select(*columns, as_of.health.label("health"), *confidence)
-    return query.outerjoin_from(holdings, confidences, _SAME)
+    node = (catalogue.c.url, catalogue.c.node)
+    query = select(*columns, as_of.health.label("health"), *confidence, *node)
+    query = query.outerjoin_from(holdings, confidences, _SAME)
+    return query.outerjoin(catalogue, catalogue.c.scheduled == holdings.c.id)
 
 
 def _holding(as_of: AsOf, row: Row[Any]) -> HoldingRow:
     return HoldingRow(
         id=row.id,
         name=row.name,
-        node=as_of.node_of(row.name),
+        node=None if row.url is None else Node(row.url, f"0x{bytes(row.node).hex()}"),
         health=Health(row.health),
         quarantined=row.quarantined,
         working=row.lease > as_of.now,
