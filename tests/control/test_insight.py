@@ -22,6 +22,7 @@ from tests.support.webhook import listening
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE
 from holdfast.control.incidents.types import Step
 from holdfast.control.logging import configure_logs
+from holdfast.control.queries.holdings import AsOf, HoldingFilter, list_holdings
 from holdfast.control.scheduling.guardrails import DAY, HOUR, SECOND, Rails
 from holdfast.control.service import Service, milliseconds
 from holdfast.control.settings.models import (
@@ -344,6 +345,23 @@ def test_status_changes_nothing(place: Site, clock: Clock, desk: Workplace) -> N
     with pytest.raises(Exception, match="readonly"), transaction(engine) as connection:
         connection.execute(update(holdings).values(due=0))
     engine.dispose()
+
+
+def test_a_new_holding_is_scheduled_by_the_next_step_and_shown_with_its_node(
+    place: Site, clock: Clock
+) -> None:
+    with place.service(clock, clock) as service:
+        settle(service)
+        place.holding("late", b"content")
+        service.step()
+        assert "late" in service.schedule.names()
+        with transaction(service.schedule.engine) as connection:
+            page = list_holdings(
+                connection, AsOf(clock.now, HOUR), HoldingFilter(), page=1, limit=9
+            )
+    nodes = {holding.name: holding.node for holding in page.holdings}
+    assert nodes["late"] is not None
+    assert nodes["late"].url == place.node.url
 
 
 def test_before_the_first_start_commands_say_what_to_do(desk: Workplace, place: Site) -> None:

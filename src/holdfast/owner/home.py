@@ -20,6 +20,7 @@ from contextlib import AbstractContextManager, ExitStack, closing, contextmanage
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
+from urllib.parse import parse_qs, urlsplit
 
 from holdfast import atomic
 from holdfast.errors import InputError, RefusedError
@@ -132,9 +133,8 @@ def catalogue_in(folder: Path) -> AbstractContextManager[Catalogue]:
 
 def address_in(folder: Path, database: str) -> str:
     """Return the address of a home's database, without opening the home."""
-    own_schema = "://" in database and "schema=" not in database
-    owner = read_owner(str(folder / PUBLIC)) if own_schema else b""
-    return database_address(folder, database, owner)
+    own = "://" in database and not _names_schema(database)
+    return database_address(folder, database, read_owner(str(folder / PUBLIC)) if own else b"")
 
 
 def database_address(folder: Path, database: str, owner: bytes) -> str:
@@ -146,6 +146,10 @@ def database_address(folder: Path, database: str, owner: bytes) -> str:
             f"{folder} has its database in a file: take database out of [home], or restore a "
             "backup with the new settings"
         )
-    if "schema=" in database:
+    if _names_schema(database):
         return database
     return f"{database}{'&' if '?' in database else '?'}schema=holdfast_{owner.hex()[:16]}"
+
+
+def _names_schema(database: str) -> bool:
+    return "schema" in parse_qs(urlsplit(database).query)

@@ -1,4 +1,4 @@
-"""The evidence as it lies in the control plane's database, for export, verification and stories."""
+"""Reads the evidence from the home's database, for export, verification and explanations."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -78,13 +78,13 @@ class DatabaseLog:
         try:
             with transaction(self._engine) as connection:
                 for holding, body in connection.execute(first).all():
-                    told = decode(bytes(body))
-                    if not isinstance(told, Audit | Registration):
+                    record = decode(bytes(body))
+                    if not isinstance(record, Audit | Registration):
                         every = select(leaves.c.body).where(ours, leaves.c.holding == holding)
-                        read = map(decode, map(bytes, connection.execute(every).scalars()))
-                        told = next((each for each in read if isinstance(each, Audit)), told)
-                    if isinstance(told, Audit | Registration):
-                        named.add(told.holding.key)
+                        records = map(decode, map(bytes, connection.execute(every).scalars()))
+                        record = next((r for r in records if isinstance(r, Audit)), record)
+                    if isinstance(record, Audit | Registration):
+                        named.add(record.holding.key)
         except MalformedError:
             return None
         return named

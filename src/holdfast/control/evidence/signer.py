@@ -1,7 +1,7 @@
-"""Under which name and key the evidence is signed.
+"""The name and key that the evidence is signed with.
 
-A log that was restored goes on under a name of its own: what was signed after the backup is lost,
-and a second head of the same size under the same key would be a fork.
+A restored log continues under a new name: what was signed after the backup is lost, and a second
+head of the same size under the same key would be a fork.
 """
 
 import secrets
@@ -29,7 +29,7 @@ def evidence_signer(keyring: Keyring, origin: str = "") -> Signer:
 
 
 def read_origin(connection: Connection) -> str:
-    """Return the name of the log that grows now; the first has none."""
+    """Return the name of the current log; the first has none."""
     newest = select(origins.c.name).order_by(origins.c.id.desc()).limit(1)
     return connection.execute(newest).scalar() or ""
 
@@ -42,9 +42,9 @@ def current_signer(keyring: Keyring, engine: Engine) -> Signer:
 def begin_anew(
     engine: Engine, keyring: Keyring, configuration: bytes, folder: Path, now: int
 ) -> Signer:
-    """Let the log go on under a new name, and say so in it; what was signed so far goes to a file.
+    """Continue the log under a new name, and record that in it; save what was signed so far.
 
-    The tree goes on as it was. `configuration` is the hash of the settings, which the leaf binds.
+    The tree stays as it is. `configuration` is the hash of the settings, which the leaf binds.
     """
     before = current_signer(keyring, engine)
     log = DatabaseLog(engine, before.verifier)
