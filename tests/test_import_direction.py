@@ -11,8 +11,9 @@ import holdfast
 SOURCE = Path(holdfast.__file__).parent
 
 FOUNDATION = {
-    *("errors", "atomic", "jsontext", "workers"),
+    *("errors", "atomic", "jsontext"),
     *("durations", "http_errors", "secret_variables", "settings_file"),
+    *("processes", "executor", "folder_jobs", "cluster", "slots"),
 }
 ALLOWED = {
     "model": set(),

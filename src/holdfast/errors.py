@@ -6,6 +6,7 @@ HoldfastError                  could not run: the command line prints it and exi
 │   ├── NotFoundError          what was asked for does not exist
 │   ├── ConflictError          it can't be done in the present state
 │   └── PassphraseError        a key file that the given passphrase does not open
+├── BusyError                  too much is going on at once: try again
 ├── StorageError               bytes could not be read or written
 ├── LedgerError                a ledger could not be reached, or did not finish a transaction
 ├── NodeError                  a storage node's answer makes no sense
@@ -40,6 +41,10 @@ class ConflictError(InputError):
 
 class PassphraseError(InputError):
     """A key file that the given passphrase does not open."""
+
+
+class BusyError(HoldfastError):
+    """Too much is going on at once: try again."""
 
 
 class StorageError(HoldfastError):

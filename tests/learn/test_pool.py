@@ -9,6 +9,7 @@ import pytest
 from tests.learn.worlds import run_of
 
 from holdfast.errors import StorageError
+from holdfast.executor import LocalExecutor
 from holdfast.learn.learner import Figures
 from holdfast.learn.pool import Job, train_all
 from holdfast.learn.training import STATE
@@ -23,15 +24,18 @@ def jobs(folder: Path, *, units: int) -> list[Job]:
 def test_the_death_of_a_worker_ends_the_others_with_a_sentence(tmp_path: Path) -> None:
     cores = {}
 
-    def hear(job: Job, _phase: str, _done: float, _figures: Figures) -> None:
-        living = multiprocessing.active_children()
-        cores.update({each.pid: os.sched_getaffinity(each.pid or 0) for each in living})
+    def kill(job: Job, _phase: str, _done: float, _figures: Figures) -> None:
+        processes = multiprocessing.active_children()
+        cores.update({child.pid: os.sched_getaffinity(child.pid or 0) for child in processes})
         if job.run.seed == 1:
-            for each in living:
-                each.kill()
+            for child in processes:
+                child.kill()
 
-    with pytest.raises(StorageError, match=r"stopped: .*was it killed"):
-        train_all(jobs(tmp_path, units=LONG), 2, hear)
+    with (
+        pytest.raises(StorageError, match=r"stopped: .*was it killed"),
+        LocalExecutor(2) as executor,
+    ):
+        train_all(jobs(tmp_path, units=LONG), executor, kill)
     assert not multiprocessing.active_children()
     assert all(len(core) == 1 for core in cores.values()), "each is pinned"
 
@@ -41,6 +45,6 @@ def test_what_a_worker_complains_of_is_told(tmp_path: Path) -> None:
     taken = replace(second, folder=first.folder / "run.json")
     first.folder.mkdir()
     taken.folder.write_text("not a folder")
-    with pytest.raises(StorageError, match=r"run\.json"):
-        train_all([taken], 1, lambda *_: None)
+    with pytest.raises(StorageError, match=r"run\.json"), LocalExecutor(1) as executor:
+        train_all([taken], executor, lambda *_: None)
     assert not (first.folder / STATE).exists()

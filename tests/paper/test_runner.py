@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import HoldfastError, InputError
+from holdfast.executor import LocalExecutor
 from holdfast.model.scenario import PAPER
 from holdfast.paper import runner
 from holdfast.paper.job import Job, Training, Trial, done_path, read_done, run_folder
@@ -24,13 +25,20 @@ def ignore(_job: Job, _share: float) -> None:
     """Hear of progress without a word."""
 
 
+def run(
+    jobs: list[Job], out: Path, on_progress: runner.OnProgress = ignore, *, at_once: int = 1
+) -> None:
+    with LocalExecutor(at_once) as executor:
+        runner.run(jobs, out, executor, on_progress)
+
+
 def contents(out: Path, jobs: list[Job]) -> list[bytes]:
     return [done_path(out, job).read_bytes() for job in jobs]
 
 
 def test_every_job_leaves_its_result_and_is_not_done_again(tmp_path: Path) -> None:
     heard: list[str] = []
-    runner.run(RULES, tmp_path, 2, lambda job, share: heard.append(job.id) if share == 1 else None)
+    run(RULES, tmp_path, lambda job, share: heard.append(job.id) if share == 1 else None, at_once=2)
     assert sorted(heard) == sorted(job.id for job in RULES)
     assert not runner.missing(RULES, tmp_path)
     done = read_done(tmp_path, RULES[0])
@@ -44,7 +52,7 @@ def test_every_job_leaves_its_result_and_is_not_done_again(tmp_path: Path) -> No
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return where a training was done without any interruption."""
     folder = tmp_path_factory.mktemp("whole")
-    runner.run([AGENT], folder, 1, ignore)
+    run([AGENT], folder)
     return folder
 
 
@@ -58,10 +66,10 @@ def test_a_killed_worker_costs_nothing_but_its_unfinished_piece(
                 os.kill(process.pid, signal.SIGKILL)
 
     with pytest.raises(HoldfastError, match=r"1 of 1 jobs failed.*start again"):
-        runner.run([AGENT], tmp_path, 1, kill)
+        run([AGENT], tmp_path, kill)
     assert runner.missing([AGENT], tmp_path) == [AGENT]
     assert run_folder(tmp_path, AGENT).is_dir()
-    runner.run([AGENT], tmp_path, 1, ignore)
+    run([AGENT], tmp_path)
     assert contents(tmp_path, [AGENT]) == contents(whole, [AGENT])
     learned = read_done(tmp_path, AGENT)
     assert learned is not None
@@ -79,23 +87,23 @@ def test_an_interruption_stops_the_workers_and_a_second_start_goes_on(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        runner.run([AGENT], tmp_path, 1, interrupt)
+        run([AGENT], tmp_path, interrupt)
     assert not multiprocessing.active_children()
     assert runner.missing([AGENT], tmp_path) == [AGENT]
-    runner.run([AGENT], tmp_path, 1, ignore)
+    run([AGENT], tmp_path)
     assert contents(tmp_path, [AGENT]) == contents(whole, [AGENT])
 
 
 def test_a_failing_job_does_not_keep_the_others_from_being_done(tmp_path: Path) -> None:
     wrong = Job(None, (Trial(SMALL, "nonesuch"),), 20)
     with pytest.raises(HoldfastError, match=r"1 of 2 jobs failed.*there is no policy 'nonesuch'"):
-        runner.run([wrong, RULES[0]], tmp_path, 1, ignore)
+        run([wrong, RULES[0]], tmp_path)
     assert runner.missing([wrong, RULES[0]], tmp_path) == [wrong]
 
 
 def test_ceilings_out_of_reach_are_a_result(tmp_path: Path) -> None:
     job = Job(None, (Trial(SMALL, "belief:rho=0.0001,latency=1.5"),), 20)
-    runner.run([job], tmp_path, 1, ignore)
+    run([job], tmp_path)
     done = read_done(tmp_path, job)
     assert done is not None
     assert not done.trials[0].measures
@@ -112,7 +120,7 @@ def test_a_damaged_result_is_done_again(tmp_path: Path, damage: bytes) -> None:
 
 def test_the_result_of_another_description_is_not_taken_for_ours(tmp_path: Path) -> None:
     (job, *_) = RULES
-    runner.run([job], tmp_path, 1, ignore)
+    run([job], tmp_path)
     other = replace(job, seed=job.seed + 1)
     done_path(tmp_path, job).rename(done_path(tmp_path, other))
     assert runner.missing([other], tmp_path) == [other]
@@ -129,6 +137,6 @@ def test_without_jax_training_is_refused_before_any_work(
 ) -> None:
     monkeypatch.setitem(sys.modules, "jax", None)
     with pytest.raises(InputError, match=r"training needs jax: .*pip install 'holdfast\[train\]'"):
-        runner.run([*RULES, AGENT], tmp_path, 1, ignore)
+        run([*RULES, AGENT], tmp_path)
     assert not list(tmp_path.iterdir())
     runner.check_can_train(RULES)

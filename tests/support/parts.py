@@ -31,6 +31,12 @@ def package(name: str) -> Any:
     return pytest.importorskip(name, reason=f"no {name.partition('.')[0]}: {remedy}")
 
 
+def distributed() -> Any:
+    """Return dask's package for clusters."""
+    __tracebackhide__ = True
+    return pytest.importorskip("distributed", reason="no distributed: make test EXTRAS=dev")
+
+
 def chromium() -> str:
     __tracebackhide__ = True
     for name in ("chromium", "google-chrome"):

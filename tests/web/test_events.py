@@ -21,10 +21,11 @@ from holdfast.control.incidents.alerts import Alerts
 from holdfast.control.policies.aliases import Author
 from holdfast.control.scheduling.guardrails import DAY
 from holdfast.control.settings.models import WebSettings
+from holdfast.errors import BusyError
+from holdfast.slots import Slots
 from holdfast.web import tokens
 from holdfast.web.client import USER
-from holdfast.web.context import MAX_STREAMS, MAX_STREAMS_PER_CALLER, Slots
-from holdfast.web.errors import WebRefusedError
+from holdfast.web.context import MAX_STREAMS, MAX_STREAMS_PER_CALLER
 from holdfast.web.server import listen
 from holdfast.web.sse import SEND_TIMEOUT_SECONDS, EventResponse
 from holdfast.web.tokens import Role
@@ -182,11 +183,11 @@ def test_a_client_that_takes_nothing_any_more_is_given_up(monkeypatch: pytest.Mo
             with socket.create_connection(listener.getsockname()) as client:
                 client.sendall(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
                 assert client.recv(12) == b"HTTP/1.1 200"
-                with pytest.raises(WebRefusedError), slots.take():
+                with pytest.raises(BusyError), slots.take():
                     pass
                 for _ in range(100):
                     sleep(0.05)
-                    with suppress(WebRefusedError), slots.take():
+                    with suppress(BusyError), slots.take():
                         break
                 else:
                     raise AssertionError("it waits for a client that reads nothing")

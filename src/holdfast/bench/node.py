@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -37,6 +36,7 @@ from holdfast.pdp import (
 from holdfast.pdp.keys import draw_nonce
 from holdfast.pdp.readers import LocalFile
 from holdfast.pdp.tagging import TaggingPool, chunks_of
+from holdfast.processes import start_child
 
 REFERENCE = "the prover on local files in this process; a copy of the file with fsync"
 SAMPLES = 460
@@ -144,21 +144,14 @@ def _uploads(client: NodeClient, file: _File, rounds: int) -> dict[str, float]:
 def _node(store: Path) -> Iterator[NodeClient]:
     """Start a node in a process of its own, and stop it at the end."""
     key, owner = NodeKey.generate(), RequestKey.generate()
-    context = get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(store, key, owner.owner, theirs), daemon=True)
-    process.start()
-    theirs.close()
-    try:
-        with NodeClient(ours.recv(), owner, key.address) as client:
-            yield client
-    finally:
-        process.terminate()
-        process.join()
-        ours.close()
+    with (
+        start_child(_serve, store, key, owner.owner) as child,
+        NodeClient(child.pipe.recv(), owner, key.address) as client,
+    ):
+        yield client
 
 
-def _serve(store: Path, key: NodeKey, owner: bytes, pipe: Connection) -> None:
+def _serve(pipe: Connection, store: Path, key: NodeKey, owner: bytes) -> None:
     kept = Store(Folder(store), [owner], Limits(), time.time)
     gate = Gate(key.address, {owner.hex(): owner}, time.time)
     served = RunningNode(Node(key, kept, gate), "127.0.0.1", 0)

@@ -5,11 +5,11 @@ same run. Above 1 is faster.
 """
 
 import hashlib
-import multiprocessing
 import os
 import resource
 import tempfile
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,8 @@ from holdfast.pdp import (
 from holdfast.pdp.field import Q
 from holdfast.pdp.keys import draw_nonce
 from holdfast.pdp.readers import LocalFile, Memory
-from holdfast.pdp.tagging import CHUNK_BYTES, Chunk, TaggingPool, available_processes, chunks_of
+from holdfast.pdp.tagging import CHUNK_BYTES, Chunk, TaggingPool, chunks_of
+from holdfast.processes import cores, start_child
 
 REFERENCE = "hashlib SHA-256 over blocks of 4 KiB, one process"
 BLOCK = 4096
@@ -66,7 +67,7 @@ def measure(*, rounds: int = 300, large_bytes: int = 1 << 30, say: Say) -> dict[
         "challenge_over_sha256": {f"s{SAMPLES}_n1e6": challenge},
         "multiplication_over_sha256": {"one_point_one_block": multiplication},
         "tag_two_processes_over_one": one / two,
-        "cores": available_processes(),
+        "cores": len(cores()),
         "peak_rss_mb": peak / 1e6,
     }
 
@@ -165,19 +166,13 @@ def _processes(large: Path) -> tuple[float, float]:
 
 def _peak_of_tagging(large: Path) -> int:
     """Return the largest resident memory of a fresh process that tags the file alone."""
-    context = multiprocessing.get_context("spawn")
-    here, there = context.Pipe(duplex=False)
-    process = context.Process(target=_tag_and_tell, args=(large, there))
-    process.start()
-    there.close()
-    peak = int(here.recv())
-    process.join()
-    return peak
+    with start_child(_tag_and_report, large) as child:
+        return int(child.pipe.recv())
 
 
-def _tag_and_tell(large: Path, there: Any) -> None:
+def _tag_and_report(pipe: Connection, large: Path) -> None:
     _tag(large, 1)
-    there.send(_peak())
+    pipe.send(_peak())
 
 
 def _peak() -> int:

@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import Progress, TaskID
+from rich.progress import Progress
 from rich.table import Table
 
 from holdfast.cli import completion, terminal
+from holdfast.cli.executor import Cluster, executor_for
 from holdfast.cli.terminal import Json
 
 if TYPE_CHECKING:
     from holdfast.sim.measures import Estimate, Measures
+    from holdfast.sim.trial import OnProgress, Trial
 
 # What the table shows of each measure: its label, how many decimals, and whether as a percentage.
 ROWS = {
@@ -61,6 +63,7 @@ def evaluate(
         float | None,
         typer.Option(min=0, max=1, help="Share of malicious nodes, if not the scenario's."),
     ] = None,
+    cluster: Cluster = None,
     as_json: Json = False,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE.svg|.png", help="Draw the policies as well.")
@@ -84,29 +87,30 @@ def evaluate(
     Example: holdfast evaluate --policy belief --policy fixed-high --plot policies.svg
     """
     # The command line starts without these: NumPy and Gymnasium take a fifth of a second.
-    from holdfast.policy.registry import policy_named  # noqa: PLC0415
-    from holdfast.sim import evaluation, figure, measures, scenario_file  # noqa: PLC0415
+    from holdfast.executor import result_of  # noqa: PLC0415
+    from holdfast.policy.registry import portable  # noqa: PLC0415
+    from holdfast.sim import figure, scenario_file  # noqa: PLC0415
+    from holdfast.sim.trial import Trial, local_executor, run_trials  # noqa: PLC0415
 
     if plot:
         figure.check_can_draw(plot)
     world = scenario_file.load_scenario(scenario)
-    policies = {name: policy_named(name, world) for name in policy}
     share = world.malicious_share if malicious_share is None else malicious_share
-    results = {}
-    with episode_bar(len(policies) * episodes) as (bar, task):
-        for name, each in policies.items():
-            bar.update(task, description=name)
-            tally = evaluation.evaluate(
-                each,
-                world,
-                episodes=episodes,
-                seed=seed,
-                malicious_share=share,
-                progress=lambda finished: bar.advance(task, finished),
-            )
-            results[name] = measures.measure(tally), measures.still_undetected(tally)
-
-    found = {name: measured for name, (measured, _) in results.items()}
+    trials = {
+        name: Trial(name, portable(name, world), world, episodes, seed, share) for name in policy
+    }
+    total = len(trials) * episodes
+    with (
+        episode_bar(total) as on_progress,
+        executor_for(
+            cluster, lambda: local_executor(total) if len(trials) > 1 else None
+        ) as executor,
+    ):
+        results = {
+            trial: result_of(future, f"the trial of {trial.name}")
+            for trial, future in run_trials(list(trials.values()), executor, on_progress)
+        }
+    found = {name: results[trial].measures for name, trial in trials.items()}
     title = f"{world.name}: {episodes:,} episodes, {share:.0%} malicious, seed {seed}"
     if as_json:
         about = {
@@ -119,16 +123,23 @@ def evaluate(
     else:
         Console().print(_table(title, found))
     if plot:
-        figure.draw(results, title, plot)
+        figure.draw(
+            {name: (found[name], results[trials[name]].undetected) for name in trials}, title, plot
+        )
         typer.echo(f"drew {plot}", err=True)
 
 
 @contextmanager
-def episode_bar(total: int) -> Iterator[tuple[Progress, TaskID]]:
+def episode_bar(total: int) -> Iterator["OnProgress"]:
     """Show on a terminal how many episodes are done; say nothing to a file or a pipe."""
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not sys.stderr.isatty()) as bar:
-        yield bar, bar.add_task("episodes", total=total)
+        task = bar.add_task("episodes", total=total)
+
+        def on_progress(trial: "Trial", episodes: float) -> None:
+            bar.update(task, description=trial.name, advance=episodes)
+
+        yield on_progress
 
 
 def _data(about: dict[str, Any], found: Mapping[str, "Measures"]) -> dict[str, Any]:

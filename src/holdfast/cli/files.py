@@ -16,7 +16,7 @@ from holdfast.cli.owner import DEFAULT_HOME, HomeFolder, chosen, open_home
 from holdfast.cli.terminal import Json, PassphraseFile, say
 from holdfast.errors import HoldfastError, InputError, NodeError
 from holdfast.pdp import Location
-from holdfast.pdp.tagging import available_processes
+from holdfast.processes import cores
 
 if TYPE_CHECKING:
     from holdfast.owner import Home, Original, Replica, UploadResult
@@ -261,7 +261,7 @@ def _everywhere(
     """Put one file on all these nodes at once; what fails on one does not stop the others."""
     together = _Together(reach)
     # Two commands' worth of processes on the same cores would only take turns.
-    processes = None if len(holdings) == 1 else max(1, available_processes() // len(holdings))
+    processes = None if len(holdings) == 1 else max(1, len(cores()) // len(holdings))
 
     def put_on(holding: str) -> "UploadResult":
         with home.changing(holding) as place:

@@ -18,14 +18,16 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
 from holdfast.cli import terminal
+from holdfast.cli.executor import Cluster, executor_for
 from holdfast.cli.terminal import Json
 from holdfast.errors import InputError
+from holdfast.executor import LocalExecutor
 
 if TYPE_CHECKING:
     from holdfast.paper.experiments import Effort
     from holdfast.paper.job import Job
     from holdfast.paper.result import Result
-    from holdfast.paper.runner import Tell
+    from holdfast.paper.runner import OnProgress
 
 SEEDS, SEEDS_OF_A_TASTE = 5, 1
 EPISODES_OF_A_TASTE = 100
@@ -89,6 +91,7 @@ def paper(
     out: Out = None,
     seeds: Seeds = None,
     jobs: Jobs = None,
+    cluster: Cluster = None,
     quick: Quick = False,
     as_json: Json = False,
 ) -> None:
@@ -104,7 +107,7 @@ def paper(
         raise InputError("--scenario chooses the world of table1: leave it out")
     names = _names(experiment, scenario or World.PAPER)
     together = experiment is Experiment.ALL
-    _present(names, out, seeds, jobs, quick=quick, as_json=as_json, together=together)
+    _present(names, out, seeds, jobs, cluster, quick=quick, as_json=as_json, together=together)
 
 
 def _names(experiment: Experiment, scenario: World) -> list[str]:
@@ -120,6 +123,7 @@ def _present(
     out: Path | None,
     seeds: int | None,
     jobs: int | None,
+    cluster: str | None,
     *,
     quick: bool,
     as_json: bool,
@@ -135,9 +139,11 @@ def _present(
             episodes=EPISODES_OF_A_TASTE if quick else EPISODES,
             taste=quick,
         )
-        results = _made(experiments, effort, out, jobs)
-    elif seeds or jobs:
-        raise InputError("--seeds and --jobs are for results made anew: add --out DIR or --quick")
+        results = _made(experiments, effort, out, jobs, cluster)
+    elif seeds or jobs or cluster:
+        raise InputError(
+            "--seeds, --jobs and --cluster are for results made anew: add --out DIR or --quick"
+        )
     else:
         results = [shipped_result(experiment) for experiment in experiments]
     if as_json:
@@ -150,7 +156,11 @@ def _present(
 
 
 def _made(
-    experiments: list[str], effort: "Effort", out: Path | None, workers: int | None
+    experiments: list[str],
+    effort: "Effort",
+    out: Path | None,
+    at_once: int | None,
+    cluster: str | None,
 ) -> list["Result"]:
     """Do what is missing in the folder, or all in a passing one."""
     from holdfast.paper import publication, runner  # noqa: PLC0415 - NumPy is slow to load
@@ -163,8 +173,11 @@ def _made(
             publication.check_can_publish(out)
         jobs = Programme(effort).jobs(experiments)
         todo = runner.missing(jobs, folder)
-        with _watching(todo) as tell:
-            runner.run(todo, folder, workers, tell)
+        with (
+            executor_for(cluster, lambda: LocalExecutor(at_once), at_once) as executor,
+            _watching(todo) as on_progress,
+        ):
+            runner.run(todo, folder, executor, on_progress)
         results = [gather(experiment, effort, folder) for experiment in experiments]
         if out:
             publication.publish(results, out)
@@ -172,7 +185,7 @@ def _made(
 
 
 @contextmanager
-def _watching(jobs: Sequence["Job"]) -> Iterator["Tell"]:
+def _watching(jobs: Sequence["Job"]) -> Iterator["OnProgress"]:
     """Show on stderr how far the jobs are: a bar on a terminal, else a line for each."""
     total = sum(job.seconds for job in jobs)
     shares: dict[str, float] = {}
@@ -181,7 +194,7 @@ def _watching(jobs: Sequence["Job"]) -> Iterator["Tell"]:
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[left]}"))
     bar = Progress(*columns, console=terminal.messages, disable=not sys.stderr.isatty())
 
-    def tell(job: "Job", share: float) -> None:
+    def on_progress(job: "Job", share: float) -> None:
         shares[job.id] = share
         elapsed = time.monotonic() - begun
         done = sum(weights[name] * each for name, each in shares.items())
@@ -193,7 +206,7 @@ def _watching(jobs: Sequence["Job"]) -> Iterator["Tell"]:
 
     with bar:
         task = bar.add_task(f"0 of {len(jobs)} jobs", total=total, left="")
-        yield tell
+        yield on_progress
 
 
 def _span(seconds: float) -> str:

@@ -11,6 +11,7 @@ import typer
 
 from holdfast.cli import terminal
 from holdfast.cli.evaluate import episode_bar
+from holdfast.cli.executor import Cluster, executor_for
 from holdfast.cli.owner import DEFAULT_HOME, HomeFolder
 from holdfast.cli.terminal import Json, say
 from holdfast.errors import InputError
@@ -88,6 +89,7 @@ def plan(
         Path | None, typer.Option(metavar="FILE.svg|.png", help="Draw the frontier as well.")
     ] = None,
     home: HomeFolder = DEFAULT_HOME,
+    cluster: Cluster = None,
     as_json: Json = False,
 ) -> None:
     """Turn a budget into a ceiling on misses, or a ceiling or a deadline into a cost.
@@ -133,7 +135,15 @@ def plan(
     if policy is None and len(names) == 1:  # who decides has no dial
         names = dial_names(settings.policy, base)
     answer = _answer(
-        wish, prices, world, base, names, references=references, episodes=episodes, seed=seed
+        wish,
+        prices,
+        world,
+        base,
+        names,
+        references=references,
+        episodes=episodes,
+        seed=seed,
+        cluster=cluster,
     )
     if out:
         answer.draw(out)
@@ -246,25 +256,30 @@ def _answer(
     references: bool,
     episodes: int,
     seed: int,
+    cluster: str | None,
 ) -> "Answer":
     from holdfast.cli.answer import Answer  # noqa: PLC0415 - as above
     from holdfast.control.planning import planner  # noqa: PLC0415
     from holdfast.sim.measures import WITHIN  # noqa: PLC0415
     from holdfast.sim.scenario_file import scenario_name  # noqa: PLC0415
+    from holdfast.sim.trial import local_executor  # noqa: PLC0415
 
     others = (len(planner.RULES) + len(planner.BELIEF_AT)) * references
     total = (len(names) + planner.FRESH_TIMES + others) * episodes
-    with episode_bar(total) as (bar, task):
+    with (
+        episode_bar(total) as on_progress,
+        executor_for(cluster, lambda: local_executor(total)) as executor,
+    ):
         trials = planner.Trials(
             world,
             episodes,
             seed,
             within=WITHIN if wish.deadline is None else tuple(sorted({*WITHIN, wish.deadline})),
-            begin=lambda name: bar.update(task, description=name),
-            progress=lambda finished: bar.advance(task, finished),
+            executor=executor,
+            on_progress=on_progress,
         )
         fresh = trials.fresh()
-        points = [trials.point(name) for name in names]
+        points = trials.points(names)
         chosen = planner.choose(points, wish.limits(prices), wish.aim(prices), fresh.point)
         beside = planner.references(points, trials) if references else []
     return Answer(wish, prices, scenario_name(world, base.name), fresh, chosen, points, beside)

@@ -4,7 +4,6 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from multiprocessing import get_context
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
@@ -17,14 +16,14 @@ from holdfast import secret_variables
 from holdfast.cli import terminal
 from holdfast.cli.owner import DEFAULT_HOME, HomeFolder, open_home
 from holdfast.cli.terminal import Json, PassphraseFile, say
-from holdfast.workers import end_with_parent
+from holdfast.processes import CONTEXT, end_with_parent, stop_all
 
 if TYPE_CHECKING:
     from holdfast.control.settings.models import ControlSettings
 
-MOST_WORKERS = 64
-LOOK = 1.0  # seconds between two looks at the workers
-PATIENCE = 60.0  # seconds that a stopped worker has to finish what it is at
+MAX_WORKERS = 64
+CHECK_SECONDS = 1.0  # between two looks at the workers
+STOP_SECONDS = 60.0  # that a stopped worker has to finish what it is doing
 
 Job = tuple[Callable[..., None], tuple[Any, ...]]  # what a process does, with what it is given
 
@@ -32,7 +31,7 @@ Job = tuple[Callable[..., None], tuple[Any, ...]]  # what a process does, with w
 def serve(
     home: HomeFolder = DEFAULT_HOME,
     workers: Annotated[
-        int, typer.Option(min=1, max=MOST_WORKERS, help="Processes that share the work.")
+        int, typer.Option(min=1, max=MAX_WORKERS, help="Processes that share the work.")
     ] = 1,
     passphrase_file: PassphraseFile = None,
     as_json: Json = False,
@@ -41,7 +40,7 @@ def serve(
 
     The first champion is the policy of the settings, in the table [control] of holdfast.toml in
     the home; `holdfast policy` lets another one in. Stop it with Ctrl-C or SIGTERM: audits under
-    way are taken up again by whoever runs next.
+    way resume when it runs again.
 
     Example: holdfast serve --workers 2
     """
@@ -89,47 +88,41 @@ def _web(folder: Path, settings: "ControlSettings") -> Iterator[tuple[str | None
 
 
 def _watch_over(jobs: Sequence[Job]) -> None:
-    """Keep a process at work on each job; one that dies is replaced, for its leases will end."""
-    context = get_context("spawn")
+    """Run a process for each job; one that dies is replaced, because its leases will end."""
 
     def start(job: Job) -> SpawnProcess:
-        process = context.Process(target=job[0], args=job[1])
+        process = CONTEXT.Process(target=job[0], args=job[1])
         process.start()
         return process
 
     stopped = _stop_signals()
-    team: dict[int, SpawnProcess] = {}
+    running: dict[int, SpawnProcess] = {}
     try:
         while not stopped.is_set():
             for number, job in enumerate(jobs):
-                if number not in team:
-                    team[number] = start(job)
-                elif (code := team[number].exitcode) is not None:
+                if number not in running:
+                    running[number] = start(job)
+                elif (code := running[number].exitcode) is not None:
                     say(f"a process ended with {code}: another takes its place")
-                    team[number] = start(job)
-            wait([process.sentinel for process in team.values()], timeout=LOOK)
-            if any(process.exitcode is not None for process in team.values()):
-                stopped.wait(LOOK)  # so that what dies at once is not started in a circle
+                    running[number] = start(job)
+            wait([process.sentinel for process in running.values()], timeout=CHECK_SECONDS)
+            if any(process.exitcode is not None for process in running.values()):
+                stopped.wait(CHECK_SECONDS)  # so that what dies at once is not started in a circle
     finally:
-        for process in team.values():
-            process.terminate()
-        for process in team.values():
-            process.join(PATIENCE)
-            process.kill()
-            process.join()
+        stop_all(running.values(), STOP_SECONDS)
 
 
 def _stop_signals() -> Event:
-    """Return what is set once SIGINT or SIGTERM came; a second one ends the process at once."""
+    """Return an event that SIGINT or SIGTERM sets; a second signal ends the process at once."""
     stopped = Event()
 
-    def stop(_signal: int, _frame: Any) -> None:
+    def on_signal(_signal: int, _frame: Any) -> None:
         if stopped.is_set():
-            sys.exit(1)  # what is lost will be taken up again
+            sys.exit(1)  # another worker resumes what is lost
         stopped.set()
 
-    for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, stop)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, on_signal)
     return stopped
 
 

@@ -4,7 +4,6 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,8 +12,10 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from holdfast import learn
 from holdfast.cli import completion, terminal
+from holdfast.cli.executor import Cluster, executor_for
 from holdfast.cli.terminal import Json
 from holdfast.errors import InputError
+from holdfast.executor import LocalExecutor
 
 if TYPE_CHECKING:
     from holdfast.learn.methods import Settings
@@ -60,6 +61,7 @@ def train(
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Seeds at a time.", show_default="one per core")
     ] = None,
+    cluster: Cluster = None,
     rho: Annotated[
         float | None,
         typer.Option(help="Ceiling on the miss rate.", show_default="0.05 where there is one"),
@@ -72,7 +74,7 @@ def train(
     that adapts to the ceiling --rho, ppo-lagrangian and drqn-cmdp. Beyond it: drqn-cmdp-plus,
     trained for all ceilings at once, in rounds of some thousand decisions.
 
-    Interrupted, it goes on with the same command, to the same weights. `tensorboard --logdir DIR`
+    Interrupted, it resumes with the same command, to the same weights. `tensorboard --logdir DIR`
     shows the curves, which are in curve.csv as well.
 
     Example: holdfast train --method drqn-cmdp --seeds 4 --out runs/drqn
@@ -92,25 +94,29 @@ def train(
     chosen = list(range(seeds)) if seeds else list(dict.fromkeys(seed or [0]))
     plan = [
         pool.Job(
-            training.Run(method, world, each, units, settings),
-            out / f"seed-{each}" if len(chosen) > 1 else out,
+            training.Run(method, world, number, units, settings),
+            out / f"seed-{number}" if len(chosen) > 1 else out,
         )
-        for each in chosen
+        for number in chosen
     ]
     ahead = [job for job in plan if not training.finished(job.run, job.folder)]
-    with _progress(ahead) as hear:
-        if len(plan) > 1:
-            pool.train_all(ahead, jobs, hear)
-        else:
-            for job in ahead:
-                training.train(job.run, job.folder, partial(hear, job))
+    with (
+        executor_for(cluster, lambda: _local_executor(ahead, jobs), jobs) as executor,
+        _progress(ahead) as on_progress,
+    ):
+        pool.train_all(ahead, executor, on_progress)
     trained = [_result(job, scenario, new=job in ahead) for job in plan]
     if as_json:
         about = {"method": method, "scenario": world.name, "units": units}
         terminal.print_json(about | {"trained": trained})
     else:
-        for each in trained:
-            terminal.say(_told(each))
+        for result in trained:
+            terminal.say(_report(result))
+
+
+def _local_executor(jobs: list["Job"], at_once: int | None) -> LocalExecutor | None:
+    """Return processes for several trainings; a single one runs here."""
+    return LocalExecutor(at_once) if len(jobs) > 1 else None
 
 
 def _units(method: str, settings: "Settings", episodes: int | None, rounds: int | None) -> int:
@@ -141,7 +147,7 @@ def _progress(jobs: list["Job"]) -> Iterator[Callable[..., None]]:
             for job in jobs
         }
 
-        def hear(job: "Job", phase: str, done: float, figures: dict[str, float]) -> None:
+        def on_progress(job: "Job", phase: str, done: float, figures: dict[str, float]) -> None:
             bars.update(
                 tasks[job.folder],
                 description=f"seed {job.run.seed}, {phase}",
@@ -149,7 +155,7 @@ def _progress(jobs: list["Job"]) -> Iterator[Callable[..., None]]:
                 figures=_figures(figures),
             )
 
-        yield hear
+        yield on_progress
 
 
 def _figures(figures: dict[str, float]) -> str:
@@ -176,7 +182,7 @@ def _result(job: "Job", scenario: str, *, new: bool) -> dict[str, Any]:
     }
 
 
-def _told(result: dict[str, Any]) -> str:
+def _report(result: dict[str, Any]) -> str:
     evaluation = result["evaluation"]
     before = " before" if result["trained_before"] else ""
     lines = [f"seed {result['seed']} was trained{before}: {result['checkpoint']}"]

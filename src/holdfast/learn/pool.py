@@ -1,15 +1,17 @@
-"""Trainings side by side, each in a process of its own."""
+"""Trainings side by side, by any executor."""
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from holdfast import workers
 from holdfast.errors import StorageError
+from holdfast.executor import failure, report_progress
+from holdfast.folder_jobs import FolderJob, sweep_folders
 from holdfast.learn.learner import Figures
 from holdfast.learn.training import Run, train
+from holdfast.policy import checkpoint
 
 
 @dataclass(frozen=True)
@@ -18,20 +20,25 @@ class Job:
     folder: Path
 
 
-# Hears what `training.Hear` does, and of which job.
-Hear = Callable[[Job, str, float, Figures], None]
+# Is called with a job and what `training.OnProgress` is called with.
+OnProgress = Callable[[Job, str, float, Figures], None]
 
 
-def train_all(jobs: Sequence[Job], at_once: int | None, hear: Hear) -> None:
-    """Run trainings, so many at a time or one per core; the first that fails ends them all.
+def train_all(jobs: Sequence[Job], executor: Executor | None, on_progress: OnProgress) -> None:
+    """Run trainings; the first that fails ends them all.
 
-    What is interrupted goes on when it is run again.
+    Without an executor they run here, one after the other. An interrupted training resumes when it
+    is run again.
     """
-    pieces = [(job, partial(_train, job)) for job in jobs]
-    for job, failure in workers.side_by_side(pieces, at_once, lambda job, news: hear(job, *news)):
-        if failure:
-            raise StorageError(f"the training in {job.folder} stopped: {failure}")
+    job_of = {
+        FolderJob(partial(_train, job.run), job.folder, checkpoint.MANIFEST): job for job in jobs
+    }
+    for training, future in sweep_folders(
+        executor, list(job_of), lambda training, news: on_progress(job_of[training], *news)
+    ):
+        if reason := failure(future):
+            raise StorageError(f"the training in {training.folder} stopped: {reason}")
 
 
-def _train(job: Job, tell: Callable[[Any], None]) -> None:
-    train(job.run, job.folder, lambda *news: tell(news))
+def _train(run: Run, folder: Path) -> None:
+    train(run, folder, lambda *news: report_progress(news))

@@ -5,6 +5,7 @@ that nothing else uses. An interrupted retraining resumes in its folder.
 """
 
 from collections.abc import Callable
+from concurrent.futures import Executor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,10 +13,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from holdfast.errors import InputError
-from holdfast.learn import training
 from holdfast.learn.drqn_cmdp_plus import DialRange, PlusSettings
 from holdfast.learn.feasibility import feasible_range
-from holdfast.learn.training import Run, train
+from holdfast.learn.pool import Job, train_all
+from holdfast.learn.training import Run
 from holdfast.model.arrays import IntArray
 from holdfast.model.scenario import Scenario
 from holdfast.policy import checkpoint
@@ -131,14 +132,17 @@ def retrain(
     champion: AnyPolicy,
     folder: Path,
     on_progress: OnProgress = lambda _seed, _phase, _done: None,
+    executor: Executor | None = None,
 ) -> RetrainingResult:
-    """Train the seeds that are left, choose one, evaluate it and save its checkpoint."""
-    checkpoints = []
-    for seed in range(request.budget.seeds):
-        seed_folder = folder / f"seed-{seed}"
-        # One after the other, in this process: serving needs the other cores.
-        train(request.run(seed), seed_folder, _progress_of_seed(on_progress, seed))
-        checkpoints.append(checkpoint.load(seed_folder))
+    """Train the seeds that are left, choose one, evaluate it and save its checkpoint.
+
+    Without an executor the seeds are trained one after the other: serving needs the other cores.
+    """
+    jobs = [Job(request.run(seed), folder / f"seed-{seed}") for seed in range(request.budget.seeds)]
+    train_all(
+        jobs, executor, lambda job, phase, done, _figures: on_progress(job.run.seed, phase, done)
+    )
+    checkpoints = [checkpoint.load(job.folder) for job in jobs]
     candidates = tuple(
         Candidate(seed, _validated_dial(trained, request.ceilings))
         for seed, trained in enumerate(checkpoints)
@@ -164,10 +168,6 @@ def retrain(
     )
     checkpoint.save(folder / CHALLENGER, manifest, chosen.parameters)
     return RetrainingResult(folder / CHALLENGER, seed, candidates, **measures)
-
-
-def _progress_of_seed(on_progress: OnProgress, seed: int) -> training.Hear:
-    return lambda phase, done, _figures: on_progress(seed, phase, done)
 
 
 def _validated_dial(trained: checkpoint.Checkpoint, ceilings: Ceilings) -> ValidatedDial | None:

@@ -42,8 +42,8 @@ SECONDS = 15.0  # between two snapshots: one takes a tenth of a second
 VALIDATION_SEED = 1_000_003
 VALIDATION_EPISODES = 2000
 
-# Hears what is going on ("training", "validation"), the units done and the figures of the last.
-Hear = Callable[[str, float, Figures], None]
+# Is called with the phase ("training", "validation"), the units done and the figures of the last.
+OnProgress = Callable[[str, float, Figures], None]
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def begun(run: Run) -> Learner:
 def train(
     run: Run,
     folder: Path,
-    hear: Hear = lambda _phase, _done, _figures: None,
+    on_progress: OnProgress = lambda _phase, _done, _figures: None,
     begin: Callable[[Run], Learner] = begun,
 ) -> None:
     """Train, or go on training, in a folder; one that is finished is left as it is."""
@@ -90,13 +90,13 @@ def train(
             figures = agent.advance()
             curve.append(figures)
             events.write(len(curve), figures)
-            hear("training", len(curve), figures)
+            on_progress("training", len(curve), figures)
             if time.monotonic() - saved > SECONDS:
                 _keep(agent, curve, folder)
                 saved = time.monotonic()
     _keep(agent, curve, folder)
     atomic.write(folder / CURVE, _table(curve))
-    dials = _dials(run, agent, hear)
+    dials = _dials(run, agent, on_progress)
     manifest = _manifest(run, agent, dials)
     checkpoint.save(folder, manifest, agent.policy_weights())
     (folder / STATE).unlink()
@@ -152,7 +152,7 @@ def _table(curve: list[Figures]) -> bytes:
     return text.getvalue().encode()
 
 
-def _dials(run: Run, agent: Learner, hear: Hear) -> tuple[ValidatedDial, ...]:
+def _dials(run: Run, agent: Learner, on_progress: OnProgress) -> tuple[ValidatedDial, ...]:
     settings = run.settings
     if not isinstance(settings, PlusSettings):
         return ()
@@ -164,7 +164,7 @@ def _dials(run: Run, agent: Learner, hear: Hear) -> tuple[ValidatedDial, ...]:
         settings.targets,
         seed=VALIDATION_SEED,
         episodes=settings.validation,
-        on_progress=lambda share: hear("validation", share * run.units, {}),
+        on_progress=lambda share: on_progress("validation", share * run.units, {}),
     )
 
 

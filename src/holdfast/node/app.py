@@ -10,7 +10,7 @@ from pydantic.json_schema import models_json_schema
 from starlette.requests import ClientDisconnect
 
 import holdfast
-from holdfast.errors import HoldfastError, InputError
+from holdfast.errors import BusyError, HoldfastError, InputError
 from holdfast.http_errors import ErrorCodes
 from holdfast.node.auth import Context, context_of
 from holdfast.node.clock import sign_clock
@@ -33,6 +33,7 @@ RETRY_AFTER = "1"  # seconds
 ERRORS = ErrorCodes(
     Code.MALFORMED,
     {
+        BusyError: Code.BUSY,
         InputError: Code.MALFORMED,
         LostError: Code.DAMAGED,
         HoldfastError: Code.STORAGE,

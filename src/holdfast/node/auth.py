@@ -1,8 +1,6 @@
 """Authentication: who sent a signed request, known by its headers before its body is read."""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Annotated, TypeVar
@@ -19,27 +17,11 @@ from holdfast.node.node import Node
 from holdfast.node.signature import Head, check_digest
 from holdfast.node.store import Account
 from holdfast.node.wire import Code, NodeRefusedError
+from holdfast.slots import Slots
 
 MAX_MESSAGE_BYTES = 1 << 17  # a public key of 1,024 points has 70 KiB
 
 M = TypeVar("M", bound=BaseModel)
-
-
-class Slots:
-    """How many requests may do something at once. One more is refused as busy."""
-
-    def __init__(self, count: int) -> None:
-        self._free = count
-
-    @contextmanager
-    def acquire(self) -> Iterator[None]:
-        if not self._free:
-            raise NodeRefusedError(Code.BUSY, "the node is busy: try again in a second")
-        self._free -= 1
-        try:
-            yield
-        finally:
-            self._free += 1
 
 
 class Context:

@@ -134,7 +134,7 @@ async def receive(
 ) -> None:
     holding, name = caller.holding(key_id), bytes.fromhex(upload)
     length = uploads.segment_length(holding, name, part, segment)
-    with caller.context.receiving.acquire():
+    with caller.context.receiving.take():
         content, now = await caller.body(length), caller.context.node.store.clock()
         if len(content) != length:
             raise NodeRefusedError(
@@ -161,7 +161,7 @@ async def abort(caller: Signed, key_id: Hex32, upload: Hex32) -> None:
 @router.post(HOLDING + "/proofs", openapi_extra=_json(ProofRequest))
 async def prove(caller: Signed, key_id: Hex32) -> ProofAnswer:
     message = await caller.message(ProofRequest)
-    with caller.context.proving.acquire():
+    with caller.context.proving.take():
         return await run_in_threadpool(caller.context.node.prove, caller.holding(key_id), message)
 
 
@@ -197,7 +197,7 @@ Target = Annotated[RepairTarget, Depends(_repair_target)]
 @router.put(FILE + "/blocks", status_code=204, openapi_extra=_raw())
 async def replace_blocks(caller: Signed, key_id: Hex32, target: Target, index: Numbers) -> None:
     holding = caller.holding(key_id)
-    with caller.context.receiving.acquire():
+    with caller.context.receiving.take():
         content = await caller.body(len(index) * holding.record.public.layout.block_bytes)
         await run_in_threadpool(holding.repair, target, holding.replace_blocks, index, content)
 

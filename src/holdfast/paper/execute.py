@@ -1,16 +1,15 @@
-"""One job carried out: trained if it has to be, tried in every scenario, and written down."""
+"""Carries out one job: trains if it has to, and tries the policy in every scenario."""
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast import atomic
 from holdfast.errors import InputError
+from holdfast.executor import report_progress
 from holdfast.paper.curve import read_curve
-from holdfast.paper.job import Done, Figure, Job, Training, Trial, Tried, done_path, run_folder
-from holdfast.policy import checkpoint, json_schema
+from holdfast.paper.job import Done, Figure, Job, Training, Trial, Tried
+from holdfast.policy import checkpoint
 from holdfast.policy.checkpoint import Checkpoint
 from holdfast.policy.interface import AnyPolicy
 from holdfast.policy.learned import Inputs
@@ -24,35 +23,36 @@ if TYPE_CHECKING:
 CURVE = "curve.csv"
 WITHIN = 14
 
-Hear = Callable[[float], None]  # hears which share of the training is over
 
+def carry_out(job: Job, folder: Path) -> Done:
+    """Do the job, or what an interruption left of it; `folder` is that of its training.
 
-def carry_out(job: Job, out: Path, hear: Hear) -> None:
-    """Do the job, or what an interruption left of it."""
+    It reports which share of the training is done.
+    """
     learned, curve = None, None
     if job.training:
-        folder = run_folder(out, job)
-        _train(job.training, folder, hear)
+        _train(job.training, folder)
         learned = checkpoint.load(folder)
         curve = read_curve(folder / CURVE)
-    done = Done(
+    return Done(
         digest=job.digest,
         multiplier=learned.manifest.multiplier if learned else None,
         curve=curve,
         trials=tuple(_tried(trial, learned, job) for trial in job.trials),
     )
-    path = done_path(out, job)
-    atomic.sweep(path)
-    atomic.write(path, json_schema.dump(done))
 
 
-def _train(training: Training, folder: Path, hear: Hear) -> None:
-    from holdfast.learn.training import train  # noqa: PLC0415 - an optional extra
+def _train(training: Training, folder: Path) -> None:
+    from holdfast import learn  # noqa: PLC0415 - an optional extra
 
-    def heard(_phase: str, done: float, _figures: dict[str, float]) -> None:
-        hear(done / training.units)
+    learn.check_installed()  # a worker on another machine may lack it
+    from holdfast.learn.training import train  # noqa: PLC0415
 
-    train(run_of(training), folder, heard)
+    train(
+        run_of(training),
+        folder,
+        lambda _phase, done, _figures: report_progress(done / training.units),
+    )
 
 
 def run_of(training: Training) -> "Run":

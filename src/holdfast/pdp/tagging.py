@@ -4,17 +4,12 @@ The tag file appears whole or not at all, and only after the journal, if there i
 of its version.
 """
 
-import multiprocessing
-import os
-import signal
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
-from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from holdfast import atomic
@@ -26,6 +21,7 @@ from holdfast.pdp.limbs import RUN_ROWS
 from holdfast.pdp.readers import Reader, Source
 from holdfast.pdp.tagfile import HEADER_BYTES, PAGE_BYTES, PAGE_TAGS, TagHeader, encode_pages
 from holdfast.pdp.tags import Tagger
+from holdfast.processes import Child, cores, start_child
 
 CHUNK_BYTES = 8 << 20
 WORTH_PROCESSES = 256 << 20  # what we have tagged alone by the time a helper has started
@@ -46,10 +42,6 @@ def chunks_of(header: TagHeader) -> Iterator[Chunk]:
     size = max(PAGE_TAGS, most - most % (RUN_ROWS if most > RUN_ROWS else PAGE_TAGS))
     for start in range(0, header.blocks, size):
         yield Chunk(start, min(size, header.blocks - start))
-
-
-def available_processes() -> int:
-    return len(os.sched_getaffinity(0))
 
 
 def tag_file(
@@ -78,7 +70,7 @@ def tag_file(
     nonce = nonce or draw_nonce()
     header = TagHeader(key.public.id, file_id, version, nonce, key.sectors, length)
     if processes is None:
-        processes = available_processes() if length >= WORTH_PROCESSES else 1
+        processes = len(cores()) if length >= WORTH_PROCESSES else 1
     with atomic.replacing(out) as draft:
         draft.write_bytes(header.encode())
         task = Task(source, key, header, draft)
@@ -149,33 +141,32 @@ class Task:
                     tag(own)
                     yield own
                 else:
-                    busy = [helper.connection for helper in team if helper.asked]
+                    busy = [helper.child.pipe for helper in team if helper.asked]
                     if not busy:
                         return
                     wait(busy)
                 for helper in team:
-                    while helper.asked and helper.connection.poll():
+                    while helper.asked and helper.child.pipe.poll():
                         yield helper.answer()
 
 
 @dataclass(frozen=True)
 class Helper:
-    """A process of ours with a pipe of its own, so that its death can't block the others'."""
+    """A process that tags chunks, and the chunks that it was given."""
 
-    process: BaseProcess
-    connection: Connection
+    child: Child
     asked: deque[Chunk] = field(default_factory=deque)
 
     def ask(self, chunk: Chunk) -> None:
         try:
-            self.connection.send(chunk)
+            self.child.pipe.send(chunk)
         except OSError as error:
             raise _killed() from error
         self.asked.append(chunk)
 
     def answer(self) -> Chunk:
         try:
-            complaint = self.connection.recv()
+            complaint = self.child.pipe.recv()
         except (EOFError, OSError) as error:
             raise _killed() from error
         if complaint is not None:
@@ -189,28 +180,8 @@ def _killed() -> StorageError:
 
 @contextmanager
 def _helped(task: Task, count: int) -> Iterator[list[Helper]]:
-    context = multiprocessing.get_context("spawn")
-    if count:
-        resource_tracker.ensure_running()  # which, while it starts, lets through what we hold back
-    team: list[Helper] = []
-    try:
-        for _ in range(count):
-            ours, theirs = context.Pipe()
-            process = context.Process(target=_help, args=(theirs, task), daemon=True)
-            # It inherits that Ctrl-C is held back: we are interrupted, and stop it.
-            held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-            try:
-                process.start()
-            finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, held)
-            theirs.close()
-            team.append(Helper(process, ours))
-        yield team
-    finally:
-        for helper in team:
-            helper.connection.close()
-            helper.process.kill()
-            helper.process.join()
+    with ExitStack() as stack:
+        yield [Helper(stack.enter_context(start_child(_help, task))) for _ in range(count)]
 
 
 def _help(connection: Connection, task: Task) -> None:
@@ -220,8 +191,6 @@ def _help(connection: Connection, task: Task) -> None:
             while True:
                 tag(connection.recv())
                 connection.send(None)
-    except (EOFError, BrokenPipeError, ConnectionResetError):
-        pass  # whoever asked has ended
     except HoldfastError as error:
         connection.send(str(error))
     except OSError as error:

@@ -8,6 +8,7 @@ in), `drqn-cmdp-plus:rho=0.04,latency=8`, `drqn-cmdp-plus:dial=3` (the third of 
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -69,6 +70,20 @@ def policy_named(name: str, scenario: Scenario) -> AnyPolicy:
     if location is None:
         raise InputError(f"there is no policy {name!r}: the known ones are {', '.join(NAMES)}")
     return set_dial(name, load(location.folder), location.options)
+
+
+def portable(name: str, scenario: Scenario) -> Callable[[], AnyPolicy]:
+    """Return a picklable function that makes the policy, also where its folder is missing.
+
+    A learned policy is loaded at once. Others are made by the function: plans are slow and large.
+    """
+    if locate(name, scenario) is None:
+        return partial(policy_named, name, scenario)
+    return partial(_itself, policy_named(name, scenario))
+
+
+def _itself(policy: AnyPolicy) -> AnyPolicy:
+    return policy
 
 
 def set_dial(name: str, checkpoint: Checkpoint, options: str) -> Learned:

@@ -1,9 +1,7 @@
 """What every request works with: the database, the settings, the clock, and shared services."""
 
-import threading
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -13,8 +11,8 @@ from sqlalchemy import Connection, Engine
 
 from holdfast.control.queries.holdings import AsOf
 from holdfast.control.settings.models import ControlSettings
+from holdfast.slots import Slots
 from holdfast.storage.database import transaction
-from holdfast.web.errors import Code, WebRefusedError
 from holdfast.web.services.baselines import Baselines
 from holdfast.web.services.champion import ChampionLookup
 from holdfast.web.services.daily_totals import DailyTotals
@@ -24,36 +22,6 @@ from holdfast.web.services.verdict_cache import VerdictCache
 
 MAX_STREAMS = 64  # of events, open at once
 MAX_STREAMS_PER_CALLER = 8  # so that nobody takes them all
-
-
-class Slots:
-    """Bounds how many requests of a kind run at once, in all and per caller."""
-
-    def __init__(self, count: int, per_caller: int | None = None) -> None:
-        self._count, self._per_caller = count, per_caller or count
-        self._lock = threading.Lock()
-        self._taken: Counter[str] = Counter()  # by caller
-
-    @contextmanager
-    def take(self, caller: str = "") -> Iterator[None]:
-        """Take a slot while the context lasts; refuse the request if none is free."""
-        with self._lock:
-            if self._taken.total() >= self._count:
-                raise WebRefusedError(
-                    Code.BUSY, "too many such requests are running: try again in a minute"
-                )
-            if self._taken[caller] >= self._per_caller:
-                raise WebRefusedError(
-                    Code.BUSY,
-                    f"you have {self._per_caller} of these open already: close one of them first",
-                )
-            self._taken[caller] += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._taken[caller] -= 1
-                self._taken += Counter()  # drops callers that have none
 
 
 @dataclass(frozen=True)

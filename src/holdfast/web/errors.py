@@ -8,6 +8,7 @@ from fastapi.responses import JSONResponse
 from starlette.requests import ClientDisconnect
 
 from holdfast.errors import (
+    BusyError,
     ConflictError,
     HoldfastError,
     InputError,
@@ -49,6 +50,7 @@ HEADERS = {
 ERRORS = ErrorCodes(
     Code.MALFORMED,
     {
+        BusyError: Code.BUSY,
         NotFoundError: Code.NOT_FOUND,
         ConflictError: Code.CONFLICT,
         MalformedError: Code.CONFLICT,  # requests are validated before: stored data is damaged

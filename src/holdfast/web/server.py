@@ -15,6 +15,7 @@ from holdfast.control.logging import configure_logs
 from holdfast.control.service import milliseconds
 from holdfast.control.settings.models import ControlSettings, WebSettings
 from holdfast.errors import InputError
+from holdfast.processes import end_with_parent
 from holdfast.storage.database import connect, migrate
 from holdfast.web.app import build_app
 from holdfast.web.client import INSTANCE
@@ -27,7 +28,6 @@ from holdfast.web.services.daily_totals import DailyTotals
 from holdfast.web.services.dial_sweep import DialSweep
 from holdfast.web.services.posterior import Posteriors
 from holdfast.web.sse import SEND_TIMEOUT_SECONDS
-from holdfast.workers import end_with_parent
 
 SHUTDOWN_TIMEOUT_SECONDS = 5  # for requests to end when the server is stopped
 MAX_HEAD_BYTES = 16 << 10

@@ -8,8 +8,8 @@ from typing import Any
 from fastapi.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
+from holdfast.slots import Slots
 from holdfast.web import jobs
-from holdfast.web.context import Slots
 
 MEDIA = "text/event-stream"
 RESPONSES: dict[int | str, dict[str, Any]] = {

@@ -9,7 +9,6 @@ import secrets
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from random import Random
-from threading import BoundedSemaphore
 from typing import Self
 
 import structlog
@@ -46,8 +45,8 @@ class Prober:
         self._rng = rng or secrets.SystemRandom()
         self._clients: Clients = {}
         self._enrolled: int | None = None
-        self._free = BoundedSemaphore(MAX_PROBES_AT_ONCE)
         self._pool = ThreadPoolExecutor(MAX_PROBES_AT_ONCE, thread_name_prefix="probe")
+        self._running: list[Future[None]] = []
 
     def __enter__(self) -> Self:
         return self
@@ -62,20 +61,18 @@ class Prober:
             self._clients = self._nodes()
             self._contacts.enrol({address: now + self._pause() for address in self._clients})
             self._enrolled = now
-        free, due = self._take_free(), list[bytes]()
-        try:
-            claimed = self._contacts.claim_probes(now, free, self._pause)
-            due += [address for address in claimed if address in self._clients]
-        finally:
-            for _ in range(free - len(due)):
-                self._free.release()
-        return [self._pool.submit(self._probe, address, self._clients) for address in due]
+        claimed = self._contacts.claim_probes(now, self._free_threads(), self._pause)
+        started = [
+            self._pool.submit(self._probe, address, self._clients)
+            for address in claimed
+            if address in self._clients
+        ]
+        self._running += started
+        return started
 
-    def _take_free(self) -> int:
-        taken = 0
-        while taken < MAX_PROBES_AT_ONCE and self._free.acquire(blocking=False):
-            taken += 1
-        return taken
+    def _free_threads(self) -> int:
+        self._running = [probe for probe in self._running if not probe.done()]
+        return MAX_PROBES_AT_ONCE - len(self._running)
 
     def _pause(self) -> int:
         return max(round(self._rng.expovariate(1 / self._settings.every)), 1)
@@ -90,8 +87,6 @@ class Prober:
                 self._on_probe("unknown")
         except (HoldfastError, OSError) as error:
             log.warning("a probe could not be made", node=address.hex(), reason=str(error))
-        finally:
-            self._free.release()
 
     def _reaches(self, client: Callable[[], NodeClient]) -> bool:
         """Ask a node who it is; return whether it took the request."""

@@ -6,17 +6,19 @@ the choice does not flatter them. A limit is kept if the worse end of the interv
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from holdfast.control.planning.costs import Currency, Prices
 from holdfast.errors import InputError
+from holdfast.executor import result_of
 from holdfast.model.action import GRID
 from holdfast.model.scenario import Scenario
-from holdfast.policy.registry import policy_named
-from holdfast.sim.evaluation import Progress, evaluate
-from holdfast.sim.measures import WITHIN, Estimate, Measures, measure
+from holdfast.policy.registry import portable
+from holdfast.sim.measures import WITHIN, Estimate, Measures
+from holdfast.sim.trial import OnProgress, Trial, run_trials
 
 FRESH_TIMES = 4  # times as many episodes for the plan's own figures as for a comparison
 FRESH_SEEDS = 10**9  # what is added to the seed of the comparison
@@ -48,19 +50,30 @@ class Trials:
     episodes: int
     seed: int
     within: tuple[int, ...] = WITHIN
-    begin: Callable[[str], None] = lambda _policy: None
-    progress: Progress = lambda _episodes: None
+    executor: Executor | None = None
+    on_progress: OnProgress = lambda _trial, _episodes: None
 
     def point(self, policy: str) -> Point:
-        self.begin(policy)
-        tally = evaluate(
-            policy_named(policy, self.scenario),
-            self.scenario,
-            episodes=self.episodes,
-            seed=self.seed,
-            progress=self.progress,
-        )
-        return Point(policy, measure(tally, within=self.within))
+        (point,) = self.points([policy])
+        return point
+
+    def points(self, policies: Sequence[str], *, skip_refused: bool = False) -> list[Point]:
+        """Try the policies; leave out, if asked to, those that can't be made."""
+        trials = [self._trial(policy) for policy in policies]
+        points = {}
+        for trial, future in run_trials(trials, self.executor, self.on_progress):
+            try:
+                result = result_of(future, f"the trial of {trial.name}")
+            except InputError:
+                if not skip_refused:
+                    raise
+            else:
+                points[trial] = Point(trial.name, result.measures)
+        return [points[trial] for trial in trials if trial in points]
+
+    def _trial(self, policy: str) -> Trial:
+        build = portable(policy, self.scenario)
+        return Trial(policy, build, self.scenario, self.episodes, self.seed, within=self.within)
 
     def fresh(self) -> "Trials":
         """Return more episodes, of which none was met before."""
@@ -160,15 +173,11 @@ def choose(
 
 
 def references(points: Sequence[Point], trials: Trials) -> list[Point]:
-    """Return reference points: the planner where it has a plan, and the rules."""
-    planned = []
+    """Return what others would do: the planner where it finds a plan, and the rules."""
     misses = [point.measures.miss_rate.value for point in points]
-    for rho in np.unique(np.nanquantile(misses, BELIEF_AT)):
-        try:
-            planned.append(trials.point(f"belief:rho={rho:.3g}"))
-        except InputError:  # it has no plan with so few misses
-            continue
-    return planned + [trials.point(rule) for rule in RULES]
+    ceilings = np.unique(np.nanquantile(misses, BELIEF_AT))
+    plans = [f"belief:rho={rho:.3g}" for rho in ceilings]  # some may be out of its reach
+    return trials.points([*plans, *RULES], skip_refused=True)
 
 
 def frontier(points: Sequence[Point], cost: Callable[[Measures], Estimate]) -> list[Point]:

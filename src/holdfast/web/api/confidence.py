@@ -10,9 +10,10 @@ from fastapi.responses import StreamingResponse
 from holdfast.control.inference.confidence import say_now
 from holdfast.control.settings.models import ControlSettings
 from holdfast.errors import HoldfastError
+from holdfast.processes import start_child
 from holdfast.storage.database import opened
 from holdfast.web.context import Context, RequestContext
-from holdfast.web.jobs import FAILED, read_messages, run_job
+from holdfast.web.jobs import FAILED, read_messages
 from holdfast.web.sse import RESPONSES, EventResponse, encode_event
 
 router = APIRouter(tags=["holdings"])
@@ -29,8 +30,8 @@ async def get_confidence(context: RequestContext) -> EventResponse:
 
 
 async def _stream(context: Context) -> AsyncIterator[bytes]:
-    with run_job(infer, context.address, context.settings, context.clock()) as receiver:
-        async for name, data in read_messages(receiver, context.is_closing):
+    with start_child(infer, context.address, context.settings, context.clock()) as child:
+        async for name, data in read_messages(child.pipe, context.is_closing):
             yield encode_event(name, data)
 
 

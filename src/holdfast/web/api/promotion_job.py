@@ -16,10 +16,11 @@ from holdfast.control.settings.models import ControlSettings
 from holdfast.errors import ConflictError, HoldfastError
 from holdfast.evidence.codecs import plain
 from holdfast.evidence.leaf import Check
+from holdfast.processes import start_child
 from holdfast.storage.database import opened
 from holdfast.web.api.policies import Version, contest_of
 from holdfast.web.context import Context, RequestContext
-from holdfast.web.jobs import FAILED, PROGRESS, read_messages, run_job
+from holdfast.web.jobs import FAILED, PROGRESS, read_messages
 from holdfast.web.services.verdict_cache import Contest
 from holdfast.web.sse import RESPONSES, EventResponse, encode_event
 
@@ -43,8 +44,8 @@ def judge_version(context: RequestContext, version: Version) -> EventResponse:
 
 
 async def _stream(context: Context, contest: Contest) -> AsyncIterator[bytes]:
-    with run_job(simulate, context.address, context.settings, contest) as receiver:
-        async for name, data in read_messages(receiver, context.is_closing):
+    with start_child(simulate, context.address, context.settings, contest) as child:
+        async for name, data in read_messages(child.pipe, context.is_closing):
             content: Any = data
             if name == VERDICT:
                 context.verdicts.save(contest, data, context.clock())

@@ -12,9 +12,10 @@ from holdfast.control.evidence.reader import DatabaseLog, read_verifier
 from holdfast.errors import HoldfastError
 from holdfast.evidence.anchors import OnChain
 from holdfast.evidence.verification import verify
+from holdfast.processes import start_child
 from holdfast.storage.database import opened
 from holdfast.web.context import Context, RequestContext
-from holdfast.web.jobs import FAILED, PROGRESS, read_messages, run_job
+from holdfast.web.jobs import FAILED, PROGRESS, read_messages
 from holdfast.web.sse import RESPONSES, EventResponse, encode_event
 
 router = APIRouter(tags=["evidence"])
@@ -33,8 +34,8 @@ async def verify_log(context: RequestContext) -> EventResponse:
 
 
 async def _stream(context: Context) -> AsyncIterator[bytes]:
-    with run_job(check, context.address, context.folder) as receiver:
-        async for name, data in read_messages(receiver, context.is_closing):
+    with start_child(check, context.address, context.folder) as child:
+        async for name, data in read_messages(child.pipe, context.is_closing):
             yield encode_event(name, data)
 
 

@@ -5,15 +5,14 @@ All get the same seeds, once, in a process of their own: it takes about ten seco
 
 import math
 import threading
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 
 from holdfast.model.scenario import Scenario
 from holdfast.policy.registry import policy_named
+from holdfast.processes import start_child
 from holdfast.sim.evaluation import evaluate
 from holdfast.sim.measures import Estimate, measure
-from holdfast.web.jobs import run_job
 from holdfast.web.services.champion import Decider
 
 RULES = ("fixed-high", "fixed-low", "heuristic", "two-speed", "daily-5", "sample-460")
@@ -67,9 +66,9 @@ class Baselines:
         return Comparison(costs is not None, self._scenario.name, EPISODES, costs or [])
 
     def _simulate(self, decider: Decider) -> None:
-        with run_job(simulate, [decider.name, *RULES], self._scenario) as receiver:
+        with start_child(simulate, [decider.name, *RULES], self._scenario) as child:
             try:
-                _, (own, *others) = receiver.recv()
+                own, *others = child.pipe.recv()
                 costs = [replace(own, policy=decider.label), *others]
             except EOFError:
                 costs = None
@@ -80,8 +79,7 @@ class Baselines:
 
 def simulate(sender: Connection, names: list[str], scenario: Scenario) -> None:
     costs = [costs_of(name, scenario) for name in names]
-    with suppress(BrokenPipeError):  # the server has stopped meanwhile
-        sender.send(("costs", costs))
+    sender.send(costs)
 
 
 def costs_of(name: str, scenario: Scenario) -> Costs:

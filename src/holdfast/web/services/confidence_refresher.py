@@ -1,7 +1,6 @@
 """Keeps the table of confidences fresh while a server runs, in a low-priority process."""
 
 import os
-import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,8 +13,8 @@ from holdfast.control.logging import configure_logs
 from holdfast.control.service import milliseconds
 from holdfast.control.settings.models import ControlSettings
 from holdfast.errors import HoldfastError
+from holdfast.processes import start_child
 from holdfast.storage.database import connect, migrate
-from holdfast.web.jobs import run_job
 
 NICENESS = 10  # so that audits and pages come first
 REST = 3  # times as long as it has worked: it takes a quarter of a core at most
@@ -26,13 +25,12 @@ log = structlog.get_logger()
 @contextmanager
 def refresh_confidences(address: str, settings: ControlSettings) -> Iterator[None]:
     """Keep the table fresh while the context lasts."""
-    with run_job(keep_fresh, address, settings):
+    with start_child(keep_fresh, address, settings):
         yield
 
 
 def keep_fresh(_sender: Connection, address: str, settings: ControlSettings) -> None:
     """Refresh what is stale until the process is stopped."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it, and stops us
     os.nice(NICENESS)
     configure_logs()
     engine = connect(address)

@@ -6,13 +6,12 @@ The settings are tried one after the other, once, in a process of its own; resul
 import math
 import threading
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
 from holdfast.model.scenario import Scenario
 from holdfast.policy.registry import dial_names
-from holdfast.web.jobs import run_job
+from holdfast.processes import start_child
 from holdfast.web.services.baselines import Costs, costs_of
 from holdfast.web.services.champion import Decider
 
@@ -74,10 +73,10 @@ class DialSweep:
             return SweepProgress(len(names), self._tried)
 
     def _sweep(self, names: list[str]) -> None:
-        with run_job(try_settings, names, self._scenario) as receiver:
+        with start_child(try_settings, names, self._scenario) as child:
             for _ in names:
                 try:
-                    costs = receiver.recv()
+                    costs = child.pipe.recv()
                 except EOFError:
                     costs = None
                 with self._lock:
@@ -90,9 +89,8 @@ class DialSweep:
 
 
 def try_settings(sender: Connection, names: list[str], scenario: Scenario) -> None:
-    with suppress(BrokenPipeError):  # the server has stopped meanwhile
-        for name in names:
-            sender.send(costs_of(name, scenario))
+    for name in names:
+        sender.send(costs_of(name, scenario))
 
 
 def _misses(costs: Costs) -> float:

@@ -1,4 +1,4 @@
-"""Work in a process of its own ends with who wanted it, however that one ends."""
+"""A child process ends with its parent, however that one ends."""
 
 import subprocess
 import sys
@@ -8,36 +8,36 @@ from multiprocessing.connection import Connection
 import pytest
 from tests.support.processes import running
 
-from holdfast.web.jobs import run_job
+from holdfast.processes import start_child
 
 KILLED = """
 import os, signal
-from tests.web.test_jobs import idle
-from holdfast.web.jobs import run_job
+from tests.test_processes import idle
+from holdfast.processes import start_child
 
 if __name__ == "__main__":
-    with run_job(idle):
+    with start_child(idle):
         os.kill(os.getpid(), signal.SIGKILL)
 """
-PATIENCE = 60
+TIMEOUT_SECONDS = 60
 
 
 def idle(_sender: Connection) -> None:
-    time.sleep(10 * PATIENCE)
+    time.sleep(10 * TIMEOUT_SECONDS)
 
 
 def speak(sender: Connection, word: str) -> None:
     sender.send(word)
-    time.sleep(10 * PATIENCE)
+    time.sleep(10 * TIMEOUT_SECONDS)
 
 
 def test_it_ends_with_its_context() -> None:
-    with run_job(speak, "hello") as receiver:
-        assert receiver.recv() == "hello"
+    with start_child(speak, "hello") as child:
+        assert child.pipe.recv() == "hello"
 
 
 @pytest.mark.slow
 def test_it_ends_with_who_began_it_even_before_it_has_started() -> None:
     with running([sys.executable, "-c", KILLED], stdout=subprocess.PIPE) as begun:
-        told, _ = begun.communicate(timeout=PATIENCE)  # which whoever lives on would hold open
-    assert (told, begun.returncode) == ("", -9)
+        output, _ = begun.communicate(timeout=TIMEOUT_SECONDS)  # a survivor would hold it open
+    assert (output, begun.returncode) == ("", -9)

@@ -1,0 +1,91 @@
+"""Child processes: started, pinned to a core, ended with their parent, and stopped."""
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing import get_context, parent_process, resource_tracker
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
+from typing import Any, Self
+
+CONTEXT = get_context("spawn")
+
+
+def cores() -> list[int]:
+    """Return the cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def end_with_parent(end: Callable[[], None]) -> None:
+    """Call `end` when the parent of this process ends, if a process of ours is its parent."""
+    parent = parent_process()
+
+    def watch() -> None:
+        if parent is not None:
+            parent.join()
+            end()
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def stop_all(processes: Collection[SpawnProcess], grace_seconds: float) -> None:
+    """Terminate the processes, and kill those that still run after the grace period."""
+    for process in processes:
+        process.terminate()
+    deadline = time.monotonic() + grace_seconds
+    for process in processes:
+        process.join(max(0.0, deadline - time.monotonic()))
+        process.kill()
+        process.join()
+
+
+@dataclass(frozen=True, eq=False)
+class Child:
+    """A process with a pipe of its own, so that its death can't block the others'."""
+
+    process: SpawnProcess
+    pipe: Connection
+
+    def stop(self, grace_seconds: float = 0.0) -> None:
+        self.pipe.close()
+        stop_all([self.process], grace_seconds)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def start_child(work: Callable[..., None], *args: Any, core: int | None = None) -> Child:
+    """Call `work(pipe, *args)` in a new process, which ends when this one does.
+
+    Ctrl-C does not reach it: this process is interrupted, and stops it.
+    """
+    resource_tracker.ensure_running()  # which would unblock the signal when it starts
+    ours, theirs = CONTEXT.Pipe()
+    process = CONTEXT.Process(target=_begin, args=(work, core, theirs, *args), daemon=True)
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # the child inherits it
+    try:
+        process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        theirs.close()  # so that the end of the process is the end of the pipe
+    return Child(process, ours)
+
+
+def _begin(work: Callable[..., None], core: int | None, pipe: Connection, *args: Any) -> None:
+    end_with_parent(lambda: os._exit(1))
+    # Leave in order when stopped, or Python complains of semaphores that were left behind.
+    signal.signal(signal.SIGTERM, lambda _signal, _frame: sys.exit(1))
+    if core is not None and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {core})
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError):  # the parent closed the pipe
+        work(pipe, *args)
