@@ -12,7 +12,7 @@ from tests.support.simulated_fleet import Clock
 
 from holdfast.control.prometheus import PARTS, Metrics
 from holdfast.control.scheduling import guardrails
-from holdfast.control.scheduling.telemetry import Outcome
+from holdfast.evidence.leaf import Outcome
 from holdfast.storage.database import connect, migrate
 
 DEPLOY = Path(__file__).parents[1] / "deploy"

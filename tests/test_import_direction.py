@@ -19,8 +19,8 @@ ALLOWED = {
     "model": set(),
     "storage": set(),
     "pdp": {"model"},
-    "sim": {"model"},
     "policy": {"model"},
+    "sim": {"model", "policy"},
     "inference": {"model", "policy"},
     "learn": {"model", "sim", "policy", "inference"},
     "paper": {"model", "sim", "policy", "inference", "learn"},
@@ -41,12 +41,16 @@ ALLOWED = {
         *("ledger", "evidence", "node", "owner", "control", "web"),
     },
     "doctor": {"pdp", "storage", "ledger", "evidence", "node", "owner", "control"},
+    "api": {
+        *("model", "pdp", "sim", "policy", "learn"),
+        *("storage", "evidence", "owner", "control"),
+    },
     "cli": {
         *("model", "pdp", "sim", "policy", "inference", "learn", "paper", "storage"),
         *("ledger", "evidence", "node", "owner", "control", "web", "doctor", "bench", "demo"),
     },
     "bench": {
-        *("model", "pdp", "sim", "policy", "inference", "learn", "storage"),
+        *("model", "pdp", "policy", "storage"),
         *("ledger", "evidence", "node", "owner", "control", "web"),
     },
 }

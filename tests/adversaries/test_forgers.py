@@ -7,7 +7,7 @@ from tests.support.tag_definition import sectors_of
 from holdfast.ledger.interface import Answer, Opened, Passed, Reason
 from holdfast.node.holding import Holding as Kept
 from holdfast.node.proof_messages import AnswerTo, ProofAnswer, ProofRequest
-from holdfast.owner import Holding, Outcome
+from holdfast.owner import Holding, LedgerVerdict
 from holdfast.owner.audit import Question, id_on
 from holdfast.pdp import Challenge, Proof, curve, draw_challenge, verification, verify_with_key
 from holdfast.pdp.blocks import pad
@@ -31,9 +31,9 @@ def test_an_earlier_proof_replayed_fails_its_node(any_stage: Stage) -> None:
 
     node.turn(record)
     for _ in range(2):
-        assert any_stage.audit(holding, 20).outcome is Outcome.PASSED
+        assert any_stage.audit(holding, 20).outcome is LedgerVerdict.PASSED
     node.turn(replay)
-    assert any_stage.audit(holding, 20).outcome is Outcome.FAILED
+    assert any_stage.audit(holding, 20).outcome is LedgerVerdict.FAILED
 
 
 def test_a_recorded_answer_sent_as_it_was_counts_for_nothing(stage: Stage) -> None:
@@ -46,10 +46,10 @@ def test_a_recorded_answer_sent_as_it_was_counts_for_nothing(stage: Stage) -> No
         return seen[-1]
 
     node.turn(record)
-    assert stage.audit(holding, 20).outcome is Outcome.PASSED
+    assert stage.audit(holding, 20).outcome is LedgerVerdict.PASSED
     node.turn(lambda _node, _holding, _request: seen[0])
     finding = stage.audit(holding, 20)
-    assert finding.outcome is Outcome.TIMEOUT
+    assert finding.outcome is LedgerVerdict.TIMEOUT
     assert finding.reason is not None
     assert "another challenge" in finding.reason
 
@@ -59,7 +59,7 @@ def test_the_proof_of_another_holding_fails_its_node(any_stage: Stage) -> None:
     asked_for = any_stage.holding(node, url, any_stage.content(50, seed=1))
     other = any_stage.holding(node, url, any_stage.content(50, seed=2))
     for holding in (asked_for, other):
-        assert any_stage.audit(holding, 20).outcome is Outcome.PASSED
+        assert any_stage.audit(holding, 20).outcome is LedgerVerdict.PASSED
 
     def answer_for_the_other(node: Turncoat, holding: Kept, request: ProofRequest) -> ProofAnswer:
         asked = Challenge.decode(request.challenge.encode())
@@ -68,13 +68,13 @@ def test_the_proof_of_another_holding_fails_its_node(any_stage: Stage) -> None:
         return node.signed(holding, request, theirs.prove(like_it))
 
     node.turn(answer_for_the_other)
-    assert any_stage.audit(asked_for, 20).outcome is Outcome.FAILED
+    assert any_stage.audit(asked_for, 20).outcome is LedgerVerdict.FAILED
 
 
 def test_an_answer_signed_for_another_holding_or_ledger_counts_for_nothing(stage: Stage) -> None:
     node, url = stage.node()
     holding = stage.holding(node, url, stage.content(50))
-    assert stage.audit(holding, 20).outcome is Outcome.PASSED
+    assert stage.audit(holding, 20).outcome is LedgerVerdict.PASSED
 
     def elsewhere(**changes: object) -> Way:
         def way(node: Turncoat, holding: Kept, request: ProofRequest) -> ProofAnswer:
@@ -93,13 +93,13 @@ def test_an_answer_signed_for_another_holding_or_ledger_counts_for_nothing(stage
         elsewhere(target="22" * 20),
     ):
         node.turn(way)
-        assert stage.audit(holding, 20).outcome is Outcome.TIMEOUT
+        assert stage.audit(holding, 20).outcome is LedgerVerdict.TIMEOUT
 
 
 def test_a_proof_after_the_deadline_is_a_timeout_however_right(any_stage: Stage) -> None:
     node, url = any_stage.node()
     holding = any_stage.holding(node, url, any_stage.content(50))
-    assert any_stage.audit(holding, 20).outcome is Outcome.PASSED
+    assert any_stage.audit(holding, 20).outcome is LedgerVerdict.PASSED
     world = any_stage.world
     question = any_stage.question(holding, 20, b"s" * 32)
     answer = any_stage.asked(holding, question)
@@ -113,7 +113,7 @@ def test_a_proof_after_the_deadline_is_a_timeout_however_right(any_stage: Stage)
 
     node.turn(delay)
     finding = any_stage.audit(holding, 20)
-    assert finding.outcome is Outcome.TIMEOUT
+    assert finding.outcome is LedgerVerdict.TIMEOUT
     assert finding.reason is not None
     assert "deadline" in finding.reason
 
@@ -211,11 +211,11 @@ def test_alpha_falls_to_one_audit_where_tau_is_published_and_never_here(stage: S
     assert Q - alpha not in guessed
     for guess in sorted(guessed)[:5]:
         node.turn(AlphaForger(node, holding, guess))
-        assert stage.audit(holding, 20).outcome is Outcome.FAILED
+        assert stage.audit(holding, 20).outcome is LedgerVerdict.FAILED
 
     # That the forger fails for want of alpha alone, its success with alpha shows.
     node.turn(forger)
-    assert stage.audit(holding, 20).outcome is Outcome.PASSED
+    assert stage.audit(holding, 20).outcome is LedgerVerdict.PASSED
 
 
 def test_a_forger_without_data_is_refused_by_the_ledger_itself(any_stage: Stage) -> None:

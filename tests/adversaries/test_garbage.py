@@ -19,7 +19,7 @@ from holdfast.node.client import node_facts
 from holdfast.node.holding import Holding as Kept
 from holdfast.node.proof_messages import ProofAnswer, ProofRequest
 from holdfast.node.wire import Code, NodeRefusedError
-from holdfast.owner import Holding, Outcome, resume
+from holdfast.owner import Holding, LedgerVerdict, resume
 from holdfast.owner.audit import Clock
 from holdfast.pdp import Challenge, Proof, encoding
 from holdfast.pdp.field import Q
@@ -125,10 +125,10 @@ ANSWERS = {
 def test_whatever_is_sent_the_audit_ends_as_a_timeout(stage: Stage, answer: bytes) -> None:
     node, url = stage.node()
     holding = stage.holding(node, url, stage.content(40))
-    assert stage.audit(holding, 20).outcome is Outcome.PASSED
+    assert stage.audit(holding, 20).outcome is LedgerVerdict.PASSED
     with garbling(lambda: iter([answer])) as elsewhere:
         finding = stage.audit(moved(stage, holding, elsewhere), 20)
-    assert finding.outcome is Outcome.TIMEOUT
+    assert finding.outcome is LedgerVerdict.TIMEOUT
     assert finding.reason
     assert "can't reach" not in finding.reason, "it took the challenge"
     assert finding.reason.isprintable()
@@ -142,7 +142,7 @@ CHUNK = b"%x\r\n%b\r\n" % (1 << 20, b" " * (1 << 20))
 def test_a_body_without_end_is_not_taken_into_memory(stage: Stage) -> None:
     node, url = stage.node()
     holding = stage.holding(node, url, stage.content(40))
-    assert stage.audit(holding, 20).outcome is Outcome.PASSED
+    assert stage.audit(holding, 20).outcome is LedgerVerdict.PASSED
 
     def flood() -> Iterator[bytes]:
         yield ENDLESS
@@ -159,7 +159,7 @@ def test_a_body_without_end_is_not_taken_into_memory(stage: Stage) -> None:
 def test_an_answer_that_drips_is_hung_up_on(stage: Stage, start: bytes) -> None:
     node, url = stage.node()
     holding = stage.holding(node, url, stage.content(40))
-    assert stage.audit(holding, 20).outcome is Outcome.PASSED
+    assert stage.audit(holding, 20).outcome is LedgerVerdict.PASSED
 
     def drip() -> Iterator[bytes]:
         yield start
@@ -167,8 +167,8 @@ def test_an_answer_that_drips_is_hung_up_on(stage: Stage, start: bytes) -> None:
 
     with garbling(drip, pace=0.05) as elsewhere:
         finding = stage.audit(moved(stage, holding, elsewhere), 20)
-    assert finding.outcome is Outcome.TIMEOUT
-    assert stage.audit(holding, 20).outcome is Outcome.PASSED
+    assert finding.outcome is LedgerVerdict.TIMEOUT
+    assert stage.audit(holding, 20).outcome is LedgerVerdict.PASSED
 
 
 def unchecked(proof: Proof, **changes: object) -> str:
@@ -181,7 +181,7 @@ def unchecked(proof: Proof, **changes: object) -> str:
 def test_a_proof_that_cannot_be_one_neither_passes_nor_fails(any_stage: Stage) -> None:
     node, url = any_stage.node()
     holding = any_stage.holding(node, url, any_stage.content(40))
-    assert any_stage.audit(holding, 20).outcome is Outcome.PASSED
+    assert any_stage.audit(holding, 20).outcome is LedgerVerdict.PASSED
 
     def of_q(node: Turncoat, holding: Kept, request: ProofRequest) -> ProofAnswer:
         honest = super(Turncoat, node).prove(holding, request)
@@ -194,13 +194,13 @@ def test_a_proof_that_cannot_be_one_neither_passes_nor_fails(any_stage: Stage) -
 
     for way in (of_q, too_wide):
         node.turn(way)
-        assert any_stage.audit(holding, 20).outcome is Outcome.TIMEOUT
+        assert any_stage.audit(holding, 20).outcome is LedgerVerdict.TIMEOUT
 
 
 def test_who_denies_the_inventory_is_timed_out_in_the_end(stage: Stage) -> None:
     node, url = stage.node()
     holding = stage.holding(node, url, stage.content(40))
-    assert stage.audit(holding, 20).outcome is Outcome.PASSED
+    assert stage.audit(holding, 20).outcome is LedgerVerdict.PASSED
 
     def deny(_node: Turncoat, _holding: Kept, _request: ProofRequest) -> ProofAnswer:
         raise NodeRefusedError(Code.INVENTORY, "never heard of it")
@@ -211,4 +211,4 @@ def test_who_denies_the_inventory_is_timed_out_in_the_end(stage: Stage) -> None:
     stage.world.advance(100)
     clock = Clock(stage.world.now, lambda _seconds: None)
     (finding,) = resume(stage.world.owner, holding, clock)
-    assert finding.outcome is Outcome.TIMEOUT
+    assert finding.outcome is LedgerVerdict.TIMEOUT

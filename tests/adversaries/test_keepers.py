@@ -14,7 +14,7 @@ from holdfast.node.holding import Holding as Kept
 from holdfast.node.identity import NodeKey
 from holdfast.node.proof_messages import ProofAnswer, ProofRequest
 from holdfast.node.wire import Code, NodeRefusedError
-from holdfast.owner import Holding, Outcome, upload
+from holdfast.owner import Holding, LedgerVerdict, upload
 
 NEVER = 1e-9
 
@@ -43,31 +43,31 @@ def escape(damaged: int, samples: int) -> float:
 def test_a_node_that_drops_blocks_and_keeps_their_tags_fails(any_stage: Stage) -> None:
     node, url = any_stage.node()
     holding = any_stage.holding(node, url, any_stage.content())
-    assert any_stage.audit(holding, 200).outcome is Outcome.PASSED
+    assert any_stage.audit(holding, 200).outcome is LedgerVerdict.PASSED
     drop(node, holding, chosen(40, seed=1))
     assert escape(40, 200) < NEVER
-    assert any_stage.audit(holding, 200).outcome is Outcome.FAILED
+    assert any_stage.audit(holding, 200).outcome is LedgerVerdict.FAILED
 
 
 def test_a_node_that_flips_bits_fails(any_stage: Stage) -> None:
     node, url = any_stage.node()
     holding = any_stage.holding(node, url, any_stage.content())
-    assert any_stage.audit(holding, 200).outcome is Outcome.PASSED
+    assert any_stage.audit(holding, 200).outcome is LedgerVerdict.PASSED
     hit = flip(node, holding, rate=3e-4, seed=2)
     assert 0 < hit < BLOCKS / 2
     assert escape(hit, 200) < NEVER
-    assert any_stage.audit(holding, 200).outcome is Outcome.FAILED
+    assert any_stage.audit(holding, 200).outcome is LedgerVerdict.FAILED
 
 
 def test_one_flipped_bit_is_found_where_every_block_is_sampled(stage: Stage) -> None:
     node, url = stage.node()
     holding = stage.holding(node, url, stage.content())
-    assert stage.audit(holding, BLOCKS).outcome is Outcome.PASSED
+    assert stage.audit(holding, BLOCKS).outcome is LedgerVerdict.PASSED
     kept = node.kept(holding)
     file = kept.record.files[0]
     (block,) = kept.blocks(file.file_id, [7])
     kept.replace_blocks(file.file_id, [7], bytes([block[0] ^ 1]) + block[1:])
-    assert stage.audit(holding, BLOCKS).outcome is Outcome.FAILED
+    assert stage.audit(holding, BLOCKS).outcome is LedgerVerdict.FAILED
 
 
 def test_droppers_are_found_as_often_as_the_formula_says(
@@ -80,12 +80,12 @@ def test_droppers_are_found_as_often_as_the_formula_says(
     holding = stage.holding(node, url, stage.content())
     audits, samples, dropped = 120, 5, 40
     honest = [stage.seeded(holding, samples, seed).outcome for seed in range(20)]
-    assert set(honest) == {Outcome.PASSED}
+    assert set(honest) == {LedgerVerdict.PASSED}
     drop(node, holding, chosen(dropped, seed=3))
     outcomes = [stage.seeded(holding, samples, seed).outcome for seed in range(20, 20 + audits)]
-    assert set(outcomes) == {Outcome.PASSED, Outcome.FAILED}
+    assert set(outcomes) == {LedgerVerdict.PASSED, LedgerVerdict.FAILED}
     probability = 1 - escape(dropped, samples)
-    assert likelihood(outcomes.count(Outcome.FAILED), audits, probability) > 0.01
+    assert likelihood(outcomes.count(LedgerVerdict.FAILED), audits, probability) > 0.01
 
 
 def likelihood(hits: int, trials: int, probability: float) -> float:
@@ -100,7 +100,7 @@ def likelihood(hits: int, trials: int, probability: float) -> float:
 def test_a_dropper_gains_nothing_by_silence_or_by_another_signature(any_stage: Stage) -> None:
     node, url = any_stage.node()
     holding = any_stage.holding(node, url, any_stage.content())
-    assert any_stage.audit(holding, 200).outcome is Outcome.PASSED
+    assert any_stage.audit(holding, 200).outcome is LedgerVerdict.PASSED
     drop(node, holding, chosen(40, seed=4))
 
     def refuse(_node: Turncoat, _holding: Kept, _request: ProofRequest) -> ProofAnswer:
@@ -118,5 +118,5 @@ def test_a_dropper_gains_nothing_by_silence_or_by_another_signature(any_stage: S
     for way in (refuse, disown, garble):
         node.turn(way)
         finding = any_stage.audit(holding, 200)
-        assert finding.outcome is Outcome.TIMEOUT
+        assert finding.outcome is LedgerVerdict.TIMEOUT
         assert finding.reason

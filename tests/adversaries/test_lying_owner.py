@@ -11,7 +11,7 @@ from holdfast.ledger.interface import Answer, Failed, Passed, Reason
 from holdfast.ledger.keccak import address_of
 from holdfast.node.client import upload_request
 from holdfast.node.layout import Part
-from holdfast.owner import Holding, Outcome
+from holdfast.owner import Holding, LedgerVerdict
 from holdfast.owner.audit import id_on
 from holdfast.pdp import Proof, PublicKey, curve
 from holdfast.pdp.field import Q
@@ -22,7 +22,7 @@ def audited(stage: Stage) -> tuple[Turncoat, Holding]:
     """Return an honest node with a holding that passes."""
     node, url = stage.node()
     holding = stage.holding(node, url, stage.content(40))
-    assert stage.audit(holding, 20).outcome is Outcome.PASSED
+    assert stage.audit(holding, 20).outcome is LedgerVerdict.PASSED
     return node, holding
 
 

@@ -13,9 +13,9 @@ from holdfast.errors import NodeError
 from holdfast.node.wire import Code, NodeRefusedError
 from holdfast.owner import (
     Holding,
+    LedgerVerdict,
     LocalCopy,
     Original,
-    Outcome,
     Replica,
     ReplicaSources,
     find_damage,
@@ -106,7 +106,7 @@ def test_a_time_that_the_node_did_not_sign_changes_no_signature(
     assert dated_ahead == []
     between.tactic = None
     put_file(stage, holding, 2)
-    assert stage.audit(holding, BLOCKS).outcome is Outcome.PASSED
+    assert stage.audit(holding, BLOCKS).outcome is LedgerVerdict.PASSED
 
 
 def test_a_time_that_the_node_signed_for_another_request_is_not_believed(
@@ -162,7 +162,7 @@ def test_a_repair_held_back_until_the_next_version_is_refused(
     assert len(held_back) == 1
     put_file(stage, holding, 2)
     assert [between.forward(request).code for request in held_back] == [Code.CONFLICT]
-    assert stage.audit(holding, BLOCKS).outcome is Outcome.PASSED
+    assert stage.audit(holding, BLOCKS).outcome is LedgerVerdict.PASSED
 
 
 def test_a_repair_held_back_until_another_file_is_put_is_refused(
@@ -175,7 +175,7 @@ def test_a_repair_held_back_until_another_file_is_put_is_refused(
     repair(stage, holding)
     put_file(stage, holding, 2, "another file")
     assert [between.forward(request).code for request in held_back] == [Code.INVENTORY]
-    assert stage.audit(holding, 2 * BLOCKS).outcome is Outcome.PASSED
+    assert stage.audit(holding, 2 * BLOCKS).outcome is LedgerVerdict.PASSED
 
 
 def test_a_deletion_held_back_until_the_next_version_is_refused(
@@ -199,7 +199,7 @@ def test_a_deletion_held_back_until_the_next_version_is_refused(
     assert len(held_back) == 2, "the client tries twice"
     assert [between.forward(request).code for request in held_back] == [Code.INVENTORY] * 2
     assert agree(node, holding)
-    assert stage.audit(holding, BLOCKS).outcome is Outcome.PASSED
+    assert stage.audit(holding, BLOCKS).outcome is LedgerVerdict.PASSED
 
 
 def test_an_upload_held_back_does_not_bring_a_deleted_file_back(
@@ -220,7 +220,7 @@ def test_an_upload_held_back_does_not_bring_a_deleted_file_back(
     assert replies[0].code == Code.BUSY, "it was announced before the deletion"
     assert {reply.code for reply in replies[1:]} == {Code.NOT_FOUND}
     assert agree(node, holding)
-    assert stage.audit(holding, BLOCKS).outcome is Outcome.PASSED
+    assert stage.audit(holding, BLOCKS).outcome is LedgerVerdict.PASSED
     stage.time += 1
     put_file(stage, holding, 2, "another file")
     assert agree(node, holding), "an upload announced later is welcome"
@@ -250,7 +250,7 @@ def test_an_upload_held_back_is_not_committed_after_it_was_given_up(
     remove(holding, "another file")
     assert {between.forward(request).code for request in held_back} == {Code.BUSY, Code.NOT_FOUND}
     assert agree(node, holding)
-    assert stage.audit(holding, BLOCKS).outcome is Outcome.PASSED
+    assert stage.audit(holding, BLOCKS).outcome is LedgerVerdict.PASSED
 
 
 def test_an_owner_whose_clock_is_behind_can_put_after_a_deletion(
@@ -284,4 +284,4 @@ def test_a_refusal_in_the_name_of_the_node_loses_no_block(
         _repair_tags(spot, replica, ReplicaSources([others], {}))
     between.tactic = None
     assert _repair_tags(spot, replica, ReplicaSources([others], {})).lost == ()
-    assert stage.audit(holding, BLOCKS).outcome is Outcome.PASSED
+    assert stage.audit(holding, BLOCKS).outcome is LedgerVerdict.PASSED

@@ -16,7 +16,7 @@ from holdfast.node.objects import open_objects
 from holdfast.node.proof_messages import ProofAnswer, ProofRequest
 from holdfast.node.store import Store
 from holdfast.node.wire import Limits
-from holdfast.owner import Holding, Outcome
+from holdfast.owner import Holding, LedgerVerdict
 from holdfast.pdp import Challenge, Prover, StoredFile
 
 
@@ -38,23 +38,23 @@ class Borrower:
 @pytest.mark.parametrize(
     ("salts", "encrypted", "outcome"),
     [
-        ((b"same", b"same"), False, Outcome.PASSED),
-        ((b"one", b"two"), False, Outcome.PASSED),
-        ((b"one", b"two"), True, Outcome.FAILED),
+        ((b"same", b"same"), False, LedgerVerdict.PASSED),
+        ((b"one", b"two"), False, LedgerVerdict.PASSED),
+        ((b"one", b"two"), True, LedgerVerdict.FAILED),
     ],
     ids=["one key, plain", "two keys, plain", "two keys, encrypted"],
 )
 def test_one_copy_serves_two_replicas_only_if_they_are_alike(
-    stage: Stage, salts: tuple[bytes, bytes], encrypted: bool, outcome: Outcome
+    stage: Stage, salts: tuple[bytes, bytes], encrypted: bool, outcome: LedgerVerdict
 ) -> None:
     content = stage.content(60)
     (lender, lender_url), (borrower, borrower_url) = stage.node(), stage.node()
     first = stage.holding(lender, lender_url, content, salt=salts[0], encrypted=encrypted)
     second = stage.holding(borrower, borrower_url, content, salt=salts[1], encrypted=encrypted)
     for holding in (first, second):
-        assert stage.audit(holding, 30).outcome is Outcome.PASSED
+        assert stage.audit(holding, 30).outcome is LedgerVerdict.PASSED
     borrower.turn(Borrower(lender, first))
-    assert stage.audit(first, 30).outcome is Outcome.PASSED
+    assert stage.audit(first, 30).outcome is LedgerVerdict.PASSED
     assert stage.audit(second, 30).outcome is outcome
 
 
@@ -77,11 +77,11 @@ class Fetcher:
 
 @pytest.mark.parametrize(
     ("seconds", "outcome"),
-    [(PATIENCE - 1, Outcome.PASSED), (PATIENCE + 1, Outcome.TIMEOUT)],
+    [(PATIENCE - 1, LedgerVerdict.PASSED), (PATIENCE + 1, LedgerVerdict.TIMEOUT)],
     ids=["before the deadline", "after the deadline"],
 )
 def test_a_node_may_fetch_the_sample_from_a_neighbour_and_only_the_deadline_bounds_it(
-    stage: Stage, seconds: int, outcome: Outcome
+    stage: Stage, seconds: int, outcome: LedgerVerdict
 ) -> None:
     """A pass shows that the sample can be had within the deadline, not on whose disk it lies."""
     node, url = stage.node()
@@ -90,8 +90,8 @@ def test_a_node_may_fetch_the_sample_from_a_neighbour_and_only_the_deadline_boun
     (own,) = stage.folder.glob("store-*")
     shutil.copytree(own, neighbour)
     drop(node, holding, list(range(60)))
-    assert stage.audit(holding, 30).outcome is Outcome.FAILED, "it keeps nothing itself"
+    assert stage.audit(holding, 30).outcome is LedgerVerdict.FAILED, "it keeps nothing itself"
     node.turn(Fetcher(stage, neighbour, holding, seconds))
     finding = stage.audit(holding, 30)
     assert finding.outcome is outcome
-    assert outcome is Outcome.PASSED or "deadline" in str(finding.reason)
+    assert outcome is LedgerVerdict.PASSED or "deadline" in str(finding.reason)

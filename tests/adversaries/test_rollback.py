@@ -29,9 +29,9 @@ from holdfast.node.store import Store
 from holdfast.node.wire import Code, Limits, NodeRefusedError
 from holdfast.owner import (
     Home,
+    LedgerVerdict,
     LocalCopy,
     Original,
-    Outcome,
     Replica,
     add_holding,
     find_damage,
@@ -239,13 +239,13 @@ def assert_usable(victim: Victim, node: Thief, content: bytes) -> None:
     out, copy = victim.folder / "out", LocalCopy(Location(str(victim.folder / "file")))
     with victim.home.changing(NAME) as holding, victim.home.ledger(holding.key.sectors) as ledger:
         finding = run_audit(ledger, holding, holding.inventory.blocks, patience=60)
-        assert finding.outcome is Outcome.PASSED
+        assert finding.outcome is LedgerVerdict.PASSED
         for part in ("data", "tags"):
             flip(node.segments(part)[-1], 500)
         (damaged,) = find_damage(holding)
         assert repair_file(damaged, [copy]) == []
         finding = run_audit(ledger, holding, holding.inventory.blocks, patience=60)
-        assert finding.outcome is Outcome.PASSED
+        assert finding.outcome is LedgerVerdict.PASSED
         assert get(Replica(holding, holding.file("file")), [], out).lost == ()
     assert out.read_bytes() == content
 

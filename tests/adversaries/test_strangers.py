@@ -16,8 +16,8 @@ from holdfast.control.audits.pending import PendingAudit
 from holdfast.control.audits.running import RunningAudit
 from holdfast.control.audits.types import AuditResult
 from holdfast.control.scheduling.guardrails import SECOND
-from holdfast.control.scheduling.telemetry import Outcome
 from holdfast.control.settings.models import Timeouts
+from holdfast.evidence.leaf import Outcome
 from holdfast.ledger import signing
 from holdfast.ledger.build import compile_contract
 from holdfast.ledger.evm import EvmLedger
@@ -39,7 +39,7 @@ from holdfast.node.holding import Holding as Stored
 from holdfast.node.node import Node
 from holdfast.node.proof_messages import ProofAnswer, ProofRequest
 from holdfast.owner import Holding
-from holdfast.owner.audit import OUTCOMES, verdict_in
+from holdfast.owner.audit import VERDICTS, verdict_in
 from holdfast.pdp import Challenge, Proof, PublicKey, Target, curve, draw_challenge, target_of
 from holdfast.pdp.field import Q
 
@@ -292,4 +292,4 @@ def test_an_event_counts_for_the_holding_and_the_name_that_it_bears(stage: Stage
             with pytest.raises(LookupError):
                 verdict_in(Receipt(bytes(32), 1, 0, (event(*where, *digest),)), holding, question)
         own = Receipt(bytes(32), 1, 0, (event(opened.holding, question.name, *digest),))
-        assert verdict_in(own, holding, question).outcome is OUTCOMES[event]
+        assert verdict_in(own, holding, question).outcome is VERDICTS[event]

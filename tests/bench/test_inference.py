@@ -1,6 +1,6 @@
 """The benchmark of inference counts what holds."""
 
-from holdfast.bench import inference
+from benchmarks import inference
 
 
 def test_it_tells_how_often_intervals_hold_and_what_came_back() -> None:

@@ -7,9 +7,8 @@ import sys
 from importlib.util import find_spec
 
 import pytest
+from benchmarks.__main__ import run
 from tests.support import parts
-
-from holdfast.cli.app import run
 
 NEEDED = ("jax", "torch", "stable_baselines3")
 
@@ -19,7 +18,7 @@ def test_ratios_are_those_of_the_rates_beside_them(capsys: pytest.CaptureFixture
     parts.package("torch")
     parts.package("stable_baselines3")
     cores = os.sched_getaffinity(0)
-    assert run(["bench", "learn", "--json", "--rounds", "1", "--episodes", "1"]) == 0
+    assert run(["learn", "--json", "--rounds", "1", "--episodes", "1"]) == 0
     shown = capsys.readouterr()
     assert shown.err, "it says what it does meanwhile"
     found = json.loads(shown.out)
@@ -39,7 +38,7 @@ def test_all_that_is_missing_is_named(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, name, None)
-    assert run(["bench", "learn"]) == 2
+    assert run(["learn"]) == 2
     missing = [each for each in NEEDED if find_spec(each) is None]
     assert name in missing
     assert f"needs {', '.join(missing)}, which pip install" in capsys.readouterr().err

@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from benchmarks import retraining
+from benchmarks.__main__ import run
 
-from holdfast.bench import retraining
-from holdfast.cli.app import run
 from holdfast.learn import dial_search, feasibility, training
 from holdfast.model.scenario import PAPER
 from holdfast.policy.lagrangian import Ceilings
@@ -24,10 +24,10 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retraining, "TIGHT", Ceilings(0.95))
     monkeypatch.setattr(retraining, "DECLARED", Ceilings(0.97))
     monkeypatch.setattr(training, "VALIDATION_EPISODES", 10)
-    monkeypatch.setattr(dial_search, "FIRST", (4, 5))
-    monkeypatch.setattr(dial_search, "LATER", ())
+    monkeypatch.setattr(dial_search, "FIRST_ROUND", (4, 5))
+    monkeypatch.setattr(dial_search, "REFINEMENTS", ())
     monkeypatch.setattr(feasibility, "LEVELS", 2)
-    monkeypatch.setattr(feasibility, "HASTE", (1.0,))
+    monkeypatch.setattr(feasibility, "LATENCY_SHARES", (1.0,))
 
 
 @pytest.mark.slow
@@ -35,7 +35,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_way_is_tried_in_the_true_world(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ("bench", "retraining", "--out", str(tmp_path), *WORDS, "--episodes", "20", "--json")
+    words = ("retraining", "--out", str(tmp_path), *WORDS, "--episodes", "20", "--json")
     assert run(list(words)) == 0
     found = json.loads(capsys.readouterr().out)
     rate = found["fit"]["honest_rate"]

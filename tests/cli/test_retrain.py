@@ -28,8 +28,8 @@ from holdfast.storage.database import connect, transaction
 EAGER = (
     "import sys; from holdfast.learn import feasibility, training, dial_search;"
     "training.SECONDS = 0; training.VALIDATION_EPISODES = 10;"
-    "dial_search.FIRST, dial_search.LATER = (4, 5), ();"
-    "feasibility.LEVELS, feasibility.HASTE = 2, (1.0,);"
+    "dial_search.FIRST_ROUND, dial_search.REFINEMENTS = (4, 5), ();"
+    "feasibility.LEVELS, feasibility.LATENCY_SHARES = 2, (1.0,);"
     "from holdfast.cli.app import main; main(sys.argv[1:])"
 )
 BUDGET = ("--seeds", "1", "--rounds", "4", "--validation", "5", "--episodes", "10")

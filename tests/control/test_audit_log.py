@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.inference import FLEET
 from sqlalchemy import Engine, insert
 from tests.support.command_line import Workplace
 from tests.support.live_operation import guarded
@@ -16,13 +17,12 @@ from tests.support.simulated_fleet import START, Clock
 from tests.support.simulated_operation import operation
 from tests.support.small_node import SEGMENT_BYTES
 
-from holdfast.bench.inference import FLEET
 from holdfast.control.inference.audit_log import read_episodes, read_log
 from holdfast.control.scheduling.guardrails import DAY, MINUTE, Override, Rails
 from holdfast.control.scheduling.schedule import Schedule
-from holdfast.control.scheduling.telemetry import Outcome
 from holdfast.control.settings.models import ControlSettings
 from holdfast.evidence import leaf
+from holdfast.evidence.leaf import Outcome
 from holdfast.model.action import GRID
 from holdfast.pdp import SecretKey
 from holdfast.storage.database import transaction

@@ -24,9 +24,9 @@ from tests.support.simulated_operation import Operation, operation
 
 from holdfast.control.audits.types import Auditor, AuditResult, Deferred
 from holdfast.control.scheduling.guardrails import DAY, HOUR, Rails
-from holdfast.control.scheduling.telemetry import Outcome
 from holdfast.control.settings.models import Pace, SettlementMode
 from holdfast.errors import LedgerError
+from holdfast.evidence.leaf import Outcome
 from holdfast.ledger.interface import Answer, Batch, Opened, OpenedMany, Passed, Receipt, TimedOut
 from holdfast.model.scenario import PAPER
 from holdfast.node.wire import Code, NodeRefusedError

@@ -5,7 +5,8 @@ import pytest
 
 from holdfast.control.scheduling.decisions import Decisions, StoredMemory, decide
 from holdfast.control.scheduling.guardrails import DAY, DRAWS, HOUR, Override, Rails
-from holdfast.control.scheduling.telemetry import Outcome, Telemetry, empty_history_bytes
+from holdfast.control.scheduling.telemetry import Telemetry, empty_history_bytes
+from holdfast.evidence.leaf import Outcome
 from holdfast.model.action import GRID
 from holdfast.model.observation import HistoryConstants
 from holdfast.model.scenario import PAPER

@@ -17,9 +17,9 @@ from tests.support.simulated_operation import Operation, operation
 from holdfast.control.audits.running import OPENED_LATE, WE_WERE_AWAY, WE_WERE_LATE, WRONG_AND_LATE
 from holdfast.control.audits.types import AuditResult
 from holdfast.control.scheduling.guardrails import DAY, HOUR, MINUTE, SECOND
-from holdfast.control.scheduling.telemetry import Outcome
 from holdfast.control.settings.models import Pace, SettlementMode, Timeouts
 from holdfast.errors import LedgerError
+from holdfast.evidence.leaf import Outcome
 from holdfast.ledger import signing
 from holdfast.ledger.interface import Answer, TimedOut
 from holdfast.model.scenario import PAPER

@@ -17,12 +17,13 @@ from holdfast.control.planning.planner import (
     Trials,
     better,
     choose,
-    frontier,
 )
 from holdfast.errors import InputError
+from holdfast.model.estimate import Estimate
 from holdfast.policy.registry import policy_named
 from holdfast.sim.evaluation import evaluate
-from holdfast.sim.measures import Estimate, Measures
+from holdfast.sim.frontier import frontier
+from holdfast.sim.measures import Measures
 from holdfast.sim.scenario_file import load_scenario
 
 YEAR = Prices(months=12, holdings=1, gas=1.0)  # so that audits are gas
@@ -108,10 +109,16 @@ def test_a_world_without_damage_needs_no_plan() -> None:
 
 
 def test_the_frontier_is_what_nothing_beats() -> None:
-    assert frontier(POINTS, gas) == [CHEAP, FAIR, DEAR]
+    unmeasured = Point("unmeasured", measured(miss_rate=math.nan, audits=0.1))
+    places = frontier([*POINTS, unmeasured], lambda p: (gas(p.measures).value, misses(p)))
+    assert places == [CHEAP, FAIR, DEAR]
     worse = Point("worse", measured(audits=48.0, miss_rate=0.5))
     assert better(POINTS, worse, gas) == [FAIR]
     assert better(POINTS, POOR, gas) == [], "their intervals overlap"
+
+
+def misses(point: Point) -> float:
+    return point.measures.miss_rate.value
 
 
 FIGURES = st.lists(

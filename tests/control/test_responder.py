@@ -22,10 +22,10 @@ from holdfast.control.incidents.types import Kind, State, Step
 from holdfast.control.policies.aliases import Author
 from holdfast.control.scheduling.guardrails import DAY, HOUR, MINUTE, SECOND
 from holdfast.control.scheduling.schedule import LeaseLostError
-from holdfast.control.scheduling.telemetry import Outcome
 from holdfast.control.settings.models import ALL_STEPS, Responses
 from holdfast.errors import InputError
 from holdfast.evidence import leaf
+from holdfast.evidence.leaf import Outcome
 from holdfast.storage import schema
 from holdfast.storage.database import connect, migrate, transaction
 from holdfast.storage.schema import NEVER

@@ -14,10 +14,10 @@ from tests.support.simulated_fleet import START
 from tests.support.simulated_operation import SIGNER, Operation, operation
 
 from holdfast.control.scheduling.guardrails import DAY, FAIL_SAFE, HOUR, MINUTE, Override, Rails
-from holdfast.control.scheduling.telemetry import Outcome
 from holdfast.control.settings.models import Timeouts
 from holdfast.evidence import leaf
 from holdfast.evidence.bundle import Bundle, write_bundle
+from holdfast.evidence.leaf import Outcome
 from holdfast.evidence.verification import verify
 from holdfast.model.scenario import PAPER
 from holdfast.policy.serving import load_serving

@@ -7,6 +7,14 @@ from tests.docs.tutorial import program
 from tests.support import parts
 
 
+def test_what_needs_no_other_package_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    ours, _, _ = program().partition("from stable_baselines3")
+    exec(compile(ours.replace("episodes=500", "episodes=20"), "tutorial", "exec"), {})  # noqa: S102
+    said = capsys.readouterr().out
+    assert said.startswith("signals")
+    assert "belief:rho=0.05,latency=9.1" in said
+
+
 def test_the_tutorial_runs(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

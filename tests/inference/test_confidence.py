@@ -1,10 +1,10 @@
 """Hidden figures are reported with an interval that holds."""
 
 import numpy as np
+from benchmarks.inference import FLEET, covered
 from tests.inference.enumeration import Audit, log_of
 from tests.support.fits import fitted
 
-from holdfast.bench.inference import FLEET, covered
 from holdfast.inference.confidence import confidence, upper
 
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from benchmarks.inference import FLEET
+from benchmarks.simulated_log import operate
 from tests.inference.enumeration import log_of
 
-from holdfast.bench.inference import FLEET
-from holdfast.bench.simulated_log import operate
 from holdfast.errors import InputError
 from holdfast.inference.fit import Fitted, fit
 from holdfast.model.action import GRID

@@ -31,7 +31,7 @@ def assert_close(gradients: dict[str, np.ndarray], expected: dict[str, np.ndarra
 
 
 def test_the_recurrent_update_is_pytorchs() -> None:
-    from holdfast.bench import pytorch  # noqa: PLC0415 - needs torch
+    from benchmarks import pytorch  # noqa: PLC0415 - needs torch
 
     settings = RecurrentSettings()
     agent, other = (RecurrentLearner(PAPER, seed, settings) for seed in (0, 1))

@@ -14,7 +14,7 @@ from tests.support.small_node import SAMPLE_CAP
 
 from holdfast.errors import RefusedError, UnansweredError, UnreachableError
 from holdfast.ledger.interface import Answer, Ledger, Receipt, TimedOut
-from holdfast.owner import Holding, Outcome, resume, run_audit, sample_cap
+from holdfast.owner import Holding, LedgerVerdict, resume, run_audit, sample_cap
 from holdfast.owner.audit import SUBMITTED_LATE, Clock, NoAnswer, ask, draw, open_on, settle
 from holdfast.owner.catalogue import Intent
 from holdfast.pdp import Proof
@@ -56,7 +56,7 @@ def events(ledger: Ledger) -> list[object]:
 
 def test_an_honest_node_passes(audited: tuple[Ledger, Holding], time: Time) -> None:
     finding = run_audit(*audited, 50, patience=30, clock=time.clock)
-    assert (finding.outcome, finding.reason) == (Outcome.PASSED, None)
+    assert (finding.outcome, finding.reason) == (LedgerVerdict.PASSED, None)
     assert not audited[1].catalogue.audits("plain")
 
 
@@ -67,7 +67,7 @@ def test_damage_in_the_sample_fails(
     for segment in world.one.stored(audited[1], "data"):
         flip(segment, *range(0, segment.stat().st_size, 31))
     finding = run_audit(*audited, min(blocks, SAMPLE_CAP), patience=30, clock=time.clock)
-    assert finding.outcome is Outcome.FAILED
+    assert finding.outcome is LedgerVerdict.FAILED
 
 
 def test_a_node_that_admits_damage_runs_into_the_deadline(
@@ -76,7 +76,7 @@ def test_a_node_that_admits_damage_runs_into_the_deadline(
     for segment in world.one.stored(audited[1], "tags"):
         flip(segment, *range(100, segment.stat().st_size, 31))
     finding = run_audit(*audited, 50, patience=30, clock=time.clock)
-    assert finding.outcome is Outcome.TIMEOUT
+    assert finding.outcome is LedgerVerdict.TIMEOUT
     assert finding.reason is not None
     assert "refuses to prove it" in finding.reason
 
@@ -93,7 +93,7 @@ def test_a_node_that_cannot_be_reached_times_out_and_has_not_failed(
         assert sample_cap(place) is None
         finding = run_audit(ledger, place, 50, patience=30, clock=time.clock)
         assert isinstance(events(ledger)[-1], TimedOut)
-    assert finding.outcome is Outcome.TIMEOUT
+    assert finding.outcome is LedgerVerdict.TIMEOUT
     assert finding.reason is not None
     assert "can't reach the node" in finding.reason
     assert "not a failed proof" in finding.reason
@@ -122,7 +122,7 @@ def test_a_proof_that_we_bring_late_is_no_fault_of_the_node(
 
     monkeypatch.setattr(ledger, "submit", slowly)
     finding = run_audit(ledger, place, 50, patience=30, clock=time.clock)
-    assert (finding.outcome, finding.reason) == (Outcome.TIMEOUT, SUBMITTED_LATE)
+    assert (finding.outcome, finding.reason) == (LedgerVerdict.TIMEOUT, SUBMITTED_LATE)
 
 
 def test_the_reason_of_a_timeout_is_that_the_node_took_the_challenge(
@@ -137,7 +137,7 @@ def test_the_reason_of_a_timeout_is_that_the_node_took_the_challenge(
 
     monkeypatch.setattr(place.node, "prove", prove)
     finding = run_audit(ledger, place, 50, patience=30, clock=time.clock)
-    assert (finding.outcome, finding.reason) == (Outcome.TIMEOUT, "took it")
+    assert (finding.outcome, finding.reason) == (LedgerVerdict.TIMEOUT, "took it")
 
 
 def test_a_wrong_proof_that_the_node_did_not_sign_frames_nobody(
@@ -158,7 +158,7 @@ def test_another_node_at_the_same_place_is_not_believed(world: World, time: Time
     home = replace(world.home, clock=lambda: time.now)
     with home.holding("plain") as place, home.ledger(2) as ledger:
         finding = run_audit(ledger, place, 50, patience=5, clock=time.clock)
-    assert finding.outcome is Outcome.TIMEOUT
+    assert finding.outcome is LedgerVerdict.TIMEOUT
 
 
 def test_disagreement_on_the_inventory_is_told_and_no_timeout(
@@ -182,7 +182,7 @@ def test_what_the_node_took_in_a_crash_is_audited_too(
     with world.home.catalogue() as catalogue:  # as if we had been killed before we heard of it
         catalogue.intend("plain", Intent(stored))
     finding = run_audit(ledger, place, 50, patience=30, clock=time.clock)
-    assert finding.outcome is Outcome.PASSED
+    assert finding.outcome is LedgerVerdict.PASSED
     assert [file.name for file in place.catalogue.files("plain")] == ["file", "more"]
 
 
@@ -195,7 +195,7 @@ def test_an_audit_left_open_is_expired_after_its_deadline(
     open_on(ledger, place, question)
     time.now += 100
     (finding,) = resume(ledger, place, time.clock)
-    assert finding.outcome is Outcome.TIMEOUT
+    assert finding.outcome is LedgerVerdict.TIMEOUT
     assert finding.reason == "the audit was interrupted on the owner's side"
     assert resume(ledger, place, time.clock) == []
 
@@ -223,7 +223,7 @@ def test_an_audit_that_was_settled_before_the_crash_is_not_held_again(
     settle(ledger, place, question, answer)
     before = len(events(ledger))
     (finding,) = resume(ledger, place, time.clock)
-    assert finding.outcome is Outcome.PASSED
+    assert finding.outcome is LedgerVerdict.PASSED
     assert len(events(ledger)) == before
 
 
@@ -239,7 +239,7 @@ def test_a_verdict_that_somebody_else_brought_about_first_counts(
 
     monkeypatch.setattr(ledger, "submit", overtaken)
     finding = run_audit(ledger, place, 50, patience=30, clock=time.clock)
-    assert finding.outcome is Outcome.PASSED
+    assert finding.outcome is LedgerVerdict.PASSED
 
 
 def test_an_audit_that_a_later_one_overtook_before_it_was_opened_is_dropped(
@@ -248,8 +248,12 @@ def test_an_audit_that_a_later_one_overtook_before_it_was_opened_is_dropped(
     ledger, place = audited
     question = draw(ledger, place, 50, time.now, 30)
     place.catalogue.begin_audit("plain", question.row)
-    assert run_audit(ledger, place, 50, patience=30, clock=time.clock).outcome is Outcome.PASSED
+    assert (
+        run_audit(ledger, place, 50, patience=30, clock=time.clock).outcome is LedgerVerdict.PASSED
+    )
     before = len(events(ledger))
     assert resume(ledger, place, time.clock) == []
     assert len(events(ledger)) == before
-    assert run_audit(ledger, place, 50, patience=30, clock=time.clock).outcome is Outcome.PASSED
+    assert (
+        run_audit(ledger, place, 50, patience=30, clock=time.clock).outcome is LedgerVerdict.PASSED
+    )

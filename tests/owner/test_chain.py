@@ -14,7 +14,7 @@ from tests.support.owner_site import Site
 
 from holdfast.cli.app import run
 from holdfast.errors import InputError
-from holdfast.owner import Home, Outcome, run_audit
+from holdfast.owner import Home, LedgerVerdict, run_audit
 
 SECTORS = 4
 CONTENT = random.Random(2).randbytes(10_000)
@@ -56,10 +56,10 @@ def test_an_audit_on_a_chain_passes_until_the_node_loses_something(
     with world.home.holding("attic") as holding, world.home.ledger(SECTORS) as ledger:
         every = holding.inventory.blocks
         passed = run_audit(ledger, holding, every, patience=PATIENCE)
-        assert passed.outcome is Outcome.PASSED
+        assert passed.outcome is LedgerVerdict.PASSED
         flip(site.one.stored(holding, "data")[0], 5)
         failed = run_audit(ledger, holding, every, patience=PATIENCE)
-        assert failed.outcome is Outcome.FAILED
+        assert failed.outcome is LedgerVerdict.FAILED
         names = [type(event).__name__ for r in ledger.receipts() for event in r.events]
     assert names == ["Registered", "Opened", "Passed", "Opened", "Failed"]
 

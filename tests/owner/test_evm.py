@@ -26,7 +26,7 @@ from holdfast.errors import InputError
 from holdfast.ledger.evm import deploy
 from holdfast.ledger.interface import Opened, Passed
 from holdfast.ledger.transactions import Node
-from holdfast.owner import Outcome, resume, run_audit
+from holdfast.owner import LedgerVerdict, resume, run_audit
 from holdfast.owner.ledgers import KEYSTORE_VARIABLE
 from holdfast.owner.settings import read_settings
 
@@ -59,11 +59,11 @@ def chained(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
 @pytest.mark.slow
 def test_a_contract_passes_and_fails_a_node(chained: World) -> None:
     with chained.home.holding("chained") as place, chained.home.ledger(SECTORS) as ledger:
-        assert run_audit(ledger, place, 50, patience=60).outcome is Outcome.PASSED
+        assert run_audit(ledger, place, 50, patience=60).outcome is LedgerVerdict.PASSED
         for segment in chained.one.stored(place, "data"):
             flip(segment, *range(0, segment.stat().st_size, 31))
         blocks = min(place.inventory.blocks, SAMPLE_CAP)
-        assert run_audit(ledger, place, blocks, patience=60).outcome is Outcome.FAILED
+        assert run_audit(ledger, place, blocks, patience=60).outcome is LedgerVerdict.FAILED
 
 
 @pytest.mark.slow
@@ -77,7 +77,7 @@ def test_an_audit_killed_between_intent_and_receipt_has_one_verdict(chained: Wor
     for moment in range(1, MOMENTS):
         killed_at(lines * moment // MOMENTS, source, audit)
         with chained.home.holding("chained") as place, chained.home.ledger(SECTORS) as ledger:
-            assert all(finding.outcome is Outcome.PASSED for finding in resume(ledger, place))
+            assert all(finding.outcome is LedgerVerdict.PASSED for finding in resume(ledger, place))
             assert not place.catalogue.audits("chained")
     with chained.home.ledger(SECTORS) as ledger:
         events = [event for receipt in ledger.receipts() for event in receipt.events]

@@ -13,7 +13,7 @@ from tests.support.small_node import SEGMENT_BYTES
 import holdfast
 from holdfast.errors import InputError
 from holdfast.ledger.interface import Opened, Passed
-from holdfast.owner import Outcome, Replica, download, get, remove, resume, run_audit
+from holdfast.owner import LedgerVerdict, Replica, download, get, remove, resume, run_audit
 
 SOURCE = Path(holdfast.__file__).parent
 CONTENT = random.Random(1).randbytes(2 * SEGMENT_BYTES + 100)
@@ -127,7 +127,7 @@ def test_a_killed_audit_is_brought_to_one_verdict(world: World) -> None:
     for moment in range(1, MOMENTS + 1):
         killed_at(lines * moment // MOMENTS, SOURCE, audit)
         with world.home.holding("plain") as place, world.home.ledger(2) as ledger:
-            assert all(finding.outcome is Outcome.PASSED for finding in resume(ledger, place))
+            assert all(finding.outcome is LedgerVerdict.PASSED for finding in resume(ledger, place))
             assert not place.catalogue.audits("plain")
     with world.home.ledger(2) as ledger:
         events = [event for receipt in ledger.receipts() for event in receipt.events]

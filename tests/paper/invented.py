@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 
 from holdfast import atomic
+from holdfast.model.estimate import Figure
 from holdfast.paper.curve import Curve
 from holdfast.paper.experiments import EXPERIMENTS, Effort, Programme
-from holdfast.paper.job import Done, Figure, Job, Trial, Tried, done_path
+from holdfast.paper.job import Done, Job, Trial, Tried, done_path
 from holdfast.paper.published import MAIN
 from holdfast.policy import json_schema
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from holdfast.model.action import GRID
 from holdfast.model.scenario import DRIFT, FIELD, PAPER, Scenario
+from holdfast.policy import hidden_states
 from holdfast.policy.filter import BayesFilter, Belief, filter_for, reduced_filter
 from holdfast.policy.hidden_states import modes_of
 from holdfast.sim import fleet
@@ -178,7 +179,7 @@ def test_shared_cells_hardly_change_what_is_believed() -> None:
 def test_seven_classes_stand_for_a_whole_range_of_rates(monkeypatch: pytest.MonkeyPatch) -> None:
     world = replace(FIELD, malicious_share=0.3)
     seven = simulated(world, reduced_filter(world), 100)
-    monkeypatch.setattr("holdfast.policy.hidden_states.RATE_CLASSES", 15)
+    monkeypatch.setattr(hidden_states, "RATE_CLASSES", 15)
     many = simulated(world, BayesFilter(world, modes_of(world), reduced_filter(world).cells), 100)
     assert np.abs(seven[0] - many[0]).mean() < 0.002
     assert np.abs(seven[2] - many[2]).mean() < 0.002

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import ClassVar, Literal
 
 import numpy as np
 import pytest
@@ -17,6 +18,8 @@ NAMES = ("fixed-high", "heuristic", "bayesian", "drqn-cmdp", "drqn-cmdp-plus", "
 
 class ThroughBytes:
     """A policy whose state is stored as bytes after each decision, as a database would."""
+
+    privileged: ClassVar[Literal[False]] = False
 
     def __init__(self, served: Serving) -> None:
         self.served = served

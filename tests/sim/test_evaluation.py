@@ -19,6 +19,7 @@ from holdfast.sim.tally import Tally
 @dataclass(frozen=True)
 class Always:
     action: int
+    privileged: ClassVar[Literal[False]] = False
 
     def initial_state(self, batch: int) -> IntArray:
         return np.zeros(batch, np.int64)

@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
-from holdfast.bench.inference import FLEET
-from holdfast.inference.estimate import Estimate
+from benchmarks.inference import FLEET
+
 from holdfast.inference.fit import Fitted
+from holdfast.model.estimate import Estimate
 
 
 def fitted(share: float) -> Fitted:

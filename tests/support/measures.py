@@ -2,7 +2,8 @@
 
 from dataclasses import fields
 
-from holdfast.sim.measures import Estimate, Measures
+from holdfast.model.estimate import Estimate
+from holdfast.sim.measures import Measures
 
 
 def around(value: float) -> Estimate:

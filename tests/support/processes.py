@@ -26,6 +26,12 @@ def restore_interrupts() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def run_python(program: str) -> str:
+    """Run a program in a fresh interpreter; return what it printed."""
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
 @contextmanager
 def running(command: Sequence[str | Path], **options: Any) -> Iterator[Popen[str]]:
     """Run a program at the head of its own session; end the whole session with the context.

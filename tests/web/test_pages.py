@@ -18,6 +18,7 @@ from holdfast.bench.web import SIMULATED, pages
 from holdfast.control.policies.aliases import Author
 from holdfast.control.queries.fleet import Health
 from holdfast.control.settings.models import ControlSettings
+from holdfast.model.estimate import Figure
 from holdfast.model.scenario import PAPER
 from holdfast.storage.database import transaction
 from holdfast.storage.schema import responses
@@ -28,7 +29,7 @@ from holdfast.web.pages import words
 from holdfast.web.pages.chart import LABELS, Columns, Series, scale
 from holdfast.web.pages.fleet import headline
 from holdfast.web.server import open_context
-from holdfast.web.services.baselines import Costs, Figure
+from holdfast.web.services.baselines import Costs
 from holdfast.web.services.dial_sweep import SweepProgress, notch_of
 from holdfast.web.tokens import Role
 

@@ -27,11 +27,11 @@ from holdfast.control.policies.active import PolicyLoader, ensure_champion
 from holdfast.control.scheduling.decisions import Decisions, StoredMemory, decide
 from holdfast.control.scheduling.guardrails import DAY, DRAWS, Rails
 from holdfast.control.scheduling.schedule import Claim, Schedule
-from holdfast.control.scheduling.telemetry import Outcome, Telemetry, empty_history_bytes
+from holdfast.control.scheduling.telemetry import Telemetry, empty_history_bytes
 from holdfast.control.scheduling.worker import Worker
 from holdfast.control.settings.models import Pace
 from holdfast.errors import InputError
-from holdfast.evidence.leaf import Holding, Opening, Transaction
+from holdfast.evidence.leaf import Holding, Opening, Outcome, Transaction
 from holdfast.model.scenario import FIELD
 from holdfast.pdp import Challenge, Proof, SecretKey, Target, curve
 from holdfast.pdp.field import Q

@@ -8,14 +8,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from holdfast.cli.evaluate import finite
 from holdfast.cli.terminal import say
 from holdfast.control.planning.costs import Currency, Prices
-from holdfast.control.planning.planner import Plan, PlanRequest, Point, Trials, better, frontier
+from holdfast.control.planning.planner import Plan, PlanRequest, Point, Trials, better
 from holdfast.control.scheduling.guardrails import DAY
+from holdfast.model.estimate import Estimate, finite
 from holdfast.policy.registry import held_to
-from holdfast.sim.frontier import Chart, Spot, draw
-from holdfast.sim.measures import Estimate, Measures
+from holdfast.sim.frontier import Chart, Spot, draw, frontier
+from holdfast.sim.measures import Measures
 
 Row = tuple[str, str, str]  # a label, a figure and its interval
 DIGITS = {Currency.UNITS: ",.4g", Currency.GAS: ",.0f", Currency.MONEY: ",.2f"}
@@ -45,7 +45,10 @@ class Answer:
 
     @cached_property
     def frontier(self) -> list[Point]:
-        return frontier(self.points, self.cost)
+        return frontier(
+            self.points,
+            lambda point: (self.cost(point.measures).value, point.measures.miss_rate.value),
+        )
 
     @cached_property
     def better(self) -> list[Point]:

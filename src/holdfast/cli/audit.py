@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast.cli import completion, terminal
-from holdfast.cli.owner import DEFAULT_HOME, HomeFolder, chosen, open_home
+from holdfast.cli.owner import DEFAULT_HOME, HomeFolder, open_home
 from holdfast.cli.sampling import (
     Confidence,
     DamageShare,
@@ -20,13 +20,12 @@ from holdfast.cli.server import Reason, ordered_about, user
 from holdfast.cli.terminal import Json, PassphraseFile, say
 from holdfast.errors import InputError
 from holdfast.model.detection import detection_probability
-from holdfast.pdp import Location
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
     from holdfast.control.policies.aliases import Author
-    from holdfast.owner import Copy, Finding
+    from holdfast.owner import Finding
 
 app = typer.Typer(no_args_is_help=True, help="Whether nodes still hold what they were given.")
 
@@ -62,23 +61,21 @@ def now(
 
     Example: holdfast audit now attic --samples 460
     """
-    from holdfast.owner import resume, run_audit, sample_cap  # noqa: PLC0415
+    from holdfast.owner import audit_holding, select_holdings  # noqa: PLC0415
+
+    def count_samples(blocks: int) -> int:
+        return sample_count(blocks, samples, ratio, confidence, damaged_blocks(damage, blocks))
 
     opened = open_home(home, passphrase_file)
     facts = []
-    for record in chosen(opened, [holding] if holding else []):
-        with opened.holding(record.name) as place, opened.ledger(record.sectors) as ledger:
-            for finding in resume(ledger, place):
-                terminal.complain(f"an audit of {record.name} was left open: {finding.outcome}")
-            blocks = place.inventory.blocks
-            if not blocks:
-                continue
-            damaged = damaged_blocks(damage, blocks)
-            count = sample_count(blocks, samples, ratio, confidence, damaged)
-            count = min(count, sample_cap(place) or count)
-            found = run_audit(ledger, place, count, patience=deadline)
-            chance = float(detection_probability(damaged, count, blocks))
-            facts.append({**_facts(found), "detection_probability": chance})
+    for record in select_holdings(opened, [holding] if holding else []):
+        finding = audit_holding(
+            opened, record, count_samples, deadline_seconds=deadline, on_resumed=_warn_left_open
+        )
+        if finding is not None:
+            count, blocks = finding.challenge.samples, finding.challenge.blocks
+            chance = float(detection_probability(damaged_blocks(damage, blocks), count, blocks))
+            facts.append({**_facts(finding), "detection_probability": chance})
     if not facts:
         raise InputError("there is nothing to audit yet: `holdfast put` a file first")
     if as_json:
@@ -183,59 +180,42 @@ def repair(
 
     Example: holdfast repair attic --source photos.tar
     """
-    from holdfast.owner import (  # noqa: PLC0415
-        LocalCopy,
-        find_damage,
-        other_replicas,
-        repair_file,
-        run_audit,
-        sample_cap,
-    )
+    from holdfast.owner import repair_holding  # noqa: PLC0415
 
-    own = {_sha256(file): Location(file) for file in source or []}
     opened = open_home(home, passphrase_file)
-    mended: list[dict[str, Any]] = []
-    with opened.changing(holding) as place, opened.ledger(place.record.sectors) as ledger:
-        blocks = place.inventory.blocks
-        if not blocks:
-            raise InputError(f"holding {holding!r} is empty: there is nothing to repair")
-        with terminal.progress_bar("locating", blocks, of_bytes=False) as bar:
-            damage = find_damage(place, bar.reach)
-        for damaged in damage:
-            file = damaged.replica.file
-            copies: list[Copy] = [LocalCopy(own[file.sha256])] if file.sha256 in own else []
-            with other_replicas(opened, place, file) as others:
-                for name, error in others.unreachable.items():
-                    terminal.complain(f"holding {name} is left out: {error}")
-                lost = repair_file(damaged, [*copies, *others.replicas])
-            mended.append(
-                {
-                    "name": damaged.replica.file.name,
-                    "damaged": len(damaged.blocks),
-                    "blocks": damaged.blocks,
-                    "lost": lost,
-                }
-            )
-        count = min(blocks, sample_cap(place) or blocks)
-        finding = run_audit(ledger, place, count, patience=deadline)
-    found = _facts(finding)
+    with terminal.progress_bar("locating", 1, of_bytes=False) as bar:
+        repair = repair_holding(
+            opened,
+            holding,
+            source or [],
+            deadline_seconds=deadline,
+            on_progress=bar.reach,
+            on_unreachable=terminal.warn_left_out,
+        )
+    audit = _facts(repair.audit)
     if as_json:
-        terminal.print_json({"holding": holding, "files": mended, "audit": found})
+        files = [
+            {
+                "name": file.name,
+                "damaged": len(file.damaged),
+                "blocks": file.damaged,
+                "lost": file.lost,
+            }
+            for file in repair.files
+        ]
+        terminal.print_json({"holding": holding, "files": files, "audit": audit})
     else:
-        for fact in mended:
-            kept = fact["damaged"] - len(fact["lost"])
-            say(f"{fact['name']}: {kept} of {fact['damaged']} damaged blocks put back")
-        if not mended:
+        for file in repair.files:
+            put_back = len(file.damaged) - len(file.lost)
+            say(f"{file.name}: {put_back} of {len(file.damaged)} damaged blocks put back")
+        if not repair.files:
             say(f"no block of {holding} is damaged")
-        say(_sentence(found))
-    whole = not any(fact["lost"] for fact in mended)
-    return 0 if whole and found["outcome"] == PASSED else 1
+        say(_sentence(audit))
+    return 0 if repair.complete else 1
 
 
-def _sha256(file: str) -> bytes:
-    from holdfast.owner import Original  # noqa: PLC0415
-
-    return Original.of(Location(file)).content.sha256
+def _warn_left_open(finding: "Finding") -> None:
+    terminal.complain(f"an audit of {finding.holding} was left open: {finding.outcome}")
 
 
 def _facts(finding: "Finding") -> dict[str, Any]:

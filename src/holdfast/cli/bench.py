@@ -1,19 +1,14 @@
 """`holdfast bench`: what it costs, as ratios against named references measured in the same run."""
 
-import tempfile
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from holdfast import learn as trainers
 from holdfast.bench import pdp
 from holdfast.cli import terminal
 from holdfast.cli.terminal import Json
-from holdfast.errors import InputError
 
 app = typer.Typer(no_args_is_help=True, help="Measure, as ratios against named references.")
 
@@ -34,39 +29,6 @@ def pdp_command(
     """
     figures = pdp.measure(rounds=rounds, large_bytes=large_mib << 20, say=tell)
     report(figures, as_json=as_json)
-
-
-@app.command(name="sim")
-def sim_command(rounds: Rounds = 15, as_json: Json = False) -> None:
-    """Compare the fleet with the single environment, and that with Gymnasium's CartPole.
-
-    Example: holdfast bench sim --json
-    """
-    from holdfast.bench import sim  # noqa: PLC0415 - Gymnasium would slow every command's start
-
-    tell("stepping the fleet, the environment and CartPole in turns")
-    report({**sim.measure(rounds=rounds)}, as_json=as_json)
-
-
-@app.command(name="learn")
-def learn_command(
-    rounds: Rounds = 5,
-    episodes: Annotated[int, typer.Option(min=1, help="Episodes in a round.")] = 8,
-    as_json: Json = False,
-) -> None:
-    """Compare training with PyTorch and with Stable-Baselines3's DQN, in minutes.
-
-    Example: holdfast bench learn --json
-    """
-    missing = [name for name in ("jax", "torch", "stable_baselines3") if find_spec(name) is None]
-    if missing:
-        raise InputError(
-            f"this needs {', '.join(missing)}, which pip install 'holdfast[train,crosscheck]' "
-            "installs"
-        )
-    from holdfast.bench import learn  # noqa: PLC0415 - the frameworks take seconds to import
-
-    report({**learn.measure(rounds=rounds, episodes=episodes, say=tell)}, as_json=as_json)
 
 
 @app.command(name="ledger")
@@ -124,55 +86,6 @@ def control_command(
     from holdfast.bench import control  # noqa: PLC0415 - SQLAlchemy would slow every command's start
 
     report(control.measure(count=holdings, rounds=rounds, say=tell), as_json=as_json)
-
-
-@app.command(name="inference")
-def inference_command(
-    fleets: Annotated[int, typer.Option(min=1, help="Simulated fleets.")] = 200,
-    nodes: Annotated[int, typer.Option(min=1, help="Nodes of each.")] = 50,
-    recovered: Annotated[
-        int, typer.Option(min=1, help="Nodes of the fleet whose parameters are recovered.")
-    ] = 1000,
-    as_json: Json = False,
-) -> None:
-    """Measure how often what is inferred from logs holds, where the truth is known.
-
-    Example: holdfast bench inference --json
-    """
-    from holdfast.bench import inference  # noqa: PLC0415 - NumPy would slow every command's start
-
-    figures = inference.measure(fleets=fleets, nodes=nodes, recovered=recovered, say=tell)
-    report(figures, as_json=as_json)
-
-
-@app.command(name="retraining")
-def retraining_command(
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Keep the trainings there, or go on with them."),
-    ] = None,
-    nodes: Annotated[int, typer.Option(min=20, help="Nodes of the fleet.")] = 1000,
-    days: Annotated[int, typer.Option(min=14, help="Units for which it is audited.")] = 60,
-    seeds: Annotated[int, typer.Option(min=1, help="Trainings of each kind.")] = 3,
-    rounds: Annotated[int, typer.Option(min=1, help="How long each of them lasts.")] = 600,
-    validation: Annotated[int, typer.Option(min=1, help="Episodes for each dial.")] = 4000,
-    episodes: Annotated[int, typer.Option(min=1, help="Episodes in the true world.")] = 2000,
-    as_json: Json = False,
-) -> None:
-    """Retrain for a fleet unlike the one we trained for, and try the result in its true world.
-
-    It takes half an hour of one core.
-
-    Example: holdfast bench retraining --json
-    """
-    trainers.check_installed()
-    from holdfast.bench import retraining  # noqa: PLC0415 - JAX would slow every command's start
-    from holdfast.learn.retraining import Budget  # noqa: PLC0415
-
-    fleet, budget = retraining.Fleet(nodes, days), Budget(seeds, rounds, validation, episodes)
-    with tempfile.TemporaryDirectory(prefix="holdfast-") as passing:
-        figures = retraining.measure(fleet, budget, out or Path(passing), tell)
-    report(figures, as_json=as_json)
 
 
 @app.command(name="web")

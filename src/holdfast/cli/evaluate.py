@@ -17,9 +17,11 @@ from rich.table import Table
 from holdfast.cli import completion, terminal
 from holdfast.cli.executor import Cluster, executor_for
 from holdfast.cli.terminal import Json
+from holdfast.model.estimate import finite
 
 if TYPE_CHECKING:
-    from holdfast.sim.measures import Estimate, Measures
+    from holdfast.model.estimate import Estimate
+    from holdfast.sim.measures import Measures
     from holdfast.sim.trial import OnProgress, Trial
 
 # What the table shows of each measure: its label, how many decimals, and whether as a percentage.
@@ -147,13 +149,6 @@ def _data(about: dict[str, Any], found: Mapping[str, "Measures"]) -> dict[str, A
     policies = {name: finite(asdict(measured)) for name, measured in found.items()}
     single = next(iter(policies.values())) if len(policies) == 1 else {}
     return about | single | {"policies": policies}
-
-
-def finite(value: Any) -> Any:
-    """Return the data with null for what is not a finite number, which JSON lacks."""
-    if isinstance(value, dict):
-        return {str(key): finite(each) for key, each in value.items()}
-    return value if math.isfinite(value) else None
 
 
 def _table(title: str, found: Mapping[str, "Measures"]) -> Table:

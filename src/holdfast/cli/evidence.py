@@ -1,8 +1,6 @@
 """`holdfast evidence`: check a log offline, tell what is in it, hand it on."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,13 +12,8 @@ from holdfast.cli import terminal
 from holdfast.cli.owner import DEFAULT_HOME, HomeFolder, open_home
 from holdfast.cli.terminal import Json, PassphraseFile, say
 from holdfast.errors import InputError, LedgerError
-from holdfast.pdp import encoding
 
 if TYPE_CHECKING:
-    from holdfast.evidence.anchors import OnChain
-    from holdfast.evidence.checkpoint_check import KnownRoot
-    from holdfast.evidence.log import Log
-    from holdfast.evidence.note import Verifier
     from holdfast.evidence.verification import Report
 
 app = typer.Typer(no_args_is_help=True, help="The record of all audits: check it, read it.")
@@ -41,7 +34,6 @@ Time = Annotated[
         show_default=False,
     ),
 ]
-ADDRESS_BYTES = 20
 EVERY = 256  # leaves between two movements of the bar, which takes as long as checking one
 
 
@@ -110,24 +102,26 @@ def verify(
     or, with anchors: holdfast evidence verify audits.bundle --key example.org/evidence+c6dd...
     --chain https://rpc.example --contract 0x5FbD... --owner 0x7E5F...
     """
-    from holdfast.evidence import verification  # noqa: PLC0415 - NumPy takes a tenth of a second
+    from holdfast.control.evidence.anchors import home_ledgers  # noqa: PLC0415 - NumPy is slow
+    from holdfast.control.evidence.reader import open_log  # noqa: PLC0415
+    from holdfast.evidence import verification  # noqa: PLC0415
+    from holdfast.evidence.anchors import named_ledgers  # noqa: PLC0415
+    from holdfast.evidence.bundle import read_head  # noqa: PLC0415
     from holdfast.evidence.note import Verifier  # noqa: PLC0415
 
     pinned = Verifier.decode(key)
     before = pinned if kept_key is None else Verifier.decode(kept_key)
-    known = [_known(path, before) for path in kept or []]
-    folder = _home_of(source, home)
-    chains = _named_ledgers(chain, contract or [], ledger or [], owner, since)
-    if folder is not None and not chains and not offline:
-        from holdfast.control.evidence.anchors import home_ledgers  # noqa: PLC0415 - as above
-
+    known = [read_head(path, before) for path in kept or []]
+    place = _place(source, home)
+    chains = named_ledgers(chain, contract or [], ledger or [], owner, since)
+    if place.is_dir() and not chains and not offline:
         # Before the log is opened, so that no anchor is newer than the log.
         try:
-            chains, restored = home_ledgers(folder), True
+            chains, restored = home_ledgers(place), True
         except LedgerError as error:
             raise LedgerError(f"{error}: --offline checks all but the anchors") from error
     with (
-        _opened(source, home) as log,
+        open_log(place) as log,
         terminal.progress_bar("verifying", log.size, of_bytes=False) as bar,
     ):
 
@@ -165,13 +159,14 @@ def show(
 
     Example: holdfast evidence show --since 2026-03-01
     """
-    from holdfast.evidence import explain  # noqa: PLC0415 - as above
+    from holdfast.control.evidence.reader import open_log  # noqa: PLC0415 - as above
+    from holdfast.evidence import explain  # noqa: PLC0415
     from holdfast.evidence.leaf import encode  # noqa: PLC0415
 
     selection = explain.Selection(
         _holding(holding), _milliseconds(since) or 0, _milliseconds(until)
     )
-    with _opened(source, home) as log:
+    with open_log(_place(source, home)) as log:
         start, stop = (0, None) if leaf is None else (leaf, leaf + 1)
         if stop is not None and stop > log.size:
             raise InputError(f"{source or home} has {log.size} leaves: there is no leaf {leaf}")
@@ -207,12 +202,13 @@ def export(
 
     Example: holdfast evidence export --without-proofs --out public.bundle
     """
-    from holdfast.evidence.bundle import write_bundle  # noqa: PLC0415 - as above
+    from holdfast.control.evidence.reader import open_log  # noqa: PLC0415 - as above
+    from holdfast.evidence.bundle import write_bundle  # noqa: PLC0415
     from holdfast.evidence.log import WithoutProofs  # noqa: PLC0415
 
     atomic.check_output(out, overwrite=False)
     with (
-        _opened(source, home) as log,
+        open_log(_place(source, home)) as log,
         terminal.progress_bar("exporting", log.size, of_bytes=False) as bar,
     ):
         write_bundle(WithoutProofs(log) if without_proofs else log, out, bar.reach)
@@ -223,73 +219,15 @@ def export(
         say(f"wrote {out}: {log.size} leaves, to be verified with --key {log.verifier}")
 
 
-def _home_of(source: Path | None, home: Path) -> Path | None:
-    """Return the home whose log is meant, None if it is a bundle."""
-    if source is not None and not source.is_dir():
-        return None
-    return (source or home).expanduser()
+def _place(source: Path | None, home: Path) -> Path:
+    """Return where the log is: the bundle or home that was named, or the home of --home."""
+    from holdfast.owner import check_home  # noqa: PLC0415 - as above
 
-
-def _named_ledgers(
-    url: str | None, contracts: list[str], files: list[Path], owner: str | None, since: int
-) -> list["OnChain"]:
-    """Return the ledgers that the options name, read."""
-    from holdfast.evidence.anchors import OnChain, only_owner  # noqa: PLC0415 - as above
-    from holdfast.ledger.reader import ChainReader, FileReader  # noqa: PLC0415
-
-    if (url is None) != (not contracts):
-        raise InputError("a chain is named by --chain and --contract together")
-    if url is not None and owner is None:
-        raise InputError("--chain needs --owner, the address that anchors the log")
-    if owner is not None and url is None and not files:
-        raise InputError("--owner needs a ledger: give --chain and --contract, or --ledger")
-    address = None if owner is None else _address(owner, "--owner")
-    found = []
-    for path in files:
-        local = FileReader(path)
-        found.append(OnChain(local, only_owner(local) if address is None else address))
-    if url is not None and address is not None:
-        for contract in contracts:
-            reader = ChainReader.connect(url, _address(contract, "--contract"))
-            found.append(OnChain(reader, address, since))
-    return found
-
-
-def _address(text: str, name: str) -> bytes:
-    return encoding.unhex(text.removeprefix("0x").lower(), ADDRESS_BYTES, name)
-
-
-@contextmanager
-def _opened(source: Path | None, home: Path) -> Iterator["Log"]:
-    """Open a log wherever it is kept: in a bundle, or in the database of a home."""
-    folder = _home_of(source, home)
-    if folder is None:
-        from holdfast.evidence.bundle import Bundle  # noqa: PLC0415 - as above
-
-        yield Bundle.open(source or home)
-        return
-    from holdfast.control.evidence.reader import DatabaseLog, read_verifier  # noqa: PLC0415
-    from holdfast.control.settings.models import read_control  # noqa: PLC0415
-    from holdfast.owner import check_home  # noqa: PLC0415
-    from holdfast.storage.database import opened  # noqa: PLC0415 - as above
-
+    if source is not None:
+        return source.expanduser()
+    folder = home.expanduser()
     check_home(folder)
-    with opened(read_control(folder).address(folder), read_only=True) as engine:
-        yield DatabaseLog(engine, read_verifier(folder))
-
-
-def _known(path: Path, pinned: "Verifier") -> "KnownRoot":
-    """Return the head that a file from earlier tells: a bundle's last one, or a checkpoint."""
-    from holdfast.evidence.bundle import Bundle, is_bundle  # noqa: PLC0415 - as above
-    from holdfast.evidence.checkpoint import MAX_NOTE_BYTES  # noqa: PLC0415
-    from holdfast.evidence.checkpoint_check import root_in  # noqa: PLC0415
-
-    if not is_bundle(path):
-        return root_in(atomic.read(path, at_most=MAX_NOTE_BYTES), pinned, str(path))
-    heads = list(Bundle.open(path).checkpoints())
-    if not heads:
-        raise InputError(f"{path} has no checkpoint in it")
-    return root_in(heads[-1], pinned, str(path))
+    return folder
 
 
 def _holding(text: str | None) -> int | None:

@@ -1,25 +1,19 @@
 """`holdfast put`, `get` and `rm`: files on nodes."""
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
-from threading import Event, Lock
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from holdfast import atomic
 from holdfast.cli import completion, terminal
-from holdfast.cli.owner import DEFAULT_HOME, HomeFolder, chosen, open_home
+from holdfast.cli.owner import DEFAULT_HOME, HomeFolder, open_home
 from holdfast.cli.terminal import Json, PassphraseFile, say
-from holdfast.errors import HoldfastError, InputError, NodeError
+from holdfast.errors import InputError
 from holdfast.pdp import Location
-from holdfast.processes import cores
 
 if TYPE_CHECKING:
-    from holdfast.owner import Home, Original, Replica, UploadResult
+    from holdfast.owner import UploadResult
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The file's name in the catalogue.")]
 
@@ -64,8 +58,7 @@ def put(
 
     Example: holdfast put photos.tar --to attic --to cellar
     """
-    from holdfast.owner import Original, check_source  # noqa: PLC0415
-    from holdfast.owner import put as put_file  # noqa: PLC0415
+    from holdfast.owner import Original, put_file, select_holdings  # noqa: PLC0415
 
     if in_place is not None and len(files) > 1:
         raise InputError("--in-place is the path of one file: put them one by one")
@@ -75,17 +68,19 @@ def put(
         with Location(file).open() as reader:
             sizes[file] = reader.size()
     opened = open_home(home, passphrase_file)
-    holdings = [record.name for record in chosen(opened, to or [])]
+    holdings = [record.name for record in select_holdings(opened, to or [])]
     facts = []
     for file in files:
         with terminal.progress_bar(f"putting {file}", 2 * sizes[file] * len(holdings)) as bar:
-            original = Original.of(Location(file))
-            if not replace:  # refused by one, it goes to none
-                with opened.catalogue() as catalogue:
-                    for holding in holdings:
-                        check_source(catalogue, holding, names[file], original)
-            place_file = partial(put_file, in_place=in_place, replace_other=replace)
-            stored = _everywhere(opened, holdings, names[file], original, place_file, bar.reach)
+            stored = put_file(
+                opened,
+                holdings,
+                names[file],
+                Original.of(Location(file)),
+                in_place=in_place,
+                replace_other=replace,
+                on_progress=bar.reach,
+            )
         facts += [_facts(holding, done) for holding, done in stored.items()]
     if as_json:
         terminal.print_json({"files": facts})
@@ -121,12 +116,13 @@ def get(
     Example: holdfast get photos.tar --out restored.tar
     """
     from holdfast.owner import get as fetch  # noqa: PLC0415
+    from holdfast.owner import replicas  # noqa: PLC0415
 
     out = out or Path(Path(name).name)
     atomic.check_output(out, overwrite=False)
     opened = open_home(home, passphrase_file)
     with (
-        replicas(opened, name, source) as (first, *others),
+        replicas(opened, name, source, terminal.warn_left_out) as (first, *others),
         terminal.progress_bar(f"getting {name}", first.file.length) as bar,
     ):
         fetched = fetch(first, others, out, bar.reach)
@@ -191,97 +187,6 @@ def rm(
         terminal.print_json({"name": name, "removed_from": holdings})
     else:
         say(f"removed {name} from {', '.join(holdings)}")
-
-
-@contextmanager
-def replicas(home: "Home", name: str, first: str | None) -> Iterator[list["Replica"]]:
-    """Yield the file on every node that has the same content and can be reached, at least one."""
-    from holdfast.owner import Replica  # noqa: PLC0415
-
-    with home.catalogue() as catalogue:
-        records = {
-            record.name: file
-            for record in catalogue.holdings()
-            if (file := catalogue.file(record.name, name))
-        }
-    if first is not None and first not in records:
-        raise InputError(f"holding {first!r} has no file {name!r}")
-    if not records:
-        raise InputError(f"no holding has a file {name!r}")
-    wanted = records[first or next(iter(records))]
-    alike = [holding for holding, file in records.items() if file.sha256 == wanted.sha256]
-    if first is None and len(alike) < len(records):
-        raise InputError(
-            f"{', '.join(records)} have different contents of {name!r}: say which with --from"
-        )
-    with ExitStack() as stack:
-        found = []
-        trouble = None
-        for holding in sorted(alike, key=lambda other: other != first):
-            place = stack.enter_context(home.holding(holding))
-            try:
-                place.node.facts()
-                found.append(Replica(place, records[holding]))
-            except NodeError as error:
-                terminal.complain(f"holding {holding} is left out: {error}")
-                trouble = error
-        if not found:
-            raise trouble or InputError(f"no holding has a file {name!r}")
-        yield found
-
-
-class _Together:
-    """One bar for work in several threads, which all stop when one is told to."""
-
-    def __init__(self, reach: Callable[[float], None]) -> None:
-        self._reach = reach
-        self._lock = Lock()
-        self._done: dict[str, int] = {}
-        self.stopped = Event()
-
-    def progress_of(self, part: str) -> Callable[[int], None]:
-        def reached(done: int) -> None:
-            if self.stopped.is_set():
-                raise KeyboardInterrupt
-            with self._lock:
-                self._done[part] = done
-                self._reach(sum(self._done.values()))
-
-        return reached
-
-
-def _everywhere(
-    home: "Home",
-    holdings: list[str],
-    name: str,
-    original: "Original",
-    put_file: Callable[..., "UploadResult"],
-    reach: Callable[[float], None],
-) -> dict[str, "UploadResult"]:
-    """Put one file on all these nodes at once; what fails on one does not stop the others."""
-    together = _Together(reach)
-    # Two commands' worth of processes on the same cores would only take turns.
-    processes = None if len(holdings) == 1 else max(1, len(cores()) // len(holdings))
-
-    def put_on(holding: str) -> "UploadResult":
-        with home.changing(holding) as place:
-            progress = together.progress_of(holding)
-            return put_file(place, name, original, processes=processes, on_progress=progress)
-
-    with ThreadPoolExecutor(len(holdings)) as pool:
-        futures = {holding: pool.submit(put_on, holding) for holding in holdings}
-        try:
-            failures = {
-                holding: error for holding, f in futures.items() if (error := f.exception())
-            }
-        except KeyboardInterrupt:
-            together.stopped.set()
-            raise
-    for holding, error in failures.items():
-        if not isinstance(error, HoldfastError) or len(holdings) == 1:
-            raise error
-        raise HoldfastError(f"{name} did not get to holding {holding}: {error}") from error
-    return {holding: future.result() for holding, future in futures.items()}
 
 
 def _names(files: list[str], name: str | None) -> dict[str, str]:

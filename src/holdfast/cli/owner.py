@@ -7,7 +7,6 @@ import typer
 
 from holdfast.cli import terminal
 from holdfast.cli.terminal import Json, PassphraseFile, say
-from holdfast.errors import InputError
 from holdfast.pdp import encoding
 from holdfast.pdp.field import DEFAULT_SECTORS
 
@@ -30,15 +29,6 @@ def open_home(folder: Path, passphrase_file: Path | None) -> "Home":
     folder = folder.expanduser()
     check_home(folder)  # before the prompt
     return Home.open(folder, terminal.passphrase(passphrase_file))
-
-
-def chosen(home: "Home", names: list[str]) -> list["HoldingRecord"]:
-    """Return the holdings of these names, all of them if none is named."""
-    with home.catalogue() as catalogue:
-        known = catalogue.holdings()
-        if not known:
-            raise InputError("there are no holdings yet: `holdfast holding add NAME URL` makes one")
-        return [catalogue.holding(name) for name in dict.fromkeys(names)] or known
 
 
 def init(

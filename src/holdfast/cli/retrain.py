@@ -202,8 +202,8 @@ def _tell(
     from holdfast.sim.measures import main_figures  # noqa: PLC0415
 
     figures = {
-        name: main_figures(each)
-        for name, each in (("challenger", result.challenger), ("champion", result.champion))
+        name: main_figures(measures)
+        for name, measures in (("challenger", result.challenger), ("champion", result.champion))
     }
     if as_json:
         terminal.print_json(

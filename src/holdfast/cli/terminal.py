@@ -55,6 +55,10 @@ def complain(sentence: str) -> None:
     typer.echo(_printable(f"holdfast: {line}"), err=True)
 
 
+def warn_left_out(holding: str, reason: str) -> None:
+    complain(f"holding {holding} is left out: {reason}")
+
+
 def flush() -> None:
     with _to_whoever_reads():
         if sys.stdout is not None:

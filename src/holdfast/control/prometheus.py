@@ -15,9 +15,9 @@ from sqlalchemy import Engine
 from holdfast.control.policies.aliases import named_aliases
 from holdfast.control.queries.fleet import read_figures
 from holdfast.control.scheduling import guardrails
-from holdfast.control.scheduling.telemetry import Outcome
 from holdfast.control.scheduling.worker import Tick
 from holdfast.errors import HoldfastError, InputError, LedgerError, NodeError, StorageError
+from holdfast.evidence.leaf import Outcome
 from holdfast.storage.database import transaction
 
 PARTS = {LedgerError: "ledger", NodeError: "node", StorageError: "database"}

@@ -4,8 +4,9 @@ The person who verifies gives the owner's address, as they give the log's key: a
 the account by which it is judged.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from holdfast.errors import InputError
 from holdfast.evidence.checkpoint import Anchor, Checkpoint
@@ -18,7 +19,10 @@ from holdfast.ledger.interface import (
     owner_of,
 )
 from holdfast.ledger.local import CHAIN
-from holdfast.ledger.reader import LedgerReader
+from holdfast.ledger.reader import ChainReader, FileReader, LedgerReader
+from holdfast.pdp import encoding
+
+ADDRESS_BYTES = 20
 
 
 @dataclass(frozen=True)
@@ -124,3 +128,33 @@ def only_owner(reader: LedgerReader) -> bytes:
         count = f"{len(owners)} owners" if owners else "no owner"
         raise InputError(f"{ledger_name(reader.domain)} has {count}: name one by --owner")
     return owners.pop()
+
+
+def named_ledgers(
+    chain: str | None,
+    contracts: Sequence[str],
+    files: Sequence[Path],
+    owner: str | None,
+    since: int = 0,
+) -> list[OnChain]:
+    """Return the owner's anchors on the contracts of a chain and on local ledgers."""
+    if (chain is None) != (not contracts):
+        raise InputError("a chain is named by --chain and --contract together")
+    if chain is not None and owner is None:
+        raise InputError("--chain needs --owner, the address that anchors the log")
+    if owner is not None and chain is None and not files:
+        raise InputError("--owner needs a ledger: give --chain and --contract, or --ledger")
+    address = None if owner is None else _address(owner, "--owner")
+    ledgers = []
+    for path in files:
+        reader = FileReader(path)
+        ledgers.append(OnChain(reader, only_owner(reader) if address is None else address))
+    if chain is not None and address is not None:
+        for contract in contracts:
+            connection = ChainReader.connect(chain, _address(contract, "--contract"))
+            ledgers.append(OnChain(connection, address, since))
+    return ledgers
+
+
+def _address(text: str, name: str) -> bytes:
+    return encoding.unhex(text.removeprefix("0x").lower(), ADDRESS_BYTES, name)

@@ -21,6 +21,8 @@ from typing import Any, Self
 
 from holdfast import atomic, jsontext
 from holdfast.errors import InputError, MalformedError
+from holdfast.evidence.checkpoint import MAX_NOTE_BYTES
+from holdfast.evidence.checkpoint_check import KnownRoot, root_in
 from holdfast.evidence.leaf import MAX_LEAF_BYTES
 from holdfast.evidence.log import Entry, Log
 from holdfast.evidence.note import Verifier
@@ -126,6 +128,16 @@ class Bundle:
 def is_bundle(path: Path) -> bool:
     """Return whether the file begins as a bundle does."""
     return _first_line(path).startswith(MAGIC.encode())
+
+
+def read_head(path: Path, verifier: Verifier) -> KnownRoot:
+    """Return the head in a file from earlier: the last one of a bundle, or a checkpoint."""
+    if not is_bundle(path):
+        return root_in(atomic.read(path, at_most=MAX_NOTE_BYTES), verifier, str(path))
+    heads = list(Bundle.open(path).checkpoints())
+    if not heads:
+        raise InputError(f"{path} has no checkpoint in it")
+    return root_in(heads[-1], verifier, str(path))
 
 
 def write_bundle(

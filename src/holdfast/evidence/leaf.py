@@ -116,12 +116,13 @@ class Opening:
 
 
 class Outcome(StrEnum):
+    """How an audit ends. Only the first three say something about the data."""
+
     PASSED = "passed"
-    FAILED = "failed"
-    TIMED_OUT = "timed-out"
-    OFFLINE = "offline"
-    UNKNOWN = "unknown"
-    REFUSED = "refused"
+    FAILED = "failed"  # a wrong proof that the node signed
+    TIMED_OUT = "timed-out"  # the node took the challenge, and gave no proof before the deadline
+    OFFLINE = "offline"  # no challenge could be delivered, however often we tried
+    UNKNOWN = "unknown"  # something of ours stood in the way: the ledger, the disk, a crash
 
 
 @dataclass(frozen=True)

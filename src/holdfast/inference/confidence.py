@@ -10,11 +10,11 @@ import numpy as np
 
 from holdfast.inference.backward_sampling import sample_histories, sample_index
 from holdfast.inference.efficacy import PERFECT, Efficacy
-from holdfast.inference.estimate import Estimate
 from holdfast.inference.fit import Fitted, expit
 from holdfast.inference.forward_filter import NodeBatch, filter_of, make_batches, run_filter
 from holdfast.inference.log import Log
 from holdfast.model.arrays import FloatArray, IntArray
+from holdfast.model.estimate import Estimate
 from holdfast.model.scenario import Scenario
 from holdfast.policy.filter import BayesFilter, Belief
 

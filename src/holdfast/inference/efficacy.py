@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast.inference.estimate import Estimate
 from holdfast.model.arrays import BoolArray, FloatArray
+from holdfast.model.estimate import Estimate
 
 # The prior probability that audits work as proved. Otherwise, if something in operation breaks
 # them, every efficacy below 1 is equally likely.

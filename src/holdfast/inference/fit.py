@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from holdfast.errors import InputError
-from holdfast.inference.estimate import NORMAL_95, Estimate
 from holdfast.inference.forward_filter import (
     NodeBatch,
     filter_of,
@@ -22,6 +21,7 @@ from holdfast.inference.forward_filter import (
 from holdfast.inference.latency import fit_latency
 from holdfast.inference.log import Log
 from holdfast.model.arrays import FloatArray
+from holdfast.model.estimate import NORMAL_95, Estimate
 from holdfast.model.scenario import Scenario, scenario_from
 
 # The base scenario is the prior mean of each parameter, with this standard deviation on the logit

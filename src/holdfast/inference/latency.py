@@ -6,9 +6,9 @@ of the base scenario; then only the median is estimated, as noise and load can't
 
 import numpy as np
 
-from holdfast.inference.estimate import NORMAL_95, Estimate
 from holdfast.inference.log import Log
 from holdfast.model.arrays import FloatArray, IntArray
+from holdfast.model.estimate import NORMAL_95, Estimate
 from holdfast.model.scenario import Scenario
 
 MEAN_LOAD = 0.5

@@ -207,7 +207,7 @@ def _report(run: Run, manifest: Manifest, agent: Learner) -> dict[str, Any]:
         return {"refused": str(error)}
     tally = evaluate(policy, run.scenario, episodes=VALIDATION_EPISODES, seed=VALIDATION_SEED)
     figures = main_figures(measure(tally))
-    return {"episodes": VALIDATION_EPISODES, "seed": VALIDATION_SEED} | figures
+    return {"episodes": VALIDATION_EPISODES, "seed": VALIDATION_SEED, **figures}
 
 
 class _Events:

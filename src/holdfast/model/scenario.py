@@ -197,10 +197,15 @@ def scenario_from(mapping: Mapping[str, Any]) -> Scenario:
     if not isinstance(base, str) or base not in SCENARIOS:
         raise InputError(f"scenario field base: must be one of {_known_names()}, not {base!r}")
     changes = {name: value for name, value in mapping.items() if name != "base"}
+    return with_changes(SCENARIOS[base], changes)
+
+
+def with_changes(scenario: Scenario, changes: Mapping[str, Any]) -> Scenario:
+    """Return the scenario with these fields set."""
     unknown = sorted(changes.keys() - {parameter.name for parameter in fields(Scenario)})
     if unknown:
         raise InputError(f"scenario field {unknown[0]}: there is no such field")
-    return replace(SCENARIOS[base], **changes)
+    return replace(scenario, **changes)
 
 
 def _known_names() -> str:

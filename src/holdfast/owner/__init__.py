@@ -1,12 +1,21 @@
 """The owner's side: a home, files put on nodes and fetched back, audits of one holding, repair."""
 
-from holdfast.owner.audit import Finding, Outcome, resume, run_audit, sample_cap
+from holdfast.owner.audit import Finding, LedgerVerdict, resume, run_audit, sample_cap
 from holdfast.owner.catalogue import Catalogue, FileRecord, HoldingRecord
 from holdfast.owner.download import DownloadResult, get
 from holdfast.owner.enrolment import add_holding
 from holdfast.owner.fingerprint import Original
 from holdfast.owner.holding import Holding
 from holdfast.owner.home import Home, catalogue_in, check_home, check_new
+from holdfast.owner.operations import (
+    Repair,
+    RepairedFile,
+    audit_holding,
+    put_file,
+    repair_holding,
+    replicas,
+    select_holdings,
+)
 from holdfast.owner.removal import remove
 from holdfast.owner.repair import (
     Copy,
@@ -32,13 +41,16 @@ __all__ = [
     "Holding",
     "HoldingRecord",
     "Home",
+    "LedgerVerdict",
     "LocalCopy",
     "Original",
-    "Outcome",
+    "Repair",
+    "RepairedFile",
     "Replica",
     "ReplicaSources",
     "UploadResult",
     "add_holding",
+    "audit_holding",
     "catalogue_in",
     "check_home",
     "check_new",
@@ -47,12 +59,16 @@ __all__ = [
     "get",
     "other_replicas",
     "put",
+    "put_file",
     "recheck_blocks",
     "remove",
     "repair_file",
+    "repair_holding",
+    "replicas",
     "restore_blocks",
     "resume",
     "run_audit",
     "sample_cap",
+    "select_holdings",
     "spans_of",
 ]

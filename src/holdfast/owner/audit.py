@@ -82,13 +82,19 @@ class Subject(Protocol):
     def node(self) -> Prover: ...
 
 
-class Outcome(StrEnum):
+class LedgerVerdict(StrEnum):
+    """What the ledger says of a challenge."""
+
     PASSED = "passed"
     FAILED = "failed"
     TIMEOUT = "timeout"
 
 
-OUTCOMES = {Passed: Outcome.PASSED, Failed: Outcome.FAILED, TimedOut: Outcome.TIMEOUT}
+VERDICTS = {
+    Passed: LedgerVerdict.PASSED,
+    Failed: LedgerVerdict.FAILED,
+    TimedOut: LedgerVerdict.TIMEOUT,
+}
 
 
 @dataclass(frozen=True)
@@ -155,7 +161,7 @@ class Finding:
     """
 
     holding: str
-    outcome: Outcome
+    outcome: LedgerVerdict
     challenge: Challenge
     transaction: bytes
     block: int
@@ -359,7 +365,7 @@ def verdict_in(receipt: Receipt, holding: Subject, question: Question) -> Findin
         if (event.holding, event.challenge) == asked:
             return Finding(
                 holding.name,
-                OUTCOMES[type(event)],
+                VERDICTS[type(event)],
                 question.challenge,
                 receipt.transaction,
                 receipt.block,

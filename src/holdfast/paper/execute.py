@@ -1,21 +1,21 @@
 """Carries out one job: trains if it has to, and tries the policy in every scenario."""
 
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import InputError
 from holdfast.executor import report_progress
+from holdfast.model.estimate import Figure
 from holdfast.paper.curve import read_curve
-from holdfast.paper.job import Done, Figure, Job, Training, Trial, Tried
+from holdfast.paper.job import Done, Job, Training, Trial, Tried
 from holdfast.policy import checkpoint
 from holdfast.policy.checkpoint import Checkpoint
 from holdfast.policy.interface import AnyPolicy
 from holdfast.policy.learned import Inputs
 from holdfast.policy.registry import policy_named
 from holdfast.sim.evaluation import evaluate
-from holdfast.sim.measures import Estimate, Measures, measure
+from holdfast.sim.measures import Measures, measure
 
 if TYPE_CHECKING:
     from holdfast.learn.training import Run
@@ -111,10 +111,4 @@ def _figures(measures: Measures) -> dict[str, Figure]:
         "miss_rate_honest": measures.miss_rate_honest,
         f"detected_within_{WITHIN}": measures.detected_within[WITHIN],
     }
-    return {name: _figure(estimate) for name, estimate in found.items()}
-
-
-def _figure(estimate: Estimate) -> Figure:
-    """Return the estimate as JSON can hold it."""
-    figures = (estimate.value, estimate.low, estimate.high)
-    return Figure(*(figure if math.isfinite(figure) else None for figure in figures))
+    return {name: Figure.of(estimate) for name, estimate in found.items()}

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from holdfast import atomic
 from holdfast.errors import InputError
+from holdfast.model.estimate import Figure
 from holdfast.model.scenario import Scenario
 from holdfast.paper.curve import Curve
 from holdfast.policy import json_schema
@@ -110,15 +111,6 @@ class Job:
             return run.units * seconds_per_unit + _SECONDS_TO_TRY * len(self.trials)
         planned = self.trials[0].policy.startswith(("belief", "clairvoyant"))
         return _SECONDS_TO_PLAN if planned else _SECONDS_TO_TRY
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A measure of one trial with its 95 % interval over episodes; null where there is none."""
-
-    value: float | None
-    low: float | None
-    high: float | None
 
 
 @dataclass(frozen=True)

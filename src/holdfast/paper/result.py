@@ -9,9 +9,10 @@ from pathlib import Path
 
 from holdfast import atomic
 from holdfast.errors import InputError, MalformedError
+from holdfast.model.estimate import Figure
 from holdfast.paper.curve import Curve
 from holdfast.paper.experiments import Effort, PlannedRow, Programme
-from holdfast.paper.job import EVALUATION_SEED, Done, Figure, Tried, read_done
+from holdfast.paper.job import EVALUATION_SEED, Done, Tried, read_done
 from holdfast.paper.published import DECOMPOSITION, MAIN
 from holdfast.paper.summary import Summary, summarise
 from holdfast.policy import json_schema

@@ -22,11 +22,11 @@ class Policy(Protocol[S]):
 
     privileged: ClassVar[Literal[False]] = False
 
-    def initial_state(self, batch: int) -> S:
+    def initial_state(self, batch: int, /) -> S:
         """Return the state of nodes about which nothing is known yet."""
         ...
 
-    def act(self, state: S, observations: FloatArray) -> tuple[IntArray, S]:
+    def act(self, state: S, observations: Any, /) -> tuple[IntArray, S]:
         """Return each node's action for its row of `observations`, and the state after it."""
         ...
 
@@ -36,9 +36,9 @@ class PrivilegedPolicy(Protocol[S]):
 
     privileged: ClassVar[Literal[True]] = True
 
-    def initial_state(self, batch: int) -> S: ...
+    def initial_state(self, batch: int, /) -> S: ...
 
-    def act(self, state: S, observations: FloatArray, truth: Truth) -> tuple[IntArray, S]: ...
+    def act(self, state: S, observations: Any, truth: Truth, /) -> tuple[IntArray, S]: ...
 
 
 AnyPolicy = Policy[Any] | PrivilegedPolicy[Any]

@@ -28,10 +28,11 @@ from holdfast.sim.world import world_of
 class AuditEnv(gymnasium.Env[Float32Array, np.int64]):
     """Schedule the audits of one node: an action waits its interval, then audits.
 
-    The reward is the paper's; `multiplier`, its lambda, may be changed at any time. `info` has the
-    operating cost of the audit (what the reward subtracts) with its components, whether it was an
-    encounter, a detection or a miss, and under `hidden` what no scheduler may see. The horizon
-    truncates: the node exists beyond it, and the observation does not contain the time.
+    `actions` has the interval and the ratio of each action, by its index. The reward is the
+    paper's; `multiplier`, its lambda, may be changed at any time. `info` has the operating cost of
+    the audit (what the reward subtracts) with its components, whether it was an encounter and
+    whether that ended in a detection or a miss, and under `hidden` what no scheduler may see. The
+    horizon truncates: the node lives on, and the observation does not tell the time.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 - declared so by Gymnasium
@@ -39,6 +40,7 @@ class AuditEnv(gymnasium.Env[Float32Array, np.int64]):
     def __init__(self, scenario: Scenario | str = "paper", multiplier: float = 10.0) -> None:
         self.scenario = load_scenario(scenario) if isinstance(scenario, str) else scenario
         self.multiplier = multiplier
+        self.actions = tuple(GRID.action(index) for index in range(GRID.size))
         self.action_space = spaces.Discrete(GRID.size)
         self.observation_space = spaces.Box(0.0, 1.0, (len(OBSERVATION),), np.float32)
         world = world_of(self.scenario)

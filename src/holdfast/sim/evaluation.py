@@ -5,7 +5,7 @@ policy. The types of the nodes are stratified: their number is the share, not a 
 """
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from holdfast.errors import InputError
 from holdfast.model.arrays import BoolArray, IntArray, take
 from holdfast.model.observation import observe
 from holdfast.model.scenario import Scenario
-from holdfast.model.truth import Truth
+from holdfast.policy.interface import AnyPolicy
 from holdfast.sim import fleet
 from holdfast.sim.streams import Streams
 from holdfast.sim.tally import Tally, TallyBuilder, concat_tallies
@@ -24,26 +24,8 @@ BATCH = 2048  # nodes at once: more gain no speed and take more memory
 Progress = Callable[[float], None]  # hears how many episodes' worth of time has passed
 
 
-class Policy(Protocol):
-    """What evaluation asks of a policy; its state is made of batch-first arrays."""
-
-    def initial_state(self, batch: int, /) -> Any: ...
-
-    def act(self, state: Any, observations: Any, /) -> tuple[IntArray, Any]: ...
-
-
-class PrivilegedPolicy(Protocol):
-    """A reference that is told the truth; its attribute `privileged` is true."""
-
-    privileged: ClassVar[Literal[True]]
-
-    def initial_state(self, batch: int, /) -> Any: ...
-
-    def act(self, state: Any, observations: Any, truth: Truth, /) -> tuple[IntArray, Any]: ...
-
-
 def evaluate(
-    policy: Policy | PrivilegedPolicy,
+    policy: AnyPolicy,
     scenario: Scenario,
     *,
     episodes: int,
@@ -73,7 +55,7 @@ def types(share: float, episodes: int, seed: int) -> BoolArray:
 
 
 def _run(
-    policy: Policy | PrivilegedPolicy,
+    policy: AnyPolicy,
     world: World,
     malicious: BoolArray,
     streams: Streams,
@@ -96,7 +78,7 @@ def _run(
 
 
 def _decide(
-    policy: Policy | PrivilegedPolicy, state: Any, nodes: fleet.Nodes, scenario: Scenario
+    policy: AnyPolicy, state: Any, nodes: fleet.Nodes, scenario: Scenario
 ) -> tuple[IntArray, Any]:
     act: Any = policy.act
     known = [state, observe(nodes.history, scenario.constants)]

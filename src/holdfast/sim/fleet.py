@@ -40,7 +40,7 @@ class Nodes:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class StepResult:
     """What one audit of each node cost and detected."""
 
     gas: FloatArray
@@ -81,7 +81,7 @@ def restart(world: World, nodes: Nodes, which: BoolArray, rng: np.random.Generat
     return put(nodes, chosen, start(world, len(chosen), rng)) if len(chosen) else nodes
 
 
-def step(world: World, nodes: Nodes, actions: IntArray, rng: Rng) -> tuple[Nodes, Outcome]:
+def step(world: World, nodes: Nodes, actions: IntArray, rng: Rng) -> tuple[Nodes, StepResult]:
     """Let every node wait its interval, then audit it; a detection repairs everything."""
     scenario = world.scenario
     interval = world.interval[actions]
@@ -102,7 +102,7 @@ def step(world: World, nodes: Nodes, actions: IntArray, rng: Rng) -> tuple[Nodes
     load = load_memory * nodes.load + (1.0 - load_memory) * uniform[:, 2]
     response = _response(scenario, load, corrupted, uniform[:, 3])
 
-    outcome = Outcome(
+    outcome = StepResult(
         gas=world.gas[actions],
         compute=world.compute[actions],
         corrupted=corrupted,

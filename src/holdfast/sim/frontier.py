@@ -1,10 +1,12 @@
-"""A picture of what each cost buys: settings of a policy, references beside them, and the plan."""
+"""The frontier of cost and misses: what is on it, and a picture of it with references and plan."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from holdfast.model.estimate import Estimate
 from holdfast.sim.figure import (
     COLOURS,
     QUIET,
@@ -15,12 +17,28 @@ from holdfast.sim.figure import (
     save,
     tidy,
 )
-from holdfast.sim.measures import Estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+T = TypeVar("T")
+
 TICKS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100)  # per cent
+
+
+def frontier(points: Iterable[T], place: Callable[[T], tuple[float, float]]) -> list[T]:
+    """Return the points that no other beats in cost and misses, the cheapest first.
+
+    `place` returns a point's cost and misses. A point without a miss rate is on no frontier.
+    """
+    best: list[T] = []
+    lowest = math.inf
+    for point in sorted(points, key=place):
+        misses = place(point)[1]
+        if misses < lowest:
+            lowest = misses
+            best.append(point)
+    return best
 
 
 @dataclass(frozen=True)
@@ -102,8 +120,8 @@ def _draw_spots(axes: "Axes", spots: Sequence[Spot], label: str, **look: Any) ->
     misses = [spot.misses for spot in spots]
     usual: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": 0.8, "zorder": 3}
     axes.errorbar(
-        [each.value for each in costs],
-        [100 * each.value for each in misses],
+        [cost.value for cost in costs],
+        [100 * share.value for share in misses],
         xerr=[[e.value - e.low for e in costs], [e.high - e.value for e in costs]],
         yerr=[
             [100 * (e.value - e.low) for e in misses],

@@ -4,17 +4,19 @@ The intervals are bootstrap percentiles over whole episodes, resampled within ea
 because the number of malicious nodes is fixed.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
 from holdfast.model.arrays import FloatArray
+from holdfast.model.estimate import Estimate, finite
 from holdfast.sim.tally import Tally
 
 RESAMPLES = 1000
 WITHIN = (7, 14, 30)
+MAIN_FIGURES = ("gas", "latency", "miss_rate")
 
 _SUMMED = (
     "gas",
@@ -27,15 +29,6 @@ _SUMMED = (
     "exposure",
     "undetected",
 )
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A figure and its 95 % interval; not a number where nothing could be measured."""
-
-    value: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)
@@ -81,13 +74,9 @@ def measure(
     )
 
 
-def main_figures(measures: Measures) -> dict[str, dict[str, float | None]]:
-    """Return gas, latency and miss rate as JSON holds them: None for what is not finite."""
-    return {
-        name: {key: value if math.isfinite(value) else None for key, value in figure.items()}
-        for name, figure in asdict(measures).items()
-        if name in ("gas", "latency", "miss_rate")
-    }
+def main_figures(measures: Measures) -> dict[str, Any]:
+    """Return gas, latency and miss rate as JSON holds them."""
+    return {name: finite(asdict(getattr(measures, name))) for name in MAIN_FIGURES}
 
 
 def still_undetected(tally: Tally) -> FloatArray:

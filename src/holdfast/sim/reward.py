@@ -4,13 +4,13 @@ import numpy as np
 
 from holdfast.model.arrays import FloatArray
 from holdfast.model.scenario import Scenario
-from holdfast.sim.fleet import Outcome
+from holdfast.sim.fleet import StepResult
 
 CLEAN = 0.1
 MIN_MISSED_SHARE = 0.01  # the least share of blocks that a miss counts
 
 
-def reward(scenario: Scenario, outcome: Outcome, multiplier: float) -> FloatArray:
+def reward(scenario: Scenario, outcome: StepResult, multiplier: float) -> FloatArray:
     """Return alpha R_det - beta C_gas - gamma C_comp; `multiplier` is the paper's lambda."""
     share = outcome.corrupted / scenario.blocks
     missed = -multiplier * np.maximum(share, MIN_MISSED_SHARE)

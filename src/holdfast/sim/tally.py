@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from holdfast.model.arrays import BoolArray, FloatArray, IntArray
-from holdfast.sim.fleet import Nodes, Outcome
+from holdfast.sim.fleet import Nodes, StepResult
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class TallyBuilder:
         self._interval_onset = np.zeros(count, np.int64)
         self._events: list[tuple[IntArray, IntArray, BoolArray]] = []
 
-    def record(self, episode: IntArray, nodes: Nodes, outcome: Outcome) -> None:
+    def record(self, episode: IntArray, nodes: Nodes, outcome: StepResult) -> None:
         """Count one audit of each of these episodes; `nodes` is the state after it."""
         growth = outcome.growth
         began = growth.began

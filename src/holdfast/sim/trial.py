@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from holdfast.executor import LocalExecutor, report_progress, sweep
 from holdfast.model.arrays import FloatArray
 from holdfast.model.scenario import Scenario
+from holdfast.policy.interface import AnyPolicy
 from holdfast.processes import cores
-from holdfast.sim.evaluation import Policy, PrivilegedPolicy, evaluate
+from holdfast.sim.evaluation import evaluate
 from holdfast.sim.measures import WITHIN, Measures, measure, still_undetected
 
 WORTH_PROCESSES = 10_000  # episodes: fewer are run here by the time a process has started
@@ -19,7 +20,7 @@ class Trial:
     """A policy, and the episodes to try it in. `build` is picklable and needs no file of ours."""
 
     name: str
-    build: Callable[[], Policy | PrivilegedPolicy]
+    build: Callable[[], AnyPolicy]
     scenario: Scenario
     episodes: int
     seed: int

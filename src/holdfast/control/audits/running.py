@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 
 from holdfast.control.audits.pending import PendingAudit
 from holdfast.control.audits.types import AuditResult, Deferred
-from holdfast.control.scheduling.telemetry import Outcome
 from holdfast.control.settings.models import Timeouts
 from holdfast.durations import SECOND
 from holdfast.errors import LedgerError, StorageError
 from holdfast.evidence import leaf
 from holdfast.evidence.codecs import plain
+from holdfast.evidence.leaf import Outcome
 from holdfast.ledger.interface import (
     Answer,
     Batch,
@@ -31,9 +31,9 @@ from holdfast.owner.audit import MIN_ASK_SECONDS, Finding, NoAnswer, Subject
 from holdfast.pdp import verify_with_key
 
 OUTCOMES = {
-    audit.Outcome.PASSED: Outcome.PASSED,
-    audit.Outcome.FAILED: Outcome.FAILED,
-    audit.Outcome.TIMEOUT: Outcome.TIMED_OUT,
+    audit.LedgerVerdict.PASSED: Outcome.PASSED,
+    audit.LedgerVerdict.FAILED: Outcome.FAILED,
+    audit.LedgerVerdict.TIMEOUT: Outcome.TIMED_OUT,
 }
 
 
@@ -151,7 +151,9 @@ class RunningAudit:
             if not self._anew and flight.opened_at is None:
                 self._ended = self._find_verdict()
             self._had_verdict = self._ended is not None
-            timed_out = self._ended is not None and self._ended.outcome is audit.Outcome.TIMEOUT
+            timed_out = (
+                self._ended is not None and self._ended.outcome is audit.LedgerVerdict.TIMEOUT
+            )
             if self._ended is not None and not timed_out:
                 return
             if timed_out or self.left(now) < 0:
@@ -255,7 +257,7 @@ class RunningAudit:
 
         A node may have been repaired since its proof failed, or may lie the second time.
         """
-        failed = ended.outcome is audit.Outcome.FAILED
+        failed = ended.outcome is audit.LedgerVerdict.FAILED
         if self._had_verdict and self._refuted_by(answer) is not failed:
             outcome = Outcome.FAILED if failed else Outcome.UNKNOWN
             return self._result(ended, None, outcome, FAILURE_LOST if failed else PROOF_LOST)
@@ -286,12 +288,12 @@ class RunningAudit:
     ) -> tuple[Outcome, str]:
         """Return the outcome of a verdict without a proof, and its reason."""
         flight = self._flight
-        if ended.outcome is audit.Outcome.PASSED:
+        if ended.outcome is audit.LedgerVerdict.PASSED:
             return Outcome.UNKNOWN, PROOF_LOST
         if self._subject.inventory.hash != flight.challenge.inventory_hash:
             return Outcome.UNKNOWN, CHANGED
         reason = self._reason(silence.reason) or silence.reason
-        if ended.outcome is not audit.Outcome.TIMEOUT or flight.delivered:
+        if ended.outcome is not audit.LedgerVerdict.TIMEOUT or flight.delivered:
             return OUTCOMES[ended.outcome], reason
         failing = judge_absence(self)
         return (Outcome.TIMED_OUT, f"{failing}; {reason}") if failing else (Outcome.OFFLINE, reason)
@@ -321,8 +323,8 @@ class RunningAudit:
     def _excuse_node(self, excuse: str) -> AuditResult:
         """End without blaming the node on the ledger, unless it signed a wrong proof."""
         ended, answer = self._ended or self._find_verdict(), self._late
-        if ended is not None and ended.outcome is not audit.Outcome.TIMEOUT:
-            failed = ended.outcome is audit.Outcome.FAILED
+        if ended is not None and ended.outcome is not audit.LedgerVerdict.TIMEOUT:
+            failed = ended.outcome is audit.LedgerVerdict.FAILED
             outcome = Outcome.FAILED if failed else Outcome.UNKNOWN
             return self._result(ended, None, outcome, FAILURE_LOST if failed else PROOF_LOST)
         if answer is not None and self._refuted_by(answer):

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from holdfast.control.scheduling.schedule import Claim
-from holdfast.control.scheduling.telemetry import Outcome
-from holdfast.evidence.leaf import Holding, Opening, Transaction
+from holdfast.evidence.leaf import Holding, Opening, Outcome, Transaction
 from holdfast.ledger.interface import Batch
 from holdfast.pdp import Challenge, Proof
 

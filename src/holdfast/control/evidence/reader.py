@@ -1,19 +1,23 @@
 """Reads the evidence from the home's database, for export, verification and explanations."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine, func, select
 
 from holdfast import atomic
+from holdfast.control.settings.models import read_control
 from holdfast.errors import MalformedError, NotFoundError
+from holdfast.evidence.bundle import Bundle
 from holdfast.evidence.leaf import Audit, Registration, decode
-from holdfast.evidence.log import Entry
+from holdfast.evidence.log import Entry, Log
 from holdfast.evidence.note import Verifier
 from holdfast.evidence.tree import SUBTREE, inclusion_path, leaf_hash, span_root
+from holdfast.owner.home import check_home
 from holdfast.pdp import PublicKey
 from holdfast.pdp.field import SCALAR_BYTES
-from holdfast.storage.database import transaction
+from holdfast.storage.database import opened, transaction
 from holdfast.storage.schema import checkpoints, leaves, public_keys, subtrees
 
 PAGE = 1000
@@ -30,6 +34,17 @@ def read_verifier(home: Path) -> Verifier:
         return Verifier.decode(atomic.read(path, at_most=MAX_VERIFIER_BYTES).decode().strip())
     except UnicodeDecodeError as error:
         raise MalformedError(f"{path} is not a verifier key") from error
+
+
+@contextmanager
+def open_log(path: Path) -> Iterator[Log]:
+    """Open a log wherever it is: in a bundle, or in the database of a home."""
+    if not path.is_dir():
+        yield Bundle.open(path)
+        return
+    check_home(path)
+    with opened(read_control(path).address(path), read_only=True) as engine:
+        yield DatabaseLog(engine, read_verifier(path))
 
 
 def inclusion(connection: Connection, place: int, size: int) -> list[bytes]:

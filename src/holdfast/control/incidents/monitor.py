@@ -15,9 +15,10 @@ from holdfast.control.audits.contacts import Record
 from holdfast.control.incidents.alerts import Alerts, Kind, Sink
 from holdfast.control.scheduling.guardrails import HOUR, MINUTE
 from holdfast.control.scheduling.schedule import Lag
-from holdfast.control.scheduling.telemetry import TEACHING, Outcome
+from holdfast.control.scheduling.telemetry import TEACHING
 from holdfast.control.scheduling.worker import Tick
 from holdfast.errors import HoldfastError, LedgerError, StorageError
+from holdfast.evidence.leaf import Outcome
 
 MAX_CLOCK_STEP = MINUTE  # by which wall clock and monotonic clock may part between two checks
 # These report something that happened, not something that lasts.

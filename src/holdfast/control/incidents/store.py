@@ -22,10 +22,11 @@ from holdfast.control.operator_commands import record_instruction
 from holdfast.control.policies.aliases import Author
 from holdfast.control.scheduling import schedule
 from holdfast.control.scheduling.schedule import LeaseLostError
-from holdfast.control.scheduling.telemetry import TEACHING, Outcome
+from holdfast.control.scheduling.telemetry import TEACHING
 from holdfast.errors import ConflictError
 from holdfast.evidence import leaf
 from holdfast.evidence.codecs import plain
+from holdfast.evidence.leaf import Outcome
 from holdfast.storage.database import transaction
 from holdfast.storage.schema import NEVER, audits, canaries, holdings, responses
 

@@ -15,7 +15,8 @@ import numpy as np
 from sqlalchemy import Engine, and_, exists, select
 
 from holdfast.control.scheduling.guardrails import Override
-from holdfast.control.scheduling.telemetry import TEACHING, Outcome
+from holdfast.control.scheduling.telemetry import TEACHING
+from holdfast.evidence.leaf import Outcome
 from holdfast.inference.log import Log
 from holdfast.model.action import GRID
 from holdfast.model.arrays import BoolArray, Float32Array, IntArray

@@ -13,9 +13,9 @@ from sqlalchemy import ColumnElement, Connection, Engine, and_, insert, select, 
 
 from holdfast.control.incidents.store import record_response
 from holdfast.control.incidents.types import ResponseRecord
-from holdfast.control.scheduling.telemetry import Outcome
 from holdfast.errors import InputError
 from holdfast.evidence import leaf
+from holdfast.evidence.leaf import Outcome
 from holdfast.inference.efficacy import Trials
 from holdfast.model.detection import detection_probability
 from holdfast.owner import spans_of

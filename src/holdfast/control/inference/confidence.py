@@ -19,8 +19,8 @@ from holdfast.control.settings.models import ControlSettings
 from holdfast.errors import InputError
 from holdfast.inference.confidence import confidence, damage
 from holdfast.inference.efficacy import efficacy
-from holdfast.inference.estimate import Estimate
 from holdfast.inference.fit import Fitted, fit
+from holdfast.model.estimate import Estimate
 from holdfast.policy.serving import load_serving
 from holdfast.storage.database import transaction
 from holdfast.storage.schema import confidences, fits, holdings

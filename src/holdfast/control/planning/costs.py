@@ -7,8 +7,9 @@ from enum import StrEnum
 from holdfast.control.scheduling.guardrails import DAY
 from holdfast.errors import InputError
 from holdfast.ledger.price import gas_of_an_audit
+from holdfast.model.estimate import Estimate
 from holdfast.owner.catalogue import Catalogue
-from holdfast.sim.measures import Estimate, Measures
+from holdfast.sim.measures import Measures
 
 MONTH = 365 * DAY / 12
 

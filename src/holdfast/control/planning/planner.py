@@ -15,9 +15,10 @@ from holdfast.control.planning.costs import Currency, Prices
 from holdfast.errors import InputError
 from holdfast.executor import result_of
 from holdfast.model.action import GRID
+from holdfast.model.estimate import Estimate
 from holdfast.model.scenario import Scenario
 from holdfast.policy.registry import portable
-from holdfast.sim.measures import WITHIN, Estimate, Measures
+from holdfast.sim.measures import WITHIN, Measures
 from holdfast.sim.trial import OnProgress, Trial, run_trials
 
 FRESH_TIMES = 4  # times as many episodes for the plan's own figures as for a comparison
@@ -178,16 +179,6 @@ def references(points: Sequence[Point], trials: Trials) -> list[Point]:
     ceilings = np.unique(np.nanquantile(misses, BELIEF_AT))
     plans = [f"belief:rho={rho:.3g}" for rho in ceilings]  # some may be out of its reach
     return trials.points([*plans, *RULES], skip_refused=True)
-
-
-def frontier(points: Sequence[Point], cost: Callable[[Measures], Estimate]) -> list[Point]:
-    """Return the points that no other beats in cost and misses, the cheapest first."""
-    best: list[Point] = []
-    for point in sorted(points, key=lambda candidate: cost(candidate.measures).value):
-        misses = point.measures.miss_rate.value
-        if not best or misses < best[-1].measures.miss_rate.value:
-            best.append(point)
-    return best
 
 
 def better(

@@ -15,13 +15,13 @@ from holdfast.evidence.codecs import plain
 from holdfast.evidence.leaf import Check
 from holdfast.model.action import GRID
 from holdfast.model.arrays import Float32Array, FloatArray, IntArray
+from holdfast.model.estimate import Estimate
 from holdfast.model.observation import OBSERVATION
 from holdfast.policy.checkpoint import Manifest
 from holdfast.policy.dial import choose_dial
 from holdfast.policy.interface import Policy
 from holdfast.policy.learned import Learned
 from holdfast.policy.serving import SLACK, Envelope
-from holdfast.sim.measures import Estimate
 
 FIGURES = {"miss_rate": "miss rate", "gas": "gas", "latency": "latency"}
 TOLERANCE = 0.1  # share by which a claim may lie beyond the interval that was measured

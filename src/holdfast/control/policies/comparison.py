@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from holdfast.control.queries.policies import read_shadow_sums
 from holdfast.control.scheduling.guardrails import DAY
 from holdfast.model.arrays import FloatArray
-from holdfast.sim.measures import Estimate
+from holdfast.model.estimate import Estimate
 
 RESAMPLES = 1000
 MONTH = 30 * DAY

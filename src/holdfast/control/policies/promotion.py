@@ -27,12 +27,13 @@ from holdfast.control.settings.models import Conditions
 from holdfast.errors import InputError
 from holdfast.evidence.explain import span
 from holdfast.evidence.leaf import Check
+from holdfast.model.estimate import Estimate, finite
 from holdfast.model.scenario import Scenario
 from holdfast.policy.checkpoint import Manifest
 from holdfast.policy.rules import Constant
 from holdfast.policy.serving import Serving
 from holdfast.sim.evaluation import evaluate
-from holdfast.sim.measures import Estimate, measure
+from holdfast.sim.measures import measure
 from holdfast.sim.tally import Tally
 from holdfast.storage.database import transaction
 
@@ -181,7 +182,7 @@ def judge(
         "world": asdict(world),
         "conditions": asdict(conditions),
         "trials": [trial_figures(trial) for trial in trials],
-        "champion": {"version": champion, "miss_rate": _finite(asdict(rate))},
+        "champion": {"version": champion, "miss_rate": finite(asdict(rate))},
         "shadow": None if shadow is None else asdict(shadow),
     }
     return Verdict(tuple(checks), figures)
@@ -220,7 +221,7 @@ def _measure_claims(
     claims = compare_claims(manifest, policy.policy, measured)
     figures = {
         "claims": [
-            asdict(claim) | {"measured": _finite(asdict(claim.measured)), "kept": claim.kept}
+            asdict(claim) | {"measured": finite(asdict(claim.measured)), "kept": claim.kept}
             for claim in claims
         ],
         "envelope": {"claimed": manifest.envelope, "met": met},
@@ -255,8 +256,4 @@ def _share(name: str, difference: Estimate, margin: float) -> Check:
 
 def trial_figures(trial: Trial) -> dict[str, object]:
     """Return a trial as JSON."""
-    return asdict(trial) | {"miss_rate": _finite(asdict(trial.miss_rate)), "kept": trial.kept}
-
-
-def _finite(figures: dict[str, float]) -> dict[str, float | None]:
-    return {name: value if math.isfinite(value) else None for name, value in figures.items()}
+    return asdict(trial) | {"miss_rate": finite(asdict(trial.miss_rate)), "kept": trial.kept}

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from sqlalchemy import ColumnElement, Connection, RowMapping, func, select, tuple_
 
 from holdfast.control.scheduling import guardrails
-from holdfast.control.scheduling.telemetry import Outcome
+from holdfast.evidence.leaf import Outcome
 from holdfast.storage.schema import audits, holdings
 
 

@@ -12,7 +12,7 @@ from holdfast.control.policies.aliases import Named, named_aliases
 from holdfast.control.queries.incidents import list_alerts, open_alert_count, open_case_count
 from holdfast.control.scheduling.guardrails import DAY
 from holdfast.control.scheduling.schedule import Lag, lag_at
-from holdfast.control.scheduling.telemetry import Outcome
+from holdfast.evidence.leaf import Outcome
 from holdfast.storage.schema import audits, checkpoints, holdings, leaves, trees
 
 PERIODS = (1, 30)  # days over which recent audits are summed

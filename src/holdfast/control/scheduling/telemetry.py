@@ -6,23 +6,14 @@ node that can't be reached has not lost it.
 
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
-from enum import StrEnum
 from functools import cached_property
 
 import numpy as np
 
 from holdfast.control.scheduling.guardrails import Rails
+from holdfast.evidence.leaf import Outcome
 from holdfast.model.arrays import BoolArray, Float32Array, FloatArray, IntArray, put, take
 from holdfast.model.observation import History, HistoryConstants, empty_history, observe, record
-
-
-class Outcome(StrEnum):
-    PASSED = "passed"
-    FAILED = "failed"  # a wrong proof that the node signed
-    TIMED_OUT = "timed-out"  # the node took the challenge, and gave no proof before the deadline
-    OFFLINE = "offline"  # no challenge could be delivered at any try
-    UNKNOWN = "unknown"  # our own ledger, disk or a crash prevented the audit
-
 
 TEACHING = frozenset({Outcome.PASSED, Outcome.FAILED, Outcome.TIMED_OUT})
 FAILURES = TEACHING - {Outcome.PASSED}

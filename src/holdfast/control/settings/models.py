@@ -40,9 +40,9 @@ from pydantic import Field, PlainSerializer, Strict
 
 from holdfast.control.incidents.types import Step
 from holdfast.control.scheduling.guardrails import Rails
-from holdfast.control.scheduling.telemetry import Outcome
 from holdfast.durations import DAY, HOUR, MINUTE, SECOND
 from holdfast.errors import InputError
+from holdfast.evidence.leaf import Outcome
 from holdfast.model.scenario import SCENARIOS, Scenario
 from holdfast.owner.home import address_in
 from holdfast.owner.settings import DATABASE, read_database

@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from holdfast.control.queries.audits import AuditFilter, AuditRow, list_audits
-from holdfast.control.scheduling.telemetry import Outcome
+from holdfast.evidence.leaf import Outcome
 from holdfast.web.context import RequestContext
 from holdfast.web.pagination import LARGEST, Limit, MarkText, Moment, read_mark, write_mark
 

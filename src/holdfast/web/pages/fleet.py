@@ -9,7 +9,7 @@ from fastapi.responses import HTMLResponse
 from holdfast.control.queries.daily import Day
 from holdfast.control.queries.fleet import UNHEALTHY, Health, read_figures
 from holdfast.control.queries.holdings import HoldingFilter, Sort, list_holdings
-from holdfast.control.scheduling.telemetry import Outcome
+from holdfast.evidence.leaf import Outcome
 from holdfast.web.pages import words
 from holdfast.web.pages.chart import Columns, Series
 from holdfast.web.pages.page import AsVisitor, page_router

@@ -3,29 +3,20 @@
 All get the same seeds, once, in a process of their own: it takes about ten seconds.
 """
 
-import math
 import threading
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 
+from holdfast.model.estimate import Figure
 from holdfast.model.scenario import Scenario
 from holdfast.policy.registry import policy_named
 from holdfast.processes import start_child
 from holdfast.sim.evaluation import evaluate
-from holdfast.sim.measures import Estimate, measure
+from holdfast.sim.measures import measure
 from holdfast.web.services.champion import Decider
 
 RULES = ("fixed-high", "fixed-low", "heuristic", "two-speed", "daily-5", "sample-460")
 EPISODES, SEED, RESAMPLES = 256, 0, 200
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A figure with its 95 % interval; none where nothing could be measured."""
-
-    value: float | None
-    low: float | None
-    high: float | None
 
 
 @dataclass(frozen=True)
@@ -87,13 +78,8 @@ def costs_of(name: str, scenario: Scenario) -> Costs:
     measures, days = measure(tally, resamples=RESAMPLES), scenario.horizon
     return Costs(
         name,
-        _figure(measures.gas, days),
-        _figure(measures.audits, days),
-        _figure(measures.miss_rate),
-        _figure(measures.latency),
+        Figure.of(measures.gas, days),
+        Figure.of(measures.audits, days),
+        Figure.of(measures.miss_rate),
+        Figure.of(measures.latency),
     )
-
-
-def _figure(estimate: Estimate, over: float = 1.0) -> Figure:
-    values = (estimate.value, estimate.low, estimate.high)
-    return Figure(*(value / over if math.isfinite(value) else None for value in values))

@@ -12,6 +12,7 @@ from multiprocessing.connection import Connection
 from holdfast.model.scenario import Scenario
 from holdfast.policy.registry import dial_names
 from holdfast.processes import start_child
+from holdfast.sim.frontier import frontier
 from holdfast.web.services.baselines import Costs, costs_of
 from holdfast.web.services.champion import Decider
 
@@ -28,14 +29,7 @@ class SweepProgress:
     @property
     def frontier(self) -> list[Costs]:
         """The settings that no other beats in gas and misses, the cheapest first."""
-        frontier: list[Costs] = []
-        lowest = math.inf
-        points = ((costs.gas.value or 0.0, _misses(costs), costs) for costs in self.tried)
-        for _, misses, costs in sorted(points, key=lambda point: point[:2]):
-            if misses < lowest:
-                lowest = misses
-                frontier.append(costs)
-        return frontier
+        return frontier(self.tried, lambda costs: (costs.gas.value or 0.0, _misses(costs)))
 
 
 def notch_of(frontier: Sequence[Costs], ceiling: float | None, budget: float | None) -> int:

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.bench.simulated_log import operate
+from benchmarks.simulated_log import operate
 from holdfast.inference.confidence import confidence
-from holdfast.inference.estimate import Estimate
 from holdfast.inference.fit import fit
+from holdfast.model.estimate import Estimate
 from holdfast.model.scenario import DRIFT, PAPER, Scenario
 from holdfast.policy.registry import policy_named
 

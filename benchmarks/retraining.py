@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.bench.simulated_log import operate
+from benchmarks.simulated_log import operate
 from holdfast.errors import InputError
 from holdfast.inference.fit import Fitted, fit
 from holdfast.inference.log import Log

@@ -12,8 +12,8 @@ import torch
 from stable_baselines3 import DQN
 from stable_baselines3.common.logger import Logger
 
+from benchmarks.pytorch import PyTorchLearner
 from holdfast.bench.clock import best_rates
-from holdfast.bench.pytorch import PyTorchLearner
 from holdfast.learn.drqn_cmdp_plus import PlusSettings
 from holdfast.learn.epsilon_greedy import CHUNK
 from holdfast.learn.learner import Figures, Learner

@@ -9,8 +9,8 @@ from holdfast.inference.log import Log
 from holdfast.model.arrays import BoolArray, FloatArray, IntArray, take
 from holdfast.model.observation import observe
 from holdfast.model.scenario import Scenario
+from holdfast.policy.interface import Policy
 from holdfast.sim import fleet
-from holdfast.sim.evaluation import Policy
 from holdfast.sim.world import world_of
 
 
@@ -28,7 +28,13 @@ class Logged:
 
 
 def operate(
-    policy: Policy, scenario: Scenario, *, nodes: int, units: int, seed: int, counted: float = 1.0
+    policy: Policy[Any],
+    scenario: Scenario,
+    *,
+    nodes: int,
+    units: int,
+    seed: int,
+    counted: float = 1.0,
 ) -> Logged:
     """Let a policy audit the nodes for so many units; `counted` is how likely damage is counted.
 

@@ -1,0 +1,1 @@
+"""Studies and comparisons with other frameworks, for those who develop Holdfast."""

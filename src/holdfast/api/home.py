@@ -1,0 +1,173 @@
+"""An owner's home for programs: `holdfast.open_home`."""
+
+from collections.abc import Callable, Iterable
+from os import PathLike, fspath
+from pathlib import Path
+
+from holdfast import owner
+from holdfast.control.queries.fleet import Status, read_status
+from holdfast.control.service import milliseconds
+from holdfast.control.settings.models import read_control
+from holdfast.errors import InputError
+from holdfast.model.detection import samples_for
+from holdfast.pdp import Location
+from holdfast.storage.database import opened, transaction
+
+Pathname = str | PathLike[str]
+
+
+def open_home(path: Pathname, passphrase: str | bytes) -> "Home":
+    """Open the home that `holdfast init` made.
+
+    >>> import holdfast
+    >>> home = holdfast.open_home("~/.local/share/holdfast", passphrase)
+    """
+    secret = passphrase.encode() if isinstance(passphrase, str) else passphrase
+    return Home(owner.Home.open(Path(path).expanduser(), secret))
+
+
+class Home:
+    """An owner's home: put files on nodes, get them back, audit and repair what nodes hold.
+
+    >>> put = home.put("photos.tar", to=["attic", "cellar"])
+    >>> all(audit.outcome == "passed" for audit in home.audit())
+    True
+    >>> fetched = home.get("photos.tar", "restored.tar")
+    >>> fetched.lost
+    ()
+    """
+
+    def __init__(self, home: owner.Home) -> None:
+        self._home = home
+
+    @property
+    def folder(self) -> Path:
+        return self._home.folder
+
+    def put(
+        self,
+        file: Pathname,
+        *,
+        to: Iterable[str] = (),
+        name: str | None = None,
+        replace: bool = False,
+        on_progress: Callable[[float], None] = lambda _bytes: None,
+    ) -> dict[str, owner.UploadResult]:
+        """Put a file into the holdings `to`, or into all; return what each of them now has.
+
+        An unchanged file costs nothing, a changed one becomes a new version. A file of the same
+        name from another path is replaced only with `replace`. Called again, an interrupted
+        upload resumes. `on_progress` counts the file's bytes twice per holding.
+
+        >>> home.put("photos.tar", to=["attic"])["attic"].file.name
+        'photos.tar'
+        """
+        source = fspath(file)
+        holdings = [record.name for record in owner.select_holdings(self._home, to)]
+        chosen = name or source.rstrip("/").rpartition("/")[2]
+        if not chosen:
+            raise InputError(f"{source!r} has no file name: give one as name=")
+        return owner.put_file(
+            self._home,
+            holdings,
+            chosen,
+            owner.Original.of(Location(source)),
+            replace_other=replace,
+            on_progress=on_progress,
+        )
+
+    def get(
+        self,
+        name: str,
+        out: Pathname,
+        *,
+        holding: str | None = None,
+        on_progress: Callable[[int], None] = lambda _bytes: None,
+    ) -> owner.DownloadResult:
+        """Write a file to `out`, with every block checked; nothing is written if a part is lost.
+
+        Blocks that are bad in one holding come from another that has the same file. `holding` is
+        tried first. Called again, an interrupted download resumes.
+
+        >>> home.get("photos.tar", "photos-again.tar").bad
+        ()
+        """
+        target = Path(out)
+        if target.exists():
+            raise InputError(f"{target} exists already: choose another file")
+        with owner.replicas(self._home, name, holding, lambda _holding, _reason: None) as found:
+            return owner.get(found[0], found[1:], target, on_progress)
+
+    def audit(
+        self,
+        *holdings: str,
+        samples: int | None = None,
+        confidence: float = 0.99,
+        damage: float = 0.01,
+        deadline_seconds: int = 30,
+    ) -> list[owner.Finding]:
+        """Audit these holdings now, or all of them; empty ones are left out.
+
+        An audit samples that many blocks, or as many as find damage of the share `damage` with
+        the probability `confidence`. A node that gives no proof in time fails by timeout.
+
+        >>> [audit.outcome.value for audit in home.audit("attic", samples=4)]
+        ['passed']
+        """
+        if not 0 < damage <= 1:
+            raise InputError(f"damage must lie above 0 and at most at 1, not at {damage:g}")
+
+        def count_samples(blocks: int) -> int:
+            if samples is None:
+                return samples_for(confidence, max(1, round(damage * blocks)), blocks)
+            if not 1 <= samples <= blocks:
+                raise InputError(f"samples must lie between 1 and {blocks}, not at {samples}")
+            return samples
+
+        audits = (
+            owner.audit_holding(
+                self._home, record, count_samples, deadline_seconds=deadline_seconds
+            )
+            for record in owner.select_holdings(self._home, holdings)
+        )
+        return [audit for audit in audits if audit is not None]
+
+    def repair(
+        self,
+        holding: str,
+        *,
+        sources: Iterable[Pathname] = (),
+        deadline_seconds: int = 30,
+        on_progress: Callable[[float], None] = lambda _share: None,
+    ) -> owner.Repair:
+        """Find the damaged blocks of a holding, put them back, and audit it.
+
+        Blocks come from other holdings that have the same file, and from `sources`, your own
+        copies. `on_progress` gets the share of the blocks that is searched.
+
+        >>> home.repair("attic", sources=["photos.tar"]).complete
+        True
+        """
+        return owner.repair_holding(
+            self._home,
+            holding,
+            [fspath(source) for source in sources],
+            deadline_seconds=deadline_seconds,
+            on_progress=on_progress,
+        )
+
+    def status(self, *, limit: int = 50) -> Status:
+        """Return how all holdings stand, the worst `limit` of them one by one.
+
+        It reads what `holdfast serve` has written.
+
+        >>> home.status().fine
+        True
+        """
+        settings = read_control(self.folder)
+        grace = settings.alerts.overdue
+        with (
+            opened(settings.address(self.folder), read_only=True) as engine,
+            transaction(engine) as connection,
+        ):
+            return read_status(connection, milliseconds(), grace=grace, limit=limit)
