@@ -96,7 +96,7 @@ def _log(policy: Policy[Any], fleet: Fleet) -> Log:
 def _turned(world: Scenario, ceilings: Ceilings) -> AnyPolicy | None:
     """Return the champion with the best of its dials in the fitted world: nothing is trained."""
     found = checkpoint.load(shipped_folder(*CHAMPION.split("@")))
-    dials = np.array([astuple(each.dial) for each in found.manifest.dials])
+    dials = np.array([astuple(dial.dial) for dial in found.manifest.dials])
     network = found.manifest.architecture, found.parameters
     tries = evaluate_dials(*network, world, dials, TURNS, np.random.default_rng(VALIDATION_SEED))
     figures = zip(dials.tolist(), tries.gas, tries.miss_rate, tries.latency, strict=True)
@@ -131,7 +131,9 @@ def _tried(policy: AnyPolicy | None, *, episodes: int) -> Figures | None:
 
 def _about(log: Log) -> Figures:
     taken = np.bincount(log.action, minlength=GRID.size)
-    named = {f"{each.interval},{each.ratio:g}": int(taken[a]) for a, each in _actions() if taken[a]}
+    named = {
+        f"{action.interval},{action.ratio:g}": int(taken[a]) for a, action in _actions() if taken[a]
+    }
     return {
         "nodes": log.nodes,
         "audits": log.audits,

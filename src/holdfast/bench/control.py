@@ -141,7 +141,7 @@ def _fill(engine: Engine, crew: Crew, count: int, say: Say) -> None:
     ensure_champion(engine, POLICY, FIELD, NOW - 14 * DAY)
     Schedule(engine).add([("holding 0", BLOCKS, crew.key.public)], NOW - 14 * DAY)
     crew.worker(engine).tick()
-    names = [each.name for each in holdings.c if each.name not in {"id", "name", "due"}]
+    names = [column.name for column in holdings.c if column.name not in {"id", "name", "due"}]
     for first in range(1, count, CHUNK):
         last = min(first + CHUNK, count) - 1
         numbers = select(literal(first, BigInteger).label("n")).cte("numbers", recursive=True)

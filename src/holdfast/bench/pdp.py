@@ -182,7 +182,7 @@ def _peak() -> int:
     """
     status = Path("/proc/self/status")
     if status.exists():
-        (line,) = (each for each in status.read_text().splitlines() if each.startswith("VmHWM"))
+        (line,) = (line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
         return int(line.split()[1]) * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 

@@ -58,7 +58,7 @@ class Server:
         shutil.rmtree(self.folder)
 
     def _run(self, program: str, *arguments: str) -> None:
-        path = next(str(each / program) for each in BINARIES if (each / program).exists())
+        path = next(str(folder / program) for folder in BINARIES if (folder / program).exists())
         # `pg_ctl start` leaves a server behind, which would keep a pipe of ours open.
         with tempfile.TemporaryFile() as said:
             done = subprocess.run(  # noqa: S603 - a program of the installed server

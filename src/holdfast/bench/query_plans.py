@@ -19,7 +19,7 @@ Said = tuple[str, Any]
 
 def scans(context: Context, paths: Mapping[str, str]) -> dict[str, list[str]]:
     """Return the views of which a query reads all audits or leaves, with that step of its plan."""
-    app, found = build_app(context), {}
+    app, by_view = build_app(context), {}
 
     async def asked(path: str) -> httpx.Response:
         transport = httpx.ASGITransport(app, client=("127.0.0.1", 50_000))
@@ -27,39 +27,39 @@ def scans(context: Context, paths: Mapping[str, str]) -> dict[str, list[str]]:
             return await client.get(path)
 
     for name, path in paths.items():
-        with overheard(context.reader) as said:
+        with overheard(context.reader) as statements:
             answer = asyncio.run(asked(path))
         if answer.status_code != httpx.codes.OK:
             raise StorageError(f"{path} was answered with {answer.status_code}: {answer.text}")
         with context.reader.begin() as connection:
-            steps = [step for each in said for step in scanned(connection, each)]
+            steps = [step for statement in statements for step in scanned(connection, statement)]
         if steps:
-            found[name] = steps
-    return found
+            by_view[name] = steps
+    return by_view
 
 
 @contextmanager
 def overheard(engine: Engine) -> Iterator[list[Said]]:
-    """Yield the queries that are said to a database meanwhile."""
-    said: list[Said] = []
+    """Yield the queries that are statements to a database meanwhile."""
+    statements: list[Said] = []
 
     def hear(_1: object, _2: object, statement: str, parameters: Any, *_3: object) -> None:
         if statement.startswith("SELECT"):
-            said.append((statement, parameters))
+            statements.append((statement, parameters))
 
     event.listen(engine, "before_cursor_execute", hear)
     try:
-        yield said
+        yield statements
     finally:
         event.remove(engine, "before_cursor_execute", hear)
 
 
-def scanned(connection: Connection, said: Said, *, small: bool = False) -> list[str]:
+def scanned(connection: Connection, statements: Said, *, small: bool = False) -> list[str]:
     """Return the steps by which a query reads a large table as a whole, or sorts it.
 
     If the tables are small, PostgreSQL is kept from reading them as a whole for that reason.
     """
-    statement, parameters = said
+    statement, parameters = statements
     if connection.dialect.name == "sqlite":
         rows = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
         steps = [row.detail for row in rows]

@@ -21,31 +21,31 @@ class Tape:
     """The statements of an engine since the tape was last taken out, in their order."""
 
     engine: Engine
-    _heard: list[Statement] = field(default_factory=list)
+    _statements: list[Statement] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         event.listen(self.engine, "before_cursor_execute", self._statement)
-        event.listen(self.engine, "commit", lambda _: self._heard.append(COMMIT))
+        event.listen(self.engine, "commit", lambda _: self._statements.append(COMMIT))
 
     def take(self) -> list[Statement]:
-        heard, self._heard = self._heard, []
-        return heard
+        statements, self._statements = self._statements, []
+        return statements
 
-    def _statement(self, *heard: Any) -> None:
-        _connection, _cursor, text, parameters, _context, many = heard
-        self._heard.append(Statement(text, parameters, many))
+    def _statement(self, *event: Any) -> None:
+        _connection, _cursor, text, parameters, _context, many = event
+        self._statements.append(Statement(text, parameters, many))
 
 
 def replay(driver: Any, statements: list[Statement]) -> None:
-    """Say it all to a connection of the driver, and fetch what it returns."""
+    """Execute all statements on a connection of the driver, and fetch their rows."""
     cursor = driver.cursor()
-    for each in statements:
-        if each is COMMIT:
+    for statement in statements:
+        if statement is COMMIT:
             driver.commit()
-        elif each.many:
-            cursor.executemany(each.text, each.parameters)
+        elif statement.many:
+            cursor.executemany(statement.text, statement.parameters)
         else:
-            cursor.execute(each.text, each.parameters)
+            cursor.execute(statement.text, statement.parameters)
             if cursor.description:
                 cursor.fetchall()
     cursor.close()

@@ -156,22 +156,22 @@ class Running:
 
 
 def _loaded(server: Running, paths: dict[str, str], loads: int) -> dict[str, Any]:
-    found: dict[str, list[float]] = {name: [] for name in (*paths, UNKNOWN)}
-    spent = dict.fromkeys(found, 0.0)
+    timings: dict[str, list[float]] = {name: [] for name in (*paths, UNKNOWN)}
+    spent = dict.fromkeys(timings, 0.0)
     for _ in range(loads):
         for name, path in {**paths, UNKNOWN: UNKNOWN}.items():
             before, start = server.spent(), time.perf_counter()
             answer = server.client.get(server.client.base_url.join(path))
-            found[name].append(1000 * (time.perf_counter() - start))
+            timings[name].append(1000 * (time.perf_counter() - start))
             spent[name] += 1000 * (server.spent() - before) / loads
             if name != UNKNOWN and answer.status_code != httpx.codes.OK:
                 raise StorageError(f"{path} was answered with {answer.status_code}: {answer.text}")
-    p95 = {name: float(np.percentile(times, 95)) for name, times in found.items()}
+    p95 = {name: float(np.percentile(times, 95)) for name, times in timings.items()}
     reference = p95.pop(UNKNOWN)
     slowest = max(p95, key=p95.__getitem__)
     return {
         "p95_ms": p95,
-        "first_ms": {name: times[0] for name, times in found.items()},
+        "first_ms": {name: times[0] for name, times in timings.items()},
         "processor_ms": spent,
         "reference_ms": reference,
         "slowest": slowest,

@@ -66,7 +66,7 @@ def put_file(
     replace_other: bool = False,
     on_progress: OnProgress = lambda _bytes: None,
 ) -> dict[str, UploadResult]:
-    """UploadResult one file into these holdings at once, each in a thread.
+    """Put one file into these holdings at once, each in a thread.
 
     If one of them refuses the file by name, it goes to none. If an upload fails, the others still
     finish. `on_progress` counts the file's length twice per holding: for tagging and for sending.

@@ -103,7 +103,7 @@ def _policy(trial: Trial, learned: Checkpoint | None) -> AnyPolicy:
 
 
 def _figures(measures: Measures) -> dict[str, Figure]:
-    found = {
+    estimates = {
         "gas": measures.gas,
         "latency": measures.latency,
         "miss_rate": measures.miss_rate,
@@ -111,4 +111,4 @@ def _figures(measures: Measures) -> dict[str, Figure]:
         "miss_rate_honest": measures.miss_rate_honest,
         f"detected_within_{WITHIN}": measures.detected_within[WITHIN],
     }
-    return {name: Figure.of(estimate) for name, estimate in found.items()}
+    return {name: Figure.of(estimate) for name, estimate in estimates.items()}

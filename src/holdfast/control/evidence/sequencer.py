@@ -78,14 +78,14 @@ class Sequencer:
                 connection.execute(update(trees).values(anchoring=1))  # it may have arrived
             raise
         where = Anchor(ledger.domain, receipt.transaction, receipt.block)
-        told = with_anchor(head, where)
+        anchored = with_anchor(head, where)
         with transaction(self._engine) as connection:
             _tree(connection)
             same = (checkpoints.c.size == head.size) & checkpoints.c.anchored
             if not connection.execute(select(checkpoints.c.id).where(same)).first():
-                self._publish(connection, told)
+                self._publish(connection, anchored)
             connection.execute(update(trees).values(anchoring=0))
-        return told
+        return anchored
 
     def _arrived(self, ledger: Ledger, head: Checkpoint) -> Receipt | None:
         """Return where the ledger has this head, if it has."""
@@ -114,9 +114,9 @@ class Sequencer:
 
 def _tree(connection: Connection) -> Frontier:
     """Return the tree, which nobody else changes until the transaction ends."""
-    found = connection.execute(select(trees.c.frontier).with_for_update()).first()
-    if found is not None:
-        return Frontier.decode(found.frontier)
+    stored = connection.execute(select(trees.c.frontier).with_for_update()).first()
+    if stored is not None:
+        return Frontier.decode(stored.frontier)
     with suppress(IntegrityError), connection.begin_nested():  # another worker may be quicker
         row = {"id": 1, "size": 0, "frontier": Frontier().encode()}
         connection.execute(insert(trees), [row])

@@ -47,7 +47,7 @@ class Task:
 
 @dataclass(frozen=True)
 class ResponseRecord:
-    """What the evidence is told of a step."""
+    """What the evidence records of a step."""
 
     step: leaf.Step
     detail: str
