@@ -11,7 +11,7 @@ import typer
 from benchmarks import inference, retraining, sim
 from holdfast import learn as trainers
 from holdfast.cli import terminal
-from holdfast.cli.bench import Rounds, report, tell
+from holdfast.cli.bench import Rounds, on_step, report_figures
 from holdfast.cli.terminal import Json
 from holdfast.errors import HoldfastError, InputError
 from holdfast.learn.retraining import Budget
@@ -25,8 +25,8 @@ def sim_command(rounds: Rounds = 15, as_json: Json = False) -> None:
 
     Example: python -m benchmarks sim --json
     """
-    tell("stepping the fleet, the environment and CartPole in turns")
-    report({**sim.measure(rounds=rounds)}, as_json=as_json)
+    on_step("stepping the fleet, the environment and CartPole in turns")
+    report_figures(sim.measure(rounds=rounds), as_json=as_json)
 
 
 @app.command(name="learn")
@@ -47,7 +47,7 @@ def learn_command(
         )
     from benchmarks import learn  # noqa: PLC0415 - optional extras
 
-    report({**learn.measure(rounds=rounds, episodes=episodes, say=tell)}, as_json=as_json)
+    report_figures(learn.measure(rounds=rounds, episodes=episodes, say=on_step), as_json=as_json)
 
 
 @app.command(name="inference")
@@ -63,8 +63,8 @@ def inference_command(
 
     Example: python -m benchmarks inference --json
     """
-    figures = inference.measure(fleets=fleets, nodes=nodes, recovered=recovered, say=tell)
-    report(figures, as_json=as_json)
+    figures = inference.measure(fleets=fleets, nodes=nodes, recovered=recovered, say=on_step)
+    report_figures(figures, as_json=as_json)
 
 
 @app.command(name="retraining")
@@ -89,8 +89,8 @@ def retraining_command(
     trainers.check_installed()
     fleet, budget = retraining.Fleet(nodes, days), Budget(seeds, rounds, validation, episodes)
     with tempfile.TemporaryDirectory(prefix="holdfast-") as temporary:
-        figures = retraining.measure(fleet, budget, out or Path(temporary), tell)
-    report(figures, as_json=as_json)
+        figures = retraining.measure(fleet, budget, out or Path(temporary), on_step)
+    report_figures(figures, as_json=as_json)
 
 
 def run(arguments: list[str] | None = None) -> int:

@@ -2,18 +2,22 @@
 
 import os
 import re
+import resource
 import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import typer
-from tests.support.command_line import Finished, Shell, Workplace, damage
+from tests.support.command_line import SCRIPT, Finished, Shell, Workplace, damage
 
 import holdfast
-from holdfast.cli.app import front_door
+from holdfast.cli.app import root_command
+from holdfast.cli.commands import COMMANDS as TABLE
+from holdfast.cli.commands import Entry, Group
+from holdfast.cli.reference import commands
 
+MAX_HELP_SECONDS = 0.6  # of processor time
 VERIFY = ("pdp", "verify", "challenge.json", "proof.json", "--key", "owner.key")
 
 
@@ -25,7 +29,7 @@ def mounted(group: Any, words: str = "") -> Iterator[tuple[str, list[str]]]:
         yield from mounted(group.commands[name], f"{words} {name}".strip())
 
 
-MOUNTED = dict(mounted(typer.main.get_command(front_door())))
+MOUNTED = dict(mounted(root_command()))
 GROUPS = [words for words, names in MOUNTED.items() if names]
 COMMANDS = [words for words, names in MOUNTED.items() if not names]
 
@@ -146,12 +150,43 @@ def test_a_closed_output_leads_to_no_traceback(holding: Workplace) -> None:
     assert finished == Finished(0, "", "")
 
 
-def test_a_command_is_imported_when_it_is_wanted() -> None:
+def test_only_the_command_that_is_typed_is_imported() -> None:
     code = (
         "import sys; from holdfast.cli.app import run\n"
-        "assert run(['--version']) == 0\n"
-        "assert 'numpy' not in sys.modules and 'holdfast.cli.owner' not in sys.modules\n"
+        "ours = lambda: {name for name in sys.modules if name.startswith('holdfast.')}\n"
+        "none = ours()\n"
+        "assert run(['--help']) == run(['policy', '--help']) == 0\n"
+        "assert run(['policy']) == 2\n"
+        "assert ours() == none and 'numpy' not in sys.modules\n"
         "assert run(['status', '--help']) == 0\n"
-        "assert 'holdfast.cli.bench' not in sys.modules"
+        "assert 'holdfast.cli.status' in ours() and 'holdfast.cli.policy' not in ours()"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def entries(table: dict[str, Any], *words: str) -> Iterator[tuple[tuple[str, ...], Entry]]:
+    for name, entry in table.items():
+        if isinstance(entry, Group):
+            yield from entries(entry.commands, name)
+        else:
+            yield (*words, name), entry
+
+
+def test_the_line_in_the_help_of_a_group_is_the_first_of_the_command() -> None:
+    first = {words: command.help.split("\n")[0] for words, command in commands()}
+    assert {words: entry.help for words, entry in entries(TABLE)} == first
+
+
+@pytest.mark.parametrize(
+    ("line", "named"), [("serve", "[control]"), ("policy promote", "[control.promotion]")]
+)
+def test_names_of_tables_are_shown_in_the_help(workplace: Workplace, line: str, named: str) -> None:
+    assert named in plain(workplace.run(*line.split(), "--help").stdout)
+
+
+def test_the_help_takes_little_time() -> None:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([SCRIPT, "--help"], check=True, capture_output=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    assert spent < MAX_HELP_SECONDS

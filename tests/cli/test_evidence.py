@@ -38,7 +38,7 @@ def test_another_process_verifies_with_the_bundle_and_the_key_alone(folder: Work
     finished = shell.run("evidence", "verify", "audits.bundle", "--key", KEY)
     assert (finished.code, finished.stderr) == (0, "")
     assert finished.stdout == (
-        "fine: 11 leaves with 6 audits, 5 proofs checked again; "
+        "fine: 11 leaves with 6 audits, 5 proofs checked; "
         "4 signed heads; 1 anchor claimed, not checked\n"
     )
 
@@ -85,8 +85,16 @@ def test_what_was_kept_from_earlier_must_be_extended(folder: Workplace, form: st
         (("verify", "audits.bundle", "--key", KEY, "--kept", "empty.bundle"), "no checkpoint"),
         (("verify", "audits.bundle", "--key", KEY, "--ledger", "nowhere"), "no ledger at"),
         (("verify", "audits.bundle", "--key", KEY, "--ledger", "noise"), "as a ledger"),
-        (("verify", "audits.bundle", "--key", KEY, "--chain", "http://h"), "--contract together"),
-        (("verify", "audits.bundle", "--key", KEY, "--contract", "ab"), "--contract together"),
+        (
+            ("verify", "audits.bundle", "--key", KEY, "--chain", "http://h"),
+            "--contract belong together",
+        ),
+        (
+            ("verify", "audits.bundle", "--key", KEY, "--contract", "ab"),
+            "--contract belong together",
+        ),
+        (("verify", "audits.bundle", "--key", KEY, "--since", "7"), "--since needs --chain"),
+        (("verify", "audits.bundle", "--key", KEY, "--kept-key", KEY), "--kept-key needs --kept"),
         (("verify", "audits.bundle", "--key", KEY, "--owner", "ab"), "needs a ledger"),
         (
             ("verify", "audits.bundle", "--key", KEY, "--chain", "http://h", "--contract", "ab"),
@@ -134,11 +142,11 @@ def test_a_log_can_be_handed_on_without_its_proofs(folder: Workplace) -> None:
     finished = folder.run(
         "evidence", "export", "audits.bundle", "--without-proofs", "--out", "public.bundle"
     )
-    assert finished.stdout == (f"wrote public.bundle: 11 leaves, to be verified with --key {KEY}\n")
+    assert finished.stdout == (f"wrote public.bundle: 11 leaves; verify it with --key {KEY}\n")
     assert b"\nproof " not in (folder.directory / "public.bundle").read_bytes()
     verified = folder.run("evidence", "verify", "public.bundle", "--key", KEY)
     assert verified.code == 0
-    assert "0 proofs checked again, 5 not re-checkable" in verified.stdout
+    assert "0 proofs checked, 5 not in the log" in verified.stdout
 
 
 def test_a_log_can_be_handed_on_as_it_is(folder: Workplace) -> None:

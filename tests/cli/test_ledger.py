@@ -105,7 +105,7 @@ def test_the_passphrase_may_come_from_the_environment(
 ) -> None:
     monkeypatch.setitem(os.environ, KEYSTORE_VARIABLE, PASSPHRASE)
     assert run(["ledger", "deploy", "--chain", chain, "--keystore", str(place / "payer.json")]) == 0
-    assert "for 16 sectors a block" in capsys.readouterr().out
+    assert "for 16 sectors per block" in capsys.readouterr().out
 
 
 def test_a_deployment_cut_short_is_taken_up_and_not_done_twice(

@@ -88,3 +88,15 @@ def test_another_passphrase_opens_the_same_secret_and_the_old_one_opens_it_no_mo
     monkeypatch.setenv("HOLDFAST_PASSPHRASE", "another one")
     assert place.run("passphrase", "--json").data["owner"] == owner
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
+
+
+def test_an_empty_name_is_refused(place: Workplace) -> None:
+    Path("photos").write_bytes(b"photos")
+    assert "--name is empty" in place.run("put", "photos", "--name", "").sentence()
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="/proc is Linux's")
+@pytest.mark.parametrize("words", ["put", "pdp tag --key owner.key"])
+def test_a_file_whose_size_is_wrong_is_refused(place: Workplace, words: str) -> None:
+    sentence = place.run(*words.split(), "/proc/self/status").sentence()
+    assert "it has content, but its size is 0" in sentence

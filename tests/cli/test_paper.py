@@ -102,7 +102,7 @@ def test_what_cannot_be_shown_or_made_is_refused_in_a_sentence(
         return workplace.run("paper", *row.split()).sentence()
 
     assert "no results of frontier are shipped" in sentence("frontier")
-    assert "add --out DIR or --quick" in sentence("shift --seeds 3")
+    assert "need --out DIR or --quick" in sentence("shift --seeds 3")
     assert "--seeds" in sentence("shift --quick --seeds 0")
     assert "--scenario" in sentence("table1 --scenario field")
     assert "leave it out" in sentence("shift --scenario drift")

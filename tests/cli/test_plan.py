@@ -122,9 +122,9 @@ def test_the_plan_is_printed_and_drawn(desk: Workplace, policy: Path) -> None:
     assert pictures[0].read_bytes() == pictures[1].read_bytes()
     text = told[0].stdout
     assert text == told[1].stdout
-    for words in (f"{policy}:dial=", "95 % interval", "a month: gas"):
+    for words in (f"{policy}:dial=", "95 % interval", "per month: gas"):
         assert words in text
-    assert f"find the same: holdfast evaluate --policy {policy}:dial=" in text
+    assert f"confirm it: holdfast evaluate --policy {policy}:dial=" in text
 
 
 def test_references_that_do_better_are_named(
@@ -166,7 +166,7 @@ def test_the_home_says_what_the_options_leave_open(desk: Workplace, policy: Path
     ("arguments", "reason"),
     [
         ((), "say what to plan for"),
-        (("--units", "1", "--gas-per-month", "1"), "one budget is enough"),
+        (("--units", "1", "--gas-per-month", "1"), "give one budget"),
         (("--money-per-month", "1"), "money needs two prices"),
         (("--ceiling", "0.5", "--gas-price", "1"), "money needs two prices"),
         (("--deadline", "soon"), 'must be a time such as "90 seconds"'),
@@ -199,7 +199,7 @@ def test_a_home_in_operation_is_planned_for_in_the_world_fitted_to_it(
     assert told.code == 0, told
     assert "malicious_share=0.11" in told.data["scenario"]
     shown = desk.run(*wanted, "--policy", policy)
-    assert "fixed-high decides at present" in shown.stdout
+    assert "fixed-high is the champion" in shown.stdout
     assert not (home / "policies").exists()
     assert f"holdfast policy add {told.data['policy']} --challenger" in shown.stdout
 
@@ -218,6 +218,6 @@ def test_the_dial_of_who_decides_is_set_even_if_only_the_registry_knows_it(
     chosen = told.data["policy"]
     assert chosen.startswith(f"{home}/policies/{champion.version[:12]}:dial=")
     assert len(told.data["settings"]) == len(load(policy).manifest.dials)
-    assert "retrained-1 decides at present" in desk.run(*wanted).stdout
+    assert "retrained-1 is the champion" in desk.run(*wanted).stdout
     assert desk.run("policy", "add", chosen, "--challenger").code == 0
     assert evaluated(desk, told.data, 3)["policies"]

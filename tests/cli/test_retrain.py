@@ -83,7 +83,7 @@ def test_killed_and_run_again_it_ends_with_the_same_challenger(home: Path, tmp_p
         done = ended(folder, "--json")
         assert (done.returncode, done.stderr.strip()) == (
             0,
-            "… going on with the retraining that was begun",
+            "… resuming the interrupted retraining",
         )
         told = json.loads(done.stdout)
         engine = connect(str(folder / "holdfast.db"))

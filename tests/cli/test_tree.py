@@ -81,7 +81,6 @@ ELSEWHERE = {
     "canary lift": "control/test_canaries.py",
     "policy fit": "cli/test_retrain.py",
     "policy retrain": "cli/test_retrain.py",
-    "policy evaluate": "control/test_promotion.py",
     "policy promote": "control/test_promotion.py",
     "policy rollback": "control/test_promotion.py",
     "pdp forget": "cli/test_pdp.py",

@@ -160,7 +160,7 @@ def test_the_commands_tell_what_was_inferred(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock()
-    monkeypatch.setattr("holdfast.control.service.milliseconds", lambda: clock.now)
+    monkeypatch.setattr("holdfast.cli.control.milliseconds", lambda: clock.now)
     settings = ControlSettings(
         policy="fixed-high", rails=Rails(jitter=0.0, surprise=0.0, sample_cap=100)
     )

@@ -85,7 +85,7 @@ def test_the_commands_plant_list_and_lift(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock()
-    monkeypatch.setattr("holdfast.control.service.milliseconds", lambda: clock.now)
+    monkeypatch.setattr("holdfast.cli.control.milliseconds", lambda: clock.now)
     monkeypatch.setenv(PASSPHRASE_VARIABLE, PASSPHRASE.decode())
     settings = ControlSettings(
         policy="fixed-high", rails=Rails(jitter=0.0, surprise=0.0, sample_cap=100)
@@ -106,5 +106,5 @@ def test_the_commands_plant_list_and_lift(
         told = desk.run("canary", "list", "--json").data
         assert [each["blocks"] for each in told["canaries"]] == [3]
         assert told["efficacy"]["value"] == 1.0
-        assert "not found yet" in desk.run("canary", "list").stdout
-        assert "as they were" in desk.run("canary", "lift", *store).stdout
+        assert "not detected yet" in desk.run("canary", "list").stdout
+        assert "are restored" in desk.run("canary", "lift", *store).stdout

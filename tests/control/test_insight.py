@@ -72,7 +72,7 @@ def desk(
     place: Site, clock: Clock, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Workplace:
     """Return a place to run commands at, in the time of the clock, without the passphrase."""
-    monkeypatch.setattr("holdfast.control.service.milliseconds", lambda: clock.now)
+    monkeypatch.setattr("holdfast.cli.control.milliseconds", lambda: clock.now)
     monkeypatch.setenv("HOLDFAST_HOME", str(place.home.folder))
     monkeypatch.delenv(PASSPHRASE_VARIABLE, raising=False)
     return Workplace(place.folder, capsys)
@@ -295,19 +295,17 @@ def test_status_tells_what_needs_a_look_first(place: Site, clock: Clock, desk: W
     with place.service(clock, clock) as service:
         settle(service)
         assert desk.run("status").code == 0
-        assert "attic    new" in desk.run("status").stdout
+        assert re.search(r"^attic +new ", desk.run("status").stdout, re.MULTILINE)
         clock.now += DAY
         settle(service)
         clock.now += HOUR
         finished = desk.run("status")
         assert (finished.code, finished.stderr) == (0, "")
-        assert finished.stdout.splitlines()[:5] == [
-            "2 holdings: all is well",
-            "",
-            "holding  health  last audit      next     audits  blocks",
-            "attic    sound   passed 1 h ago  in 23 h  1       162",
-            "cellar   sound   passed 1 h ago  in 23 h  1       162",
-        ]
+        verdict, empty, titles, _rule, attic, cellar = finished.stdout.splitlines()[:6]
+        assert (verdict, empty) == ("2 holdings: all is well", "")
+        assert titles.split() == ["holding", "health", "last", "audit", "next", "audits", "blocks"]
+        for line, name in ((attic, "attic"), (cellar, "cellar")):
+            assert " ".join(line.split()) == f"{name} sound passed 1 h ago in 23 h 1 162"
         assert re.search(r"1 h ago +audit 1 of cellar, \d+ blocks: passed", finished.stdout)
         assert re.search(r"last day +2 passed; 0 gas", finished.stdout)
         damage(place, "cellar")
@@ -323,14 +321,14 @@ def test_status_tells_what_needs_a_look_first(place: Site, clock: Clock, desk: W
     assert shown[0] == "2 holdings: 1 quarantined, 2 alerts"
     assert shown[1].startswith("ALERT holding-quarantined: cellar")
     assert re.match(r"ALERT holding-damaged: cellar: \d+ blocks damaged; node 0x", shown[2])
-    assert "-> repair what is quarantined, then: holdfast audit release NAME" in shown
+    assert "-> repair the quarantined holdings, then: holdfast audit release NAME" in shown
     assert desk.run("audit", "release", "cellar").code == 0
     clock.now += 2 * HOUR
     finished = desk.run("status", "--limit", "1")
     assert finished.code == 1, "nobody serves, so it is overdue"
     assert finished.stdout.startswith("2 holdings: 1 overdue")
-    assert "\ncellar   overdue" in finished.stdout
-    assert "and 1 holdings more" in finished.stdout
+    assert re.search(r"^cellar +overdue ", finished.stdout, re.MULTILINE)
+    assert "and 1 more holdings" in finished.stdout
     assert "is not quarantined" in desk.run("audit", "release", "cellar").sentence()
 
 

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 import typer
-import typer.main
 from tests.docs.commands import DOCUMENTS, ROOT, Command, commands_of
 
-from holdfast.cli.app import front_door, run
+from holdfast.cli.app import root_command, run
 
 SHOWN = [command for document in DOCUMENTS for command in commands_of(document)]
 # Simulations are shortened to so many episodes; what they print is checked elsewhere.
@@ -25,7 +24,7 @@ SHORT = [command for command in ALONE if not {"field", "--cluster"} & {*command.
 @pytest.mark.parametrize("command", SHOWN, ids=str)
 def test_a_command_in_the_documents_is_one_of_ours(command: Command) -> None:
     """Parse it with its options and their values, as running it would."""
-    found, words = typer.main.get_command(front_door()), list(command.words)
+    found, words = root_command(), list(command.words)
     with found.make_context("holdfast", words[:1], resilient_parsing=True) as context:
         while hasattr(found, "resolve_command"):
             _, found, words = found.resolve_command(context, words)

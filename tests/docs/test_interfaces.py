@@ -9,12 +9,11 @@ import tomllib
 from pathlib import Path
 
 import pytest
-import typer.main
 from prometheus_client import generate_latest
 from tests.docs.blocks import FENCED, blocks_of
 from tests.docs.commands import DOCUMENTS, ROOT
 
-from holdfast.cli.app import front_door
+from holdfast.cli.app import root_command
 from holdfast.control.incidents import types
 from holdfast.control.incidents.alerts import Kind
 from holdfast.control.prometheus import Metrics
@@ -60,7 +59,7 @@ def test_commands_exist(document: Path) -> None:
         _, *words = re.split(r"[ |]", code)
         if not code.startswith("holdfast ") or words[0].startswith("-"):
             continue
-        found = typer.main.get_command(front_door())
+        found = root_command()
         for word in words:
             if not hasattr(found, "commands"):
                 break

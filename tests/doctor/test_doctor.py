@@ -73,7 +73,7 @@ def test_a_healthy_home_has_no_fault_and_is_left_as_it_is(world: World, desk: Wo
     assert contents(world.home.folder) == before
     shown = desk.run("doctor")
     assert shown.code == 0
-    assert shown.stdout.endswith("no fault found\n")
+    assert shown.stdout.endswith("no faults\n")
 
 
 def test_a_new_home_has_no_fault(desk: Workplace, tmp_path: Path) -> None:

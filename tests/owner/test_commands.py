@@ -35,7 +35,7 @@ def test_a_file_goes_everywhere_and_comes_back(world: World, desk: Workplace) ->
     assert all(file["sent"] > len(CONTENT) for file in put["files"])
     again = must(desk, "put", "photos").stdout.splitlines()
     assert again == [
-        f"photos in {holding}: version 1, was there already" for holding in ("plain", "secret")
+        f"photos in {holding}: version 1, unchanged" for holding in ("plain", "secret")
     ]
     for holding in ("plain", "secret"):
         out = world.folder / f"from {holding}"
@@ -50,8 +50,8 @@ def test_what_a_get_before_has_fetched_is_not_fetched_again(world: World, desk: 
     mark = hashlib.sha256(CONTENT).hexdigest()[:8]
     for name in ("back", "more"):
         world.file(CONTENT, f".{name}.{mark}.part")
-    output = must(desk, "get", "photos", "--out", "back").stdout
-    assert output == "wrote back: 20000 bytes (20000 from before), from plain\n"
+    told = must(desk, "get", "photos", "--out", "back").stdout
+    assert told == "wrote back: 20000 bytes (20000 downloaded before), from plain\n"
     assert must(desk, "get", "photos", "--out", "more", "--json").data["kept"] == len(CONTENT)
     assert (world.folder / "more").read_bytes() == CONTENT
     assert not list(world.folder.glob(".*.part"))
@@ -124,7 +124,9 @@ def test_damage_is_audited_repaired_and_audited_again(world: World, desk: Workpl
     damage(world, "plain", *range(0, 4096, BLOCK_BYTES))
     failed = desk.run("audit", "now", "plain", "--ratio", "1")
     assert failed.code == 1
-    assert failed.stdout.startswith("plain: FAILED, the node does not hold all of 100 of")
+    assert failed.stdout.startswith(
+        "plain: FAILED: the node doesn't have all 100 sampled blocks of"
+    )
     repaired = must(desk, "repair", "plain", "--json").data
     (file,) = repaired["files"]
     assert (file["damaged"], file["lost"]) == (67, [])
@@ -136,9 +138,9 @@ def test_a_file_is_repaired_from_the_owners_own_copy(world: World, desk: Workpla
     world.file(CONTENT, "photos")
     must(desk, "put", "photos", "--to", "secret")
     damage(world, "secret", 7)
-    assert "photos: 0 of 1 damaged blocks put back" in desk.run("repair", "secret").stdout
+    assert "photos: 0 of 1 damaged blocks restored" in desk.run("repair", "secret").stdout
     assert must(desk, "repair", "secret", "--source", "photos").stdout.splitlines()[0] == (
-        "photos: 1 of 1 damaged blocks put back"
+        "photos: 1 of 1 damaged blocks restored"
     )
 
 
@@ -170,7 +172,7 @@ def test_contents_that_differ_must_be_told_apart(world: World, desk: Workplace) 
         world.file(holding.encode(), "note")
         must(desk, "put", "note", "--to", holding)
     sentence = desk.run("get", "note", "--out", "back").sentence()
-    assert "different contents of 'note': say which with --from" in sentence
+    assert "different versions of 'note': choose one with --from" in sentence
     must(desk, "get", "note", "--out", "back", "--from", "secret")
     assert (world.folder / "back").read_bytes() == b"secret"
 
@@ -286,7 +288,7 @@ def test_a_node_that_is_away_is_left_out_where_another_will_do(
     finished = desk.run("repair", "plain", "--json")
     assert finished.data["files"][0]["lost"] == []
     sentence = desk.run("put", "photos", "--name", "more").sentence()
-    assert "more did not get to holding away: can't reach the node" in sentence
+    assert "more could not be put into holding away: can't reach the node" in sentence
 
 
 def test_an_audit_of_a_node_that_is_away_times_out(
@@ -299,7 +301,7 @@ def test_an_audit_of_a_node_that_is_away_times_out(
         must(desk, "put", "photos", "--to", "away")
     finished = desk.run("audit", "now", "away", "--deadline", "1")
     assert finished.code == 1
-    assert finished.stdout.startswith("away: TIMEOUT, no proof for")
+    assert finished.stdout.startswith("away: TIMEOUT: no proof for")
     assert finished.stdout.rstrip().endswith("that is not a failed proof")
 
 
@@ -323,7 +325,7 @@ def test_a_put_that_is_stopped_between_two_nodes_goes_on(
     }
     assert finished == stopped[stop]
     unfinished = must(desk, "holding", "list").stdout
-    assert "large: on its way, put it again to go on" in unfinished
+    assert "large: upload unfinished, put it again to resume" in unfinished
     sent = [file["sent"] for file in must(desk, "put", "large", "--json").data["files"]]
     assert min(sent) < 1 << 18, "it went on where it stopped"
     must(desk, "audit", "now", "--samples", "100")

@@ -24,7 +24,7 @@ from tests.support.small_node import SEGMENT_BYTES
 from web3 import Web3
 
 from holdfast.bench.postgres import Server
-from holdfast.cli.serve import work
+from holdfast.cli.worker import work
 from holdfast.ledger.evm import deploy
 from holdfast.ledger.transactions import Node
 from holdfast.owner import Home, Original, add_holding, put

@@ -15,7 +15,6 @@ from holdfast.control.evidence.reader import VERIFIER
 from holdfast.control.scheduling.guardrails import DAY
 from holdfast.control.settings.models import Conditions, ControlSettings, WebSettings
 from holdfast.model.scenario import PAPER
-from holdfast.web.client import announced
 from holdfast.web.server import RunningServer, listen, url_of
 
 ANYWHERE = WebSettings(("127.0.0.1", 0))
@@ -61,14 +60,13 @@ def serving(
     listener = listen(web)
     assert listener is not None
     url = url_of(listener)
-    with announced(folder, url) as instance:
-        server = RunningServer(listener, folder, settings, instance)
-        thread = threading.Thread(target=server.run, args=(work.clock,))
-        thread.start()
-        try:
-            with httpx.Client(base_url=f"{url}/api/v1", timeout=30) as client:
-                yield Served(url, client, work, folder)
-        finally:
-            server.stop()
-            thread.join()
-            work.engine.dispose()
+    server = RunningServer(listener, folder, settings)
+    thread = threading.Thread(target=server.run, args=(work.clock,))
+    thread.start()
+    try:
+        with httpx.Client(base_url=f"{url}/api/v1", timeout=30) as client:
+            yield Served(url, client, work, folder)
+    finally:
+        server.stop()
+        thread.join()
+        work.engine.dispose()

@@ -46,7 +46,7 @@ def desk(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Workplace:
     """Return a place to run commands at, in the time of the operation, without the passphrase."""
-    monkeypatch.setattr("holdfast.control.service.milliseconds", lambda: running.clock.now)
+    monkeypatch.setattr("holdfast.cli.control.milliseconds", lambda: running.clock.now)
     monkeypatch.setattr("holdfast.control.policies.promotion.fresh_seed", lambda: 0)
     monkeypatch.setenv("HOLDFAST_HOME", str(home))
     monkeypatch.delenv(PASSPHRASE_VARIABLE, raising=False)

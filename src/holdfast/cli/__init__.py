@@ -1,4 +1,4 @@
-"""The command line: thin commands over the rooms of the house."""
+"""The command line: thin commands over the other packages."""
 
 import os
 from typing import NoReturn
@@ -7,11 +7,11 @@ from typing import NoReturn
 def main() -> NoReturn:
     """Run the command of this process.
 
-    The commands are imported here and not above: the processes that tag files import the script
-    that started them anew, and have no use for the commands.
+    The command line is imported here and not above: processes that tag files import this module
+    again, and don't need it.
     """
-    # We share the cores among processes. BLAS threads on top of that wait more than they work:
-    # locating damage took twice as long with two of them on two cores.
+    # Processes share the cores already. With two BLAS threads on two cores, locating damage took
+    # twice as long.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         from holdfast.cli.app import main as run_command  # noqa: PLC0415

@@ -1,14 +1,19 @@
 """`holdfast backup` and `holdfast restore`: a home in one file, and a home made from it."""
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from holdfast.cli import terminal
-from holdfast.cli.owner import DEFAULT_HOME, HomeFolder
-from holdfast.cli.terminal import Json, PassphraseFile, say
+from holdfast.cli.home import DEFAULT_HOME, HomeFolder
+from holdfast.cli.terminal import Json, PassphraseFile, report
+from holdfast.control.backup import restore as restoration
+from holdfast.control.backup.create import back_up
+from holdfast.control.service import milliseconds
+from holdfast.evidence.explain import when
 
 
 def backup(
@@ -16,27 +21,26 @@ def backup(
     home: HomeFolder = DEFAULT_HOME,
     as_json: Json = False,
 ) -> None:
-    """Write all that a home needs to go on elsewhere into one file, while it is at work.
+    """Write a home into one file, while its service runs.
 
-    Secrets stay sealed in it. The settings are in it as they are: keep the file from others if
-    they have a password. What lies on nodes is not in it. Needs no passphrase.
+    Secrets stay sealed in it. Settings are in it as they are: protect the file if they have a
+    password. The data on nodes isn't in it. Needs no passphrase.
 
     Example: holdfast backup holdfast-2026-03-01.tar
     """
-    from holdfast.control.backup.create import back_up  # noqa: PLC0415 - as in other commands
-    from holdfast.control.service import milliseconds  # noqa: PLC0415
-
     made = back_up(home.expanduser(), out, milliseconds())
     members = made.manifest.members
-    if as_json:
-        left = [str(path) for path in made.left_out]
-        facts = {"backup": str(out), "left_out": left}
-        terminal.print_json({**facts, "members": [asdict(each) for each in members]})
-        return
-    size = sum(each.bytes for each in members)
-    say(f"wrote {out}: {len(members)} files, {size:,} bytes; its passphrase is that of the home")
-    for path in made.left_out:
-        say(f"not in it: {path}, which the home needs too: keep it yourself")
+    data = {
+        "backup": str(out),
+        "left_out": [str(path) for path in made.left_out],
+        "members": [asdict(member) for member in members],
+    }
+    size = sum(member.bytes for member in members)
+    written = f"wrote {out}: {len(members)} files, {size:,} bytes; it has the home's passphrase"
+    missing = [
+        f"not in it: {path}, which the home needs: keep it yourself" for path in made.left_out
+    ]
+    report(data, [written, *missing], as_json=as_json)
 
 
 def restore(
@@ -46,30 +50,28 @@ def restore(
         bool,
         typer.Option(
             "--moved",
-            help="The old home did nothing after this backup: its evidence keeps its key.",
+            help="The old home did nothing after this backup: the evidence keeps its key.",
         ),
     ] = False,
     settings: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="A holdfast.toml to use instead of the one in the backup, for another database.",
+            help="A holdfast.toml that replaces the one in the backup, for another database.",
             show_default=False,
         ),
     ] = None,
     passphrase_file: PassphraseFile = None,
     as_json: Json = False,
 ) -> None:
-    """Make a home from a backup; one that is there already is left as it is.
+    """Create a home from a backup.
 
-    The old home must never run again: two homes with one key would betray it. What it did after
-    the backup is lost, so the evidence goes on under a new key, unless you say --moved.
+    An existing home is not changed. Shut the old home down permanently first: two homes that share
+    a key leak it. What the old home did after the backup is lost, so the evidence continues under
+    a new key, unless you give --moved.
 
     Example: holdfast restore holdfast-2026-03-01.tar --home /srv/holdfast
     """
-    from holdfast.control.backup import restore as restoration  # noqa: PLC0415 - as in other commands
-    from holdfast.control.service import milliseconds  # noqa: PLC0415
-
     folder = home.expanduser()
     restoration.check_absent(folder)  # before the prompt
     made = restoration.restore(
@@ -81,13 +83,12 @@ def restore(
         settings=settings,
     )
     verifier = None if made.verifier is None else str(made.verifier)
-    if as_json:
-        facts = {"home": str(folder), "made": made.manifest.made, "moved": moved}
-        terminal.print_json({**facts, "key": verifier})
-        return
-    from holdfast.evidence.explain import when  # noqa: PLC0415 - as above
+    data = {"home": str(folder), "made": made.manifest.made, "moved": moved, "key": verifier}
+    report(data, _describe_restore(data), as_json=as_json)
 
-    say(f"made {folder} from the backup of {when(made.manifest.made)}")
-    if verifier is not None and not moved:
-        say(f"the evidence goes on under a new key, to be verified with --key {verifier}")
-    say(f"see whether all is well: holdfast doctor --home {folder}")
+
+def _describe_restore(data: dict[str, Any]) -> Iterator[str]:
+    yield f"created {data['home']} from the backup of {when(data['made'])}"
+    if data["key"] is not None and not data["moved"]:
+        yield f"the evidence continues under a new key: verify it with --key {data['key']}"
+    yield f"check that everything works: holdfast doctor --home {data['home']}"

@@ -1,39 +1,12 @@
-"""What the shell offers while a command is typed: names of policies, scenarios and holdings.
+"""What the shell offers while a command is typed: the names of policies and scenarios."""
 
-Completion must be quick and never fail: where a home can't be read, nothing is offered.
-"""
-
-import os
-from collections.abc import Iterable
-from pathlib import Path
-
-from holdfast.errors import HoldfastError
+from holdfast.model.scenario import SCENARIOS
+from holdfast.policy.registry import NAMES
 
 
-def policies(incomplete: str) -> list[str]:
-    from holdfast.policy.registry import NAMES  # noqa: PLC0415 - NumPy takes a tenth of a second
-
-    return _beginning(NAMES, incomplete)
+def complete_policy(incomplete: str) -> list[str]:
+    return [name for name in NAMES if name.startswith(incomplete)]
 
 
-def scenarios(incomplete: str) -> list[str]:
-    from holdfast.model.scenario import SCENARIOS  # noqa: PLC0415 - as above
-
-    return _beginning(SCENARIOS, incomplete)
-
-
-def holdings(incomplete: str) -> list[str]:
-    """Offer the holdings of the home in the environment, else of the usual one."""
-    from holdfast.cli.owner import DEFAULT_HOME  # noqa: PLC0415 - which imports this
-    from holdfast.owner import catalogue_in  # noqa: PLC0415 - as above
-
-    folder = Path(os.environ.get("HOLDFAST_HOME", DEFAULT_HOME)).expanduser()
-    try:
-        with catalogue_in(folder) as catalogue:
-            return _beginning((each.name for each in catalogue.holdings()), incomplete)
-    except (HoldfastError, OSError):
-        return []
-
-
-def _beginning(names: Iterable[str], incomplete: str) -> list[str]:
-    return [name for name in names if name.startswith(incomplete)]
+def complete_scenario(incomplete: str) -> list[str]:
+    return [name for name in SCENARIOS if name.startswith(incomplete)]

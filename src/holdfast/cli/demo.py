@@ -1,4 +1,4 @@
-"""`holdfast demo`: the whole system on this machine, live, with damage that is real."""
+"""`holdfast demo`: the whole system on this machine, live, with real damage."""
 
 import signal
 import tempfile
@@ -8,53 +8,48 @@ from dataclasses import asdict
 from pathlib import Path
 from threading import Event
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
 
 from holdfast.cli import terminal
-from holdfast.cli.terminal import Json, say
+from holdfast.cli.terminal import Json, report
+from holdfast.demo.console import summary_lines
+from holdfast.demo.environment import open_environment
+from holdfast.demo.faults import SPAN, plan_faults
+from holdfast.demo.frame import Frame
+from holdfast.demo.story import Story
+from holdfast.demo.summary import Summary, summarise
+from holdfast.demo.view import Caption, Lines, show_frames
 from holdfast.errors import InputError
-
-if TYPE_CHECKING:
-    from holdfast.demo.frame import Frame
-    from holdfast.demo.summary import Summary
 
 
 def demo(
     seconds: Annotated[
-        float, typer.Option(min=5, max=3600, help="How long the four weeks are to take.")
+        float, typer.Option(min=5, max=3600, help="How long the four weeks take.")
     ] = 40,
-    seed: Annotated[int, typer.Option(min=0, help="Which file, and which blocks are hit.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Chooses the file and the damaged blocks.")] = 0,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Go on afterwards, at the same pace, until Ctrl-C.")
+        bool, typer.Option("--keep", help="Continue afterwards, at the same pace, until Ctrl-C.")
     ] = False,
     folder: Annotated[
         Path | None,
-        typer.Option(help="Keep all files, in this new folder.", show_default=False),
+        typer.Option(help="Keep all files in this new folder.", show_default=False),
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """See everything at work: nodes, a chain, a learned policy, damage, and what is made of it.
+    """Watch nodes, a chain, a policy and real damage on this machine.
 
-    Four weeks pass in less than a minute; nodes, files, damage, proofs and evidence are real. Exit
-    1 if something that was done to the nodes was not detected, or the evidence does not verify.
+    Four weeks pass in less than a minute. Nodes, files, damage, proofs and evidence are real. Exit
+    1 if damage wasn't detected, or the evidence doesn't verify.
 
     Example: holdfast demo --seconds 60 --keep
     """
-    # All rooms at once, which would slow the start of every command.
-    from holdfast.demo.console import summary_lines  # noqa: PLC0415
-    from holdfast.demo.environment import open_environment  # noqa: PLC0415
-    from holdfast.demo.faults import SPAN, plan_faults  # noqa: PLC0415
-    from holdfast.demo.story import Story  # noqa: PLC0415
-    from holdfast.demo.summary import summarise  # noqa: PLC0415
-    from holdfast.demo.view import Caption, Lines, show_frames  # noqa: PLC0415
-
     stopped = _stop_signals()
     console = Console(stderr=as_json, highlight=False)
     with ExitStack() as stack:
-        place = stack.enter_context(_place(folder))
+        place = stack.enter_context(_folder(folder))
         console.print("setting up five nodes, an owner, a ledger and the control plane")
         environment = stack.enter_context(open_environment(place, seed))
         caption = Caption.of(environment)
@@ -63,7 +58,7 @@ def demo(
         )
         with show_frames(console, caption) as show:
 
-            def show_on(frame: "Frame") -> None:
+            def show_on(frame: Frame) -> None:
                 if stopped.is_set():
                     raise KeyboardInterrupt
                 show(frame)
@@ -73,17 +68,10 @@ def demo(
             )
             story.run()
         summary = summarise(story)
-        if as_json:
-            terminal.print_json(_facts(summary, seed))
-        else:
-            say("")
-            for line in summary_lines(summary):
-                say(line)
+        report(_facts(summary, seed), ["", *summary_lines(summary)], as_json=as_json)
         terminal.flush()
         if keep:
-            console.print(
-                f"it goes on at this pace: look around at {environment.url}; Ctrl-C ends it"
-            )
+            console.print(f"it continues at this pace: see {environment.url}; Ctrl-C stops it")
             story.show = Lines(console, len(story.frame().lines))
             with suppress(KeyboardInterrupt):
                 story.keep_running()
@@ -91,9 +79,9 @@ def demo(
 
 
 def _stop_signals() -> Event:
-    """Have Ctrl-C, SIGTERM and a closed terminal interrupt us; return what is set by then.
+    """Let Ctrl-C, SIGTERM and a closed terminal interrupt us, and return the event they set.
 
-    One of fifteen was lost: Python drops exceptions in some places, in finalisers for one.
+    The event is needed because Python drops exceptions in some places, such as finalisers.
     """
     stopped = Event()
 
@@ -108,10 +96,10 @@ def _stop_signals() -> Event:
 
 
 @contextmanager
-def _place(folder: Path | None) -> Iterator[Path]:
+def _folder(folder: Path | None) -> Iterator[Path]:
     if folder is None:
-        with tempfile.TemporaryDirectory(prefix="holdfast-demo-") as made:
-            yield Path(made)
+        with tempfile.TemporaryDirectory(prefix="holdfast-demo-") as passing:
+            yield Path(passing)
         return
     try:
         folder.mkdir(parents=True)
@@ -120,7 +108,7 @@ def _place(folder: Path | None) -> Iterator[Path]:
     yield folder
 
 
-def _facts(summary: "Summary", seed: int) -> dict[str, Any]:
+def _facts(summary: Summary, seed: int) -> dict[str, Any]:
     return {
         "seed": seed,
         **asdict(summary),

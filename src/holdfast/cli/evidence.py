@@ -1,28 +1,38 @@
-"""`holdfast evidence`: check a log offline, tell what is in it, hand it on."""
+"""`holdfast evidence`: check a log offline, read it, and export it."""
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import starmap
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
 from holdfast import atomic
 from holdfast.cli import terminal
-from holdfast.cli.owner import DEFAULT_HOME, HomeFolder, open_home
-from holdfast.cli.terminal import Json, PassphraseFile, say
+from holdfast.cli.home import DEFAULT_HOME, HomeFolder, home_folder, open_home
+from holdfast.cli.terminal import Json, PassphraseFile, report
+from holdfast.control.evidence.anchors import home_ledgers
+from holdfast.control.evidence.reader import open_log
+from holdfast.control.evidence.signer import current_signer, evidence_signer
+from holdfast.control.settings.models import read_control
 from holdfast.errors import InputError, LedgerError
-
-if TYPE_CHECKING:
-    from holdfast.evidence.verification import Report
-
-app = typer.Typer(no_args_is_help=True, help="The record of all audits: check it, read it.")
+from holdfast.evidence import explain, verification
+from holdfast.evidence.anchors import named_ledgers
+from holdfast.evidence.bundle import read_head, write_bundle
+from holdfast.evidence.leaf import Leaf, encode
+from holdfast.evidence.log import WithoutProofs
+from holdfast.evidence.note import Verifier
+from holdfast.evidence.verification import Report
+from holdfast.owner.ledgers import public_sender
+from holdfast.storage.database import Standing, connected, standing_of
 
 Source = Annotated[
     Path | None,
     typer.Argument(
         metavar="[BUNDLE]",
-        help="A bundle that export wrote, or an owner's home; else the home of --home.",
+        help="A bundle that export wrote, or a home. Default: the home of --home.",
         show_default=False,
     ),
 ]
@@ -34,34 +44,33 @@ Time = Annotated[
         show_default=False,
     ),
 ]
-EVERY = 256  # leaves between two movements of the bar, which takes as long as checking one
+LEAVES_PER_UPDATE = 256  # of the bar: moving it takes as long as checking a leaf
 
 
-@app.command()
 def verify(
     *,
     source: Source = None,
     key: Annotated[
         str,
-        typer.Option(metavar="NAME+HASH+KEY", help="The log's verifier key, as you were given it."),
+        typer.Option(metavar="NAME+HASH+KEY", help="The log's verifier key, from its owner."),
     ],
     kept: Annotated[
         list[Path] | None,
-        typer.Option(help="A checkpoint or bundle from earlier, which the log must extend."),
+        typer.Option(
+            help="An earlier checkpoint or bundle, which the log must extend. Repeatable."
+        ),
     ] = None,
     kept_key: Annotated[
         str | None,
         typer.Option(
             metavar="NAME+HASH+KEY",
-            help="The key of what --kept names, if the log was restored since.",
+            help="The key of --kept, if the log was restored since.",
             show_default=False,
         ),
     ] = None,
     chain: Annotated[
         str | None,
-        typer.Option(
-            help="Address of a node of the chain that has the anchors.", show_default=False
-        ),
+        typer.Option(help="URL of a node of the chain with the anchors.", show_default=False),
     ] = None,
     contract: Annotated[
         list[str] | None, typer.Option(help="The audit contract's address on that chain.")
@@ -70,19 +79,24 @@ def verify(
     owner: Annotated[
         str | None,
         typer.Option(
-            help="The address that anchors the log; of a ledger with one owner it may be left out.",
+            help="The address that anchors the log. Optional if the ledger has one owner.",
             show_default=False,
         ),
     ] = None,
     since: Annotated[
-        int, typer.Option(min=0, help="First block of the chain to read: the contract's own.")
-    ] = 0,
+        int | None,
+        typer.Option(
+            min=0,
+            help="First block of the chain to read: that of the contract. Default: 0.",
+            show_default=False,
+        ),
+    ] = None,
     restored: Annotated[
         bool,
         typer.Option(
             "--restored",
-            help="The log was restored from a backup: older anchors that it doesn't fit are of "
-            "the log before, and no finding.",
+            help="The log was restored from a backup: older anchors that don't match it belong to "
+            "the log before, and are no finding.",
         ),
     ] = False,
     offline: Annotated[
@@ -91,29 +105,26 @@ def verify(
     home: HomeFolder = DEFAULT_HOME,
     as_json: Json = False,
 ) -> int:
-    """Check a whole log: exit 0 if it is fine, 1 if anything is found.
+    """Check a whole log: exit 1 if something is wrong.
 
-    Every leaf, every signed head, every proof again, from public values alone. Anchors are checked
-    on the ledgers that you name, and those ledgers' anchors against the log; the home's own log is
-    checked on the home's own ledger. Without a ledger an anchor is a claim. One file can't show
-    that it is the newest: anchors or --kept can.
+    It checks every leaf, every signed head and every proof, from public values alone. Anchors are
+    compared with the ledgers that you name; those of your own home with its own ledger. Without a
+    ledger an anchor is only a claim. A log alone can't show that it is the newest: anchors or
+    --kept can.
 
     Example: holdfast evidence verify audits.bundle --key example.org/evidence+c6dd3a46+AYqI...
     or, with anchors: holdfast evidence verify audits.bundle --key example.org/evidence+c6dd...
     --chain https://rpc.example --contract 0x5FbD... --owner 0x7E5F...
     """
-    from holdfast.control.evidence.anchors import home_ledgers  # noqa: PLC0415 - NumPy is slow
-    from holdfast.control.evidence.reader import open_log  # noqa: PLC0415
-    from holdfast.evidence import verification  # noqa: PLC0415
-    from holdfast.evidence.anchors import named_ledgers  # noqa: PLC0415
-    from holdfast.evidence.bundle import read_head  # noqa: PLC0415
-    from holdfast.evidence.note import Verifier  # noqa: PLC0415
-
+    if kept_key is not None and not kept:
+        raise InputError("--kept-key needs --kept: it is the key of that checkpoint or bundle")
+    if since is not None and chain is None:
+        raise InputError("--since needs --chain: it is a block of that chain")
     pinned = Verifier.decode(key)
     before = pinned if kept_key is None else Verifier.decode(kept_key)
     known = [read_head(path, before) for path in kept or []]
-    place = _place(source, home)
-    chains = named_ledgers(chain, contract or [], ledger or [], owner, since)
+    place = _log_path(source, home)
+    chains = named_ledgers(chain, contract or [], ledger or [], owner, since or 0)
     if place.is_dir() and not chains and not offline:
         # Before the log is opened, so that no anchor is newer than the log.
         try:
@@ -125,21 +136,17 @@ def verify(
         terminal.progress_bar("verifying", log.size, of_bytes=False) as bar,
     ):
 
-        def reach(leaves: int) -> None:
-            if leaves % EVERY == 0:
+        def on_progress(leaves: int) -> None:
+            if leaves % LEAVES_PER_UPDATE == 0:
                 bar.reach(leaves)
 
-        report = verification.verify(
-            log, pinned, known=known, chains=chains, restored=restored, on_progress=reach
+        result = verification.verify(
+            log, pinned, known=known, chains=chains, restored=restored, on_progress=on_progress
         )
-    if as_json:
-        terminal.print_json(report.facts())
-    else:
-        _tell(report)
-    return 0 if report.fine else 1
+    report(result.facts(), _describe_report(result), as_json=as_json)
+    return 0 if result.fine else 1
 
 
-@app.command()
 def show(
     source: Source = None,
     leaf: Annotated[
@@ -153,46 +160,42 @@ def show(
     home: HomeFolder = DEFAULT_HOME,
     as_json: Json = False,
 ) -> None:
-    """Tell what the log says: why an audit was late, or intense, and what came of it.
+    """Explain the log: why each audit happened, its result.
 
-    This believes the log; run verify first.
+    It doesn't check the log: run verify first.
 
     Example: holdfast evidence show --since 2026-03-01
     """
-    from holdfast.control.evidence.reader import open_log  # noqa: PLC0415 - as above
-    from holdfast.evidence import explain  # noqa: PLC0415
-    from holdfast.evidence.leaf import encode  # noqa: PLC0415
-
     selection = explain.Selection(
         _holding(holding), _milliseconds(since) or 0, _milliseconds(until)
     )
-    with open_log(_place(source, home)) as log:
+    with open_log(_log_path(source, home)) as log:
         start, stop = (0, None) if leaf is None else (leaf, leaf + 1)
         if stop is not None and stop > log.size:
             raise InputError(f"{source or home} has {log.size} leaves: there is no leaf {leaf}")
-        told = explain.select_leaves(log, selection, start, stop)
-        if as_json:
-            leaves = [
-                {"index": index, "story": explain.explain(each), "leaf": json.loads(encode(each))}
-                for index, each in told
-            ]
-            terminal.print_json({"leaves": leaves})
-            return
-        for index, each in told:
-            first, *rest = explain.explain(each)
-            say("\n  ".join([f"leaf {index}, {explain.when(each.at)}: {first}", *rest]))
+        selected = explain.select_leaves(log, selection, start, stop)
+        data = {"leaves": list(starmap(_leaf_facts, selected))} if as_json else {}
+        report(data, starmap(_describe_leaf, selected), as_json=as_json)
 
 
-@app.command()
+def _leaf_facts(index: int, entry: Leaf) -> dict[str, Any]:
+    return {"index": index, "story": explain.explain(entry), "leaf": json.loads(encode(entry))}
+
+
+def _describe_leaf(index: int, entry: Leaf) -> str:
+    first, *rest = explain.explain(entry)
+    return "\n  ".join([f"leaf {index}, {explain.when(entry.at)}: {first}", *rest])
+
+
 def export(
     *,
     source: Source = None,
-    out: Annotated[Path, typer.Option(help="Where the bundle goes.")],
+    out: Annotated[Path, typer.Option(help="Where to write the bundle.")],
     without_proofs: Annotated[
         bool,
         typer.Option(
             "--without-proofs",
-            help="Leave the proofs out: each is an equation over the data. The tree still holds.",
+            help="Leave the proofs out: they reveal equations over the data.",
         ),
     ] = False,
     home: HomeFolder = DEFAULT_HOME,
@@ -202,32 +205,20 @@ def export(
 
     Example: holdfast evidence export --without-proofs --out public.bundle
     """
-    from holdfast.control.evidence.reader import open_log  # noqa: PLC0415 - as above
-    from holdfast.evidence.bundle import write_bundle  # noqa: PLC0415
-    from holdfast.evidence.log import WithoutProofs  # noqa: PLC0415
-
     atomic.check_output(out, overwrite=False)
     with (
-        open_log(_place(source, home)) as log,
+        open_log(_log_path(source, home)) as log,
         terminal.progress_bar("exporting", log.size, of_bytes=False) as bar,
     ):
         write_bundle(WithoutProofs(log) if without_proofs else log, out, bar.reach)
     facts = {"bundle": str(out), "leaves": log.size, "key": str(log.verifier)}
-    if as_json:
-        terminal.print_json(facts)
-    else:
-        say(f"wrote {out}: {log.size} leaves, to be verified with --key {log.verifier}")
+    sentence = f"wrote {out}: {log.size} leaves; verify it with --key {log.verifier}"
+    report(facts, sentence, as_json=as_json)
 
 
-def _place(source: Path | None, home: Path) -> Path:
-    """Return where the log is: the bundle or home that was named, or the home of --home."""
-    from holdfast.owner import check_home  # noqa: PLC0415 - as above
-
-    if source is not None:
-        return source.expanduser()
-    folder = home.expanduser()
-    check_home(folder)
-    return folder
+def _log_path(source: Path | None, home: Path) -> Path:
+    """Return the bundle or home that was named, or else the home of --home."""
+    return home_folder(home) if source is None else source.expanduser()
 
 
 def _holding(text: str | None) -> int | None:
@@ -241,58 +232,47 @@ def _milliseconds(time: datetime | None) -> int | None:
     return None if time is None else int(time.replace(tzinfo=UTC).timestamp() * 1000)
 
 
-def _tell(report: "Report") -> None:
-    for finding in report.findings:
-        say(str(finding))
-    if report.finding_count > len(report.findings):
-        say(f"and {report.finding_count - len(report.findings)} findings more")
-    gone = f", {report.proofs_gone} not re-checkable" if report.proofs_gone else ""
-    say(
-        f"{'fine' if report.fine else 'NOT FINE'}: {report.leaves} leaves with {report.audits} "
-        f"audits, {report.proofs} proofs checked again{gone}; {report.checkpoints} signed heads; "
-        f"{_anchors(report)}"
+def _describe_report(result: Report) -> Iterator[str]:
+    yield from map(str, result.findings)
+    if result.finding_count > len(result.findings):
+        yield f"and {result.finding_count - len(result.findings)} more findings"
+    gone = f", {result.proofs_gone} not in the log" if result.proofs_gone else ""
+    yield (
+        f"{'fine' if result.fine else 'NOT FINE'}: {result.leaves} leaves with {result.audits} "
+        f"audits, {result.proofs} proofs checked{gone}; {result.checkpoints} signed heads; "
+        f"{_anchors(result)}"
     )
 
 
-def _anchors(report: "Report") -> str:
+def _anchors(result: Report) -> str:
     """Return what is known of the anchors that a log claims."""
-    count = f"{report.anchors} anchor{'' if report.anchors == 1 else 's'}"
-    before = report.anchors_before_restore
+    count = f"{result.anchors} anchor{'' if result.anchors == 1 else 's'}"
+    before = result.anchors_before_restore
     lost = f"; {before} more on the ledger from before it was restored" if before else ""
-    if not report.anchors:
+    if not result.anchors:
         return f"no anchors{lost}"
-    if not report.anchors_unchecked:
+    if not result.anchors_unchecked:
         return f"{count}, checked on the ledger{lost}"
-    if not report.anchors_checked:
+    if not result.anchors_checked:
         return f"{count} claimed, not checked{lost}"
-    return f"{count}, {report.anchors_checked} of them checked, the others claimed{lost}"
+    return f"{count}, {result.anchors_checked} of them checked, the others claimed{lost}"
 
 
-@app.command(name="key")
-def key_command(
+def show_key(
     home: HomeFolder = DEFAULT_HOME, passphrase_file: PassphraseFile = None, as_json: Json = False
 ) -> None:
-    """Print the verifier key of your log: give it to those who check your evidence.
+    """Print the key with which others verify your log.
 
-    With --json it names the owner's address, too, by which anchors are checked.
+    With --json it prints the owner's address as well, for checks of the anchors.
 
     Example: holdfast evidence key
     """
-    from holdfast.control.evidence.signer import current_signer, evidence_signer  # noqa: PLC0415
-    from holdfast.control.settings.models import read_control  # noqa: PLC0415
-    from holdfast.owner.ledgers import public_sender  # noqa: PLC0415
-    from holdfast.storage.database import Standing, connected, standing_of  # noqa: PLC0415 - as the others
-
-    place = open_home(home, passphrase_file)
-    address = read_control(place.folder).address(place.folder)
-    signer = evidence_signer(place.keyring)
+    opened = open_home(home, passphrase_file)
+    signer = evidence_signer(opened.keyring)
+    address = read_control(opened.folder).address(opened.folder)
     if standing_of(address)[0] is Standing.CURRENT:
         with connected(address, read_only=True) as engine:
-            signer = current_signer(place.keyring, engine)
-    verifier = str(signer.verifier)
-    if as_json:
-        sender = public_sender(place.folder, place.settings)
-        owner = None if sender is None else f"0x{sender.hex()}"
-        terminal.print_json({"key": verifier, "owner": owner})
-    else:
-        say(verifier)
+            signer = current_signer(opened.keyring, engine)
+    sender = public_sender(opened.folder, opened.settings)
+    owner = None if sender is None else f"0x{sender.hex()}"
+    report({"key": str(signer.verifier), "owner": owner}, str(signer.verifier), as_json=as_json)

@@ -1,19 +1,18 @@
 """`holdfast put`, `get` and `rm`: files on nodes."""
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from holdfast import atomic
-from holdfast.cli import completion, terminal
-from holdfast.cli.owner import DEFAULT_HOME, HomeFolder, open_home
-from holdfast.cli.terminal import Json, PassphraseFile, say
+from holdfast import atomic, owner
+from holdfast.cli import terminal
+from holdfast.cli.home import DEFAULT_HOME, HomeFolder, complete_holding, open_home
+from holdfast.cli.terminal import Json, PassphraseFile, report
 from holdfast.errors import InputError
+from holdfast.owner import Original, UploadResult
 from holdfast.pdp import Location
-
-if TYPE_CHECKING:
-    from holdfast.owner import UploadResult
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The file's name in the catalogue.")]
 
@@ -28,18 +27,18 @@ def put(
         typer.Option(
             "--to",
             metavar="HOLDING",
-            autocompletion=completion.holdings,
-            help="Where to; else everywhere. Repeatable.",
+            autocompletion=complete_holding,
+            help="Put it there. Default: in all holdings. Repeatable.",
         ),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="The file's name in the catalogue; else its own.")
+        str | None, typer.Option(help="The file's name in the catalogue. Default: its own.")
     ] = None,
     in_place: Annotated[
         str | None,
         typer.Option(
             metavar="PATH",
-            help="The file lies there already, under the node's --data: send its tags alone.",
+            help="The file is there already, below the node's --data: send only its tags.",
             show_default=False,
         ),
     ] = None,
@@ -51,28 +50,27 @@ def put(
     passphrase_file: PassphraseFile = None,
     as_json: Json = False,
 ) -> None:
-    """Put files on nodes: tag, perhaps encrypt, upload. After an interruption, it goes on.
+    """Put files on nodes: tag them, encrypt them if asked, upload them.
 
-    A changed file becomes a new version of itself, an unchanged one costs nothing. A file of the
-    same name from another path is refused: put it with --name, or with --replace if it was moved.
+    An interrupted upload resumes when you give the command again. A changed file becomes a new
+    version, an unchanged one costs nothing. A file of the same name from another path is refused:
+    use --name, or --replace if you moved the file.
 
     Example: holdfast put photos.tar --to attic --to cellar
     """
-    from holdfast.owner import Original, put_file, select_holdings  # noqa: PLC0415
-
     if in_place is not None and len(files) > 1:
-        raise InputError("--in-place is the path of one file: put them one by one")
+        raise InputError("--in-place is the path of one file: put the files one by one")
     names = _names(files, name)
     sizes = {}
     for file in files:
         with Location(file).open() as reader:
             sizes[file] = reader.size()
     opened = open_home(home, passphrase_file)
-    holdings = [record.name for record in select_holdings(opened, to or [])]
+    holdings = [record.name for record in owner.select_holdings(opened, to or [])]
     facts = []
     for file in files:
         with terminal.progress_bar(f"putting {file}", 2 * sizes[file] * len(holdings)) as bar:
-            stored = put_file(
+            stored = owner.put_file(
                 opened,
                 holdings,
                 names[file],
@@ -81,13 +79,13 @@ def put(
                 replace_other=replace,
                 on_progress=bar.reach,
             )
-        facts += [_facts(holding, done) for holding, done in stored.items()]
-    if as_json:
-        terminal.print_json({"files": facts})
-        return
-    for fact in facts:
-        how = f"{fact['sent']} bytes sent" if fact["sent"] else "was there already"
-        say(f"{fact['name']} in {fact['holding']}: version {fact['version']}, {how}")
+        facts += [_put_facts(holding, done) for holding, done in stored.items()]
+    report({"files": facts}, map(_describe_put, facts), as_json=as_json)
+
+
+def _describe_put(file: dict[str, Any]) -> str:
+    how = f"{file['sent']} bytes sent" if file["sent"] else "unchanged"
+    return f"{file['name']} in {file['holding']}: version {file['version']}, {how}"
 
 
 def get(
@@ -97,35 +95,32 @@ def get(
         typer.Option(
             "--from",
             metavar="HOLDING",
-            autocompletion=completion.holdings,
-            help="Where to look first.",
+            autocompletion=complete_holding,
+            help="The holding to read first.",
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Where the file goes; else its name, here.")
+        Path | None, typer.Option(help="Where to write the file. Default: its name, here.")
     ] = None,
     home: HomeFolder = DEFAULT_HOME,
     passphrase_file: PassphraseFile = None,
     as_json: Json = False,
 ) -> int:
-    """Get a file back, every block of it checked: exit 1 if a part is lost.
+    """Download a file and check every block: exit 1 if a part is lost.
 
-    What is bad on one node is taken from another that has the same file. The output appears whole
-    or not at all. After an interruption, it goes on.
+    A block that is damaged on one node comes from another node that has the same file. The output
+    appears whole or not at all. An interrupted download resumes when you give the command again.
 
     Example: holdfast get photos.tar --out restored.tar
     """
-    from holdfast.owner import get as fetch  # noqa: PLC0415
-    from holdfast.owner import replicas  # noqa: PLC0415
-
     out = out or Path(Path(name).name)
     atomic.check_output(out, overwrite=False)
     opened = open_home(home, passphrase_file)
     with (
-        replicas(opened, name, source, terminal.warn_left_out) as (first, *others),
+        owner.replicas(opened, name, source, terminal.warn_left_out) as (first, *others),
         terminal.progress_bar(f"getting {name}", first.file.length) as bar,
     ):
-        fetched = fetch(first, others, out, bar.reach)
+        fetched = owner.get(first, others, out, bar.reach)
     facts = {
         "name": name,
         "holding": first.holding.name,
@@ -135,19 +130,20 @@ def get(
         "lost": [list(part) for part in fetched.lost],
         "out": None if fetched.lost else str(out),
     }
-    if as_json:
-        terminal.print_json(facts)
-    else:
-        for offset, length in fetched.lost:
-            say(f"{name}: bytes {offset} to {offset + length - 1} are lost")
-        found = f", {len(fetched.bad)} bad blocks made good" if fetched.bad else ""
-        kept = f" ({fetched.kept} from before)" if fetched.kept else ""
-        say(
-            f"{name} can't be recovered: nothing was written"
-            if fetched.lost
-            else f"wrote {out}: {first.file.length} bytes{kept}, from {first.holding.name}{found}"
-        )
+    report(facts, _describe_get(facts), as_json=as_json)
     return 1 if fetched.lost else 0
+
+
+def _describe_get(facts: dict[str, Any]) -> Iterator[str]:
+    name = facts["name"]
+    for offset, length in facts["lost"]:
+        yield f"{name}: bytes {offset} to {offset + length - 1} are lost"
+    if facts["lost"]:
+        yield f"{name} can't be recovered: nothing was written"
+        return
+    repaired = f", {len(facts['bad'])} bad blocks read from other nodes" if facts["bad"] else ""
+    kept = f" ({facts['kept']} downloaded before)" if facts["kept"] else ""
+    yield f"wrote {facts['out']}: {facts['bytes']} bytes{kept}, from {facts['holding']}{repaired}"
 
 
 def rm(
@@ -157,8 +153,8 @@ def rm(
         typer.Option(
             "--from",
             metavar="HOLDING",
-            autocompletion=completion.holdings,
-            help="Where; else everywhere. Repeatable.",
+            autocompletion=complete_holding,
+            help="Remove it there. Default: from all holdings. Repeatable.",
         ),
     ] = None,
     home: HomeFolder = DEFAULT_HOME,
@@ -169,8 +165,6 @@ def rm(
 
     Example: holdfast rm photos.tar --from attic
     """
-    from holdfast.owner import remove  # noqa: PLC0415
-
     opened = open_home(home, passphrase_file)
     with opened.catalogue() as catalogue:
         holdings = source or [
@@ -182,23 +176,25 @@ def rm(
         raise InputError(f"no holding has a file {name!r}")
     for holding in holdings:
         with opened.changing(holding) as place:
-            remove(place, name)
-    if as_json:
-        terminal.print_json({"name": name, "removed_from": holdings})
-    else:
-        say(f"removed {name} from {', '.join(holdings)}")
+            owner.remove(place, name)
+    data = {"name": name, "removed_from": holdings}
+    report(data, f"removed {name} from {', '.join(holdings)}", as_json=as_json)
 
 
 def _names(files: list[str], name: str | None) -> dict[str, str]:
-    if name is not None and len(files) > 1:
-        raise InputError("--name is for one file: put the others by themselves")
-    names = {file: name or file.rstrip("/").rpartition("/")[2] for file in files}
+    if name is not None:
+        if len(files) > 1:
+            raise InputError("--name is for one file: put the files one by one")
+        if not name:
+            raise InputError("--name is empty: give the file a name")
+        return {files[0]: name}
+    names = {file: file.rstrip("/").rpartition("/")[2] for file in files}
     if "" in names.values() or len(set(names.values())) < len(names):
-        raise InputError("two files would have the same name, or one none: put them with --name")
+        raise InputError("two files have the same name, or one has none: put them with --name")
     return names
 
 
-def _facts(holding: str, done: "UploadResult") -> dict[str, Any]:
+def _put_facts(holding: str, done: UploadResult) -> dict[str, Any]:
     return {
         "name": done.file.name,
         "holding": holding,

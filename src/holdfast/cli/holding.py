@@ -1,105 +1,125 @@
-"""The files of a holding on this machine: found, opened, and kept from being overwritten."""
+"""`holdfast holding`: what is stored on which node."""
 
-import fcntl
-import hashlib
-import secrets
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated, Any
 
-from holdfast import atomic
-from holdfast.errors import InputError
-from holdfast.pdp import (
-    Challenge,
-    Inventory,
-    Location,
-    Prover,
-    SecretKey,
-    StoredFile,
-    TagFile,
-    encoding,
-)
-from holdfast.pdp.inventory import MAX_INVENTORY_BYTES
-from holdfast.pdp.keyfile import MAX_KEY_FILE_BYTES
-from holdfast.pdp.keys import FILE_ID_BYTES
+import typer
 
-MAX_MESSAGE_BYTES = 1 << 20
+from holdfast.cli.home import DEFAULT_HOME, HomeFolder, open_home
+from holdfast.cli.terminal import Json, PassphraseFile, report
+from holdfast.owner import Catalogue, HoldingRecord, add_holding, catalogue_in
+from holdfast.pdp import encoding
+from holdfast.pdp.field import DEFAULT_SECTORS
+
+ADDRESS_BYTES = 20
 
 
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Let one command at a time change what belongs to this key."""
-    atomic.read(path, at_most=MAX_KEY_FILE_BYTES)
-    with path.open("rb") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-@contextmanager
-def prover(holding: Inventory, files: list[str], tags_dir: Path | None) -> Iterator[Prover]:
-    """Open the files and their tags, and check that they are what the inventory says."""
-    with ExitStack() as stack:
-        stored = {}
-        for name in files:
-            data = stack.enter_context(Location(name).open())
-            tags = TagFile(stack.enter_context(Location(str(tags_of(name, tags_dir))).open()))
-            stored[tags.header.file_id] = StoredFile(data, tags)
-        missing = [entry for entry in holding.files if entry.file_id not in stored]
-        if missing:
-            raise InputError(
-                f"{len(missing)} of the inventory's {len(holding.files)} files are not given, "
-                f"among them {missing[0].file_id.hex()}: name all files of the holding, or take "
-                "those that are gone out of it with `holdfast pdp forget`"
-            )
-        for entry in holding.files:
-            stored[entry.file_id].check(entry, holding)
-        yield Prover(holding, stored)
-
-
-def tags_of(name: str, folder: Path | None) -> Path:
-    """Return where a file's tags lie: in the folder, else beside it, or here if it is remote."""
-    path = Path(name)
-    if Location(name).is_remote:  # many addresses may end alike
-        ending = hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:8]
-        return (folder or Path()) / f"{path.name}-{ending}.tags"
-    return folder / f"{path.name}.tags" if folder else Path(f"{name}.tags")
-
-
-def check_outputs(
-    outputs: Sequence[Path | None], inputs: Sequence[Path | None], kind: str | None = None
+def add(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the new holding.")],
+    url: Annotated[str, typer.Argument(metavar="URL", help="The URL of its node.")],
+    sectors: Annotated[
+        int, typer.Option(help="Sectors of 31 bytes per block. A block's tag takes 32 bytes.")
+    ] = DEFAULT_SECTORS,
+    encrypt: Annotated[
+        bool, typer.Option("--encrypt", help="Encrypt everything that is sent to this node.")
+    ] = False,
+    address: Annotated[
+        str | None,
+        typer.Option(help="The address that the node must have. Default: pin the one it has."),
+    ] = None,
+    ca: Annotated[
+        Path | None, typer.Option(help="Certificates to trust instead of the system's.")
+    ] = None,
+    home: HomeFolder = DEFAULT_HOME,
+    passphrase_file: PassphraseFile = None,
+    as_json: Json = False,
 ) -> None:
-    """Raise if an output can't be written, or would replace an input or what is no such output."""
-    seen = {path.resolve() for path in inputs if path is not None}
-    for path in outputs:
-        if path is None:
-            continue
-        atomic.check_output(path)
-        if path.resolve() in seen:
-            raise InputError(f"{path} would be replaced, and it is needed: choose another name")
-        seen.add(path.resolve())
-        if kind and path.exists():
-            found = encoding.kind_of(atomic.read(path, at_most=MAX_MESSAGE_BYTES))
-            if found != kind:
-                raise InputError(f"{path} exists and is no {kind}: choose another name")
+    """Create a holding: pin its node, make a key and register it.
+
+    Example: holdfast holding add attic https://attic.example:8470 --encrypt
+    """
+    expected = None
+    if address is not None:
+        expected = encoding.unhex(address.removeprefix("0x").lower(), ADDRESS_BYTES, "--address")
+    record = add_holding(
+        open_home(home, passphrase_file),
+        name,
+        url,
+        sectors=sectors,
+        encrypted=encrypt,
+        ca=str(ca.absolute()) if ca else None,
+        address=expected,
+    )
+    sentence = f"holding {name} is on the node {record.node.hex()} at {url}, which is now pinned"
+    report(_record_facts(record), sentence, as_json=as_json)
 
 
-def last_tagged(tags: Path, secret: SecretKey) -> tuple[bytes, int]:
-    """Return the id and version that these tags were made for, or a fresh id and 0."""
-    if tags.exists():
-        with Location(str(tags)).open() as reader:
-            header = TagFile(reader).header
-        if header.key_id == secret.public.id:
-            return header.file_id, header.version
-    return secrets.token_bytes(FILE_ID_BYTES), 0
+def list_holdings(
+    files: Annotated[bool, typer.Option("--files", help="List the files as well.")] = False,
+    home: HomeFolder = DEFAULT_HOME,
+    as_json: Json = False,
+) -> None:
+    """List the holdings, their files and unfinished uploads.
+
+    Needs no passphrase.
+
+    Example: holdfast holding list --files
+    """
+    with catalogue_in(home.expanduser()) as catalogue:
+        holdings = [
+            {**_record_facts(record), **_content_facts(catalogue, record, with_files=files)}
+            for record in catalogue.holdings()
+        ]
+    report({"holdings": holdings}, _describe(holdings), as_json=as_json)
 
 
-def read_inventory(path: Path) -> Inventory:
-    return Inventory.decode(atomic.read(path, at_most=MAX_INVENTORY_BYTES), str(path))
+def _describe(holdings: list[dict[str, Any]]) -> Iterator[str]:
+    for facts in holdings:
+        encrypted = ", encrypted" if facts["encrypted"] else ""
+        yield (
+            f"{facts['holding']}: {facts['file_count']} files, {facts['bytes']} bytes in "
+            f"{facts['blocks']} blocks{encrypted}, on {facts['node']} at {facts['url']}"
+        )
+        for file in facts.get("files", ()):
+            yield f"  {file['name']}: {file['bytes']} bytes, version {file['version']}"
+        for name in facts["unfinished"]:
+            yield f"  {name}: upload unfinished, put it again to resume"
+    if not holdings:
+        yield "there are no holdings yet: create one with `holdfast holding add`"
 
 
-def read_challenge(path: Path) -> Challenge:
-    return Challenge.decode(read_message(path), str(path))
+def _record_facts(record: HoldingRecord) -> dict[str, Any]:
+    return {
+        "holding": record.name,
+        "url": record.url,
+        "node": record.node.hex(),
+        "sectors": record.sectors,
+        "encrypted": record.encrypted,
+        "number": record.number,
+    }
 
 
-def read_message(path: Path) -> bytes:
-    return atomic.read(path, at_most=MAX_MESSAGE_BYTES)
+def _content_facts(
+    catalogue: Catalogue, record: HoldingRecord, *, with_files: bool
+) -> dict[str, Any]:
+    files = catalogue.files(record.name)
+    facts: dict[str, Any] = {
+        "file_count": len(files),
+        "bytes": sum(file.length for file in files),
+        "blocks": sum(file.entry(record.sectors).blocks for file in files),
+        "unfinished": [intent.file.name for intent in catalogue.intents(record.name)],
+    }
+    if with_files:
+        facts["files"] = [
+            {
+                "name": file.name,
+                "source": file.source,
+                "file_id": file.file_id.hex(),
+                "version": file.version,
+                "bytes": file.length,
+                "sha256": file.sha256.hex(),
+            }
+            for file in files
+        ]
+    return facts

@@ -1,4 +1,4 @@
-"""`holdfast ledger`: an account, the audit contract on a chain, and what it tells."""
+"""`holdfast ledger`: an account, the audit contract on a chain, and its events."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -7,10 +7,11 @@ import typer
 
 from holdfast import atomic
 from holdfast.cli import terminal
-from holdfast.cli.terminal import Json, say
+from holdfast.cli.terminal import Json, report
 from holdfast.errors import InputError
 from holdfast.ledger import artefact, local, record
 from holdfast.ledger.interface import Receipt, owner_of
+from holdfast.ledger.journal import Journal
 from holdfast.owner.ledgers import KEYSTORE_VARIABLE
 from holdfast.pdp import encoding
 from holdfast.pdp.field import DEFAULT_SECTORS
@@ -18,74 +19,71 @@ from holdfast.pdp.field import DEFAULT_SECTORS
 ADDRESS_BYTES = 20
 GWEI = 10**9
 
-app = typer.Typer(
-    no_args_is_help=True, help="The audit contract: an account for it, deploy it, show its events."
-)
-
-Chain = Annotated[str, typer.Option(help="Address of a node of the chain, https://...")]
+Chain = Annotated[str, typer.Option(help="URL of a node of the chain, https://...")]
 Confirmations = Annotated[
-    int, typer.Option(min=1, help="Blocks after which a transaction counts, its own among them.")
+    int, typer.Option(min=1, help="Blocks until a transaction counts, including its own.")
 ]
 PassphraseFile = Annotated[
     Path | None,
     typer.Option(
-        help=f"File with the keystore's passphrase; else {KEYSTORE_VARIABLE}, else a prompt.",
+        help=f"File with the keystore's passphrase. Default: {KEYSTORE_VARIABLE}, or a prompt.",
         show_default=False,
     ),
 ]
 
 
-@app.command()
 def keygen(
-    out: Annotated[Path, typer.Option(help="Where its keystore (version 3) goes.")],
+    out: Annotated[Path, typer.Option(help="Where to write its keystore (version 3).")],
     passphrase_file: PassphraseFile = None,
     as_json: Json = False,
 ) -> None:
-    """Make an account that pays for transactions, and show its address, which needs funds.
+    """Make an account that pays for transactions.
+
+    It prints the address, to which you send the funds.
 
     Example: holdfast ledger keygen --out account.json
     """
     _check_installed()
-    from holdfast.ledger.transactions import new_account  # noqa: PLC0415 - an extra
+    from holdfast.ledger.transactions import new_account  # noqa: PLC0415 - the extra `evm`
 
     atomic.check_output(out, overwrite=False)
     secret = terminal.passphrase(passphrase_file, variable=KEYSTORE_VARIABLE, confirm=True)
     account = new_account(out, secret)
-    if as_json:
-        terminal.print_json({"keystore": str(out), "address": account.address})
-    else:
-        say(f"wrote {out} (keep it, and its passphrase)")
-        say(f"address: {account.address} (send it what transactions cost)")
+    text = (
+        f"wrote {out} (keep it and its passphrase)",
+        f"address: {account.address} (send funds for transactions to it)",
+    )
+    report({"keystore": str(out), "address": account.address}, text, as_json=as_json)
 
 
-@app.command()
 def deploy(
     chain: Chain,
     keystore: Annotated[Path, typer.Option(help="Keystore (version 3) of the account that pays.")],
     sectors: Annotated[
-        int, typer.Option(help="Sectors a block of the holdings that it serves.")
+        int, typer.Option(help="Sectors per block of the holdings that it serves.")
     ] = DEFAULT_SECTORS,
     passphrase_file: PassphraseFile = None,
     journal: Annotated[
         Path | None,
         typer.Option(
-            help="Where the transaction is written down before it is sent; else beside the "
-            "keystore. Run again after a crash, the command takes it up.",
+            help="Where to save the transaction before it is sent, so that the command can "
+            "resume after a crash. Default: beside the keystore.",
             show_default=False,
         ),
     ] = None,
-    fee_cap: Annotated[int, typer.Option(min=1, help="Most to pay a unit of gas, in gwei.")] = 200,
+    fee_cap: Annotated[
+        int, typer.Option(min=1, help="Maximum price of a unit of gas, in gwei.")
+    ] = 200,
     confirmations: Confirmations = 1,
     as_json: Json = False,
 ) -> None:
-    """Put the audit contract on a chain.
+    """Deploy the audit contract on a chain.
 
     Example: holdfast ledger deploy --chain https://rpc.example --keystore payer.json --sectors 16
     """
     artefact.load(sectors)
     _check_installed()
-    from holdfast.ledger import evm, transactions  # noqa: PLC0415 - an extra
-    from holdfast.ledger.journal import Journal  # noqa: PLC0415
+    from holdfast.ledger import evm, transactions  # noqa: PLC0415 - the extra `evm`
 
     web3 = transactions.connect(chain)
     secret = terminal.passphrase(passphrase_file, variable=KEYSTORE_VARIABLE)
@@ -106,16 +104,13 @@ def deploy(
         "sectors": sectors,
         "since": since,
     }
-    if as_json:
-        terminal.print_json(facts)
-    else:
-        say(f"the contract for {sectors} sectors a block is at {facts['contract']}, since {since}")
+    place = f"{facts['contract']}, from block {since}"
+    report(facts, f"the contract for {sectors} sectors per block is at {place}", as_json=as_json)
 
 
-@app.command()
 def show(
     chain: Annotated[
-        str | None, typer.Option(help="Address of a node of the chain.", show_default=False)
+        str | None, typer.Option(help="URL of a node of the chain.", show_default=False)
     ] = None,
     contract: Annotated[
         str | None, typer.Option(help="The contract's address.", show_default=False)
@@ -123,11 +118,11 @@ def show(
     file: Annotated[
         Path | None, typer.Option(help="A local ledger instead of a chain.", show_default=False)
     ] = None,
-    since: Annotated[int, typer.Option(min=0, help="The first block to look at.")] = 0,
+    since: Annotated[int, typer.Option(min=0, help="The first block to read.")] = 0,
     confirmations: Confirmations = 1,
     as_json: Json = False,
 ) -> None:
-    """Show what a ledger tells, from a block on. It takes no account.
+    """List the events of a ledger, without an account.
 
     Example: holdfast ledger show --chain https://rpc.example --contract 0x5FbD... --since 7000000
     or: holdfast ledger show --file ledger-16.db
@@ -135,22 +130,21 @@ def show(
     if file is not None and (chain, contract) == (None, None):
         receipts = local.history(file, since)
     elif chain is not None and contract is not None and file is None:
-        receipts = _of_chain(chain, contract, since, confirmations)
+        receipts = _chain_receipts(chain, contract, since, confirmations)
     else:
         raise InputError("give either --chain and --contract, or --file")
     rows = [row for receipt in receipts for row in _rows(receipt)]
-    if as_json:
-        terminal.print_json({"events": rows})
-        return
-    for row in rows:
-        say("  ".join(f"{name} {value}" for name, value in row.items() if name != "words"))
-    say(f"{len(rows)} events since block {since}")
+    lines = [
+        "  ".join(f"{name} {value}" for name, value in row.items() if name != "words")
+        for row in rows
+    ]
+    report({"events": rows}, [*lines, f"{len(rows)} events since block {since}"], as_json=as_json)
 
 
-def _of_chain(url: str, contract: str, since: int, confirmations: int) -> list[Receipt]:
+def _chain_receipts(url: str, contract: str, since: int, confirmations: int) -> list[Receipt]:
     address = encoding.unhex(contract.removeprefix("0x").lower(), ADDRESS_BYTES, "--contract")
     _check_installed()
-    from holdfast.ledger import evm, transactions  # noqa: PLC0415 - an extra
+    from holdfast.ledger import evm, transactions  # noqa: PLC0415 - the extra `evm`
 
     web3 = transactions.connect(url)
     sectors = evm.recognise(web3, address)
@@ -163,13 +157,13 @@ def _rows(receipt: Receipt) -> list[dict[str, Any]]:
         row = {"block": receipt.block, **record.row(event)}
         if "holding" in row:
             row["owner"] = owner_of(row["holding"]).hex()
-            row["holding"] = f"{row['holding']:064x}"  # beyond what JSON's readers count to
+            row["holding"] = f"{row['holding']:064x}"  # too large for the numbers of JSON readers
         rows.append(row | {"transaction": receipt.transaction.hex()})
     return rows
 
 
 def _check_installed() -> None:
     try:
-        import web3  # noqa: F401, PLC0415 - an extra
+        import web3  # noqa: F401, PLC0415 - the extra `evm`
     except ImportError as error:
         raise InputError("a chain needs more libraries: pip install 'holdfast[evm]'") from error

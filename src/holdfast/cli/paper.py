@@ -1,4 +1,4 @@
-"""`holdfast paper`: the paper's tables and figures, as they ship or made anew."""
+"""`holdfast paper`: the paper's tables and figures, as they ship or reproduced."""
 
 import sys
 import tempfile
@@ -9,49 +9,47 @@ from dataclasses import asdict
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 from rich import box
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
 from holdfast.cli import terminal
 from holdfast.cli.executor import Cluster, executor_for
-from holdfast.cli.terminal import Json
+from holdfast.cli.terminal import Json, report
 from holdfast.errors import InputError
 from holdfast.executor import LocalExecutor
+from holdfast.paper import publication, runner, table
+from holdfast.paper.experiments import EXPERIMENTS, Effort, Programme
+from holdfast.paper.job import EPISODES, Job
+from holdfast.paper.result import Result, gather, shipped_result
+from holdfast.paper.runner import OnProgress
 
-if TYPE_CHECKING:
-    from holdfast.paper.experiments import Effort
-    from holdfast.paper.job import Job
-    from holdfast.paper.result import Result
-    from holdfast.paper.runner import OnProgress
-
-SEEDS, SEEDS_OF_A_TASTE = 5, 1
-EPISODES_OF_A_TASTE = 100
-WIDTH = 132
-SPREAD = ("gas", "latency", "misses %")  # columns with an interval; --json has all of them
+SEEDS, QUICK_SEEDS = 5, 1
+QUICK_EPISODES = 100
+WITH_INTERVAL = ("gas", "latency", "misses %")  # columns; --json has all intervals
 
 Out = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
-        help="Make the results anew in this folder, or go on there; else show those that ship.",
+        help="Reproduce the results in this folder, or resume. Default: show those that ship.",
     ),
 ]
 Seeds = Annotated[
     int | None,
     typer.Option(
-        min=1, help=f"Training seeds: {SEEDS}, with --quick {SEEDS_OF_A_TASTE}.", show_default=False
+        min=1, help=f"Training seeds: {SEEDS}, with --quick {QUICK_SEEDS}.", show_default=False
     ),
 ]
 Jobs = Annotated[
-    int | None, typer.Option(min=1, help="Jobs at once: one for each core.", show_default=False)
+    int | None,
+    typer.Option(min=1, help="Jobs at the same time. Default: one per core.", show_default=False),
 ]
 Quick = Annotated[
-    bool, typer.Option("--quick", help="A taste in minutes, hardly trained: not a result.")
+    bool, typer.Option("--quick", help="A try in minutes, hardly trained: not a result.")
 ]
 
 
@@ -95,7 +93,7 @@ def paper(
     quick: Quick = False,
     as_json: Json = False,
 ) -> None:
-    """Show a table of the paper as it ships, or make it anew with its figures.
+    """Show a table of the paper as it ships, or reproduce it.
 
     An interrupted run resumes where it stopped when you give the command again.
 
@@ -104,15 +102,13 @@ def paper(
     Example: holdfast paper all --out results
     """
     if scenario and experiment is not Experiment.TABLE1:
-        raise InputError("--scenario chooses the world of table1: leave it out")
+        raise InputError("--scenario is for table1 only: leave it out")
     names = _names(experiment, scenario or World.PAPER)
     together = experiment is Experiment.ALL
     _present(names, out, seeds, jobs, cluster, quick=quick, as_json=as_json, together=together)
 
 
 def _names(experiment: Experiment, scenario: World) -> list[str]:
-    from holdfast.paper.experiments import EXPERIMENTS  # noqa: PLC0415 - NumPy is slow to load
-
     if experiment is Experiment.ALL:
         return list(EXPERIMENTS)
     return [f"table1-{scenario}" if experiment is Experiment.TABLE1 else str(experiment)]
@@ -129,44 +125,32 @@ def _present(
     as_json: bool,
     together: bool,
 ) -> None:
-    from holdfast.paper.experiments import Effort  # noqa: PLC0415 - NumPy is slow to load
-    from holdfast.paper.job import EPISODES  # noqa: PLC0415
-    from holdfast.paper.result import shipped_result  # noqa: PLC0415
-
     if out or quick:
         effort = Effort(
-            seeds=seeds or (SEEDS_OF_A_TASTE if quick else SEEDS),
-            episodes=EPISODES_OF_A_TASTE if quick else EPISODES,
+            seeds=seeds or (QUICK_SEEDS if quick else SEEDS),
+            episodes=QUICK_EPISODES if quick else EPISODES,
             taste=quick,
         )
-        results = _made(experiments, effort, out, jobs, cluster)
+        results = _reproduce(experiments, effort, out, jobs, cluster)
     elif seeds or jobs or cluster:
         raise InputError(
-            "--seeds, --jobs and --cluster are for results made anew: add --out DIR or --quick"
+            "--seeds, --jobs and --cluster need --out DIR or --quick: shipped results are fixed"
         )
     else:
         results = [shipped_result(experiment) for experiment in experiments]
-    if as_json:
-        found = {result.experiment: asdict(result) for result in results}
-        (only, *_) = found.values()
-        terminal.print_json({"experiments": found} if together else only)
-    else:
-        for result in results:
-            _print(result)
+    data = {result.experiment: asdict(result) for result in results}
+    (only, *_) = data.values()
+    report({"experiments": data} if together else only, map(_table, results), as_json=as_json)
 
 
-def _made(
+def _reproduce(
     experiments: list[str],
-    effort: "Effort",
+    effort: Effort,
     out: Path | None,
     at_once: int | None,
     cluster: str | None,
-) -> list["Result"]:
-    """Do what is missing in the folder, or all in a passing one."""
-    from holdfast.paper import publication, runner  # noqa: PLC0415 - NumPy is slow to load
-    from holdfast.paper.experiments import Programme  # noqa: PLC0415
-    from holdfast.paper.result import gather  # noqa: PLC0415
-
+) -> list[Result]:
+    """Run the jobs that the folder lacks; without a folder, all of them."""
     with tempfile.TemporaryDirectory(prefix="holdfast-") as passing:
         folder = out or Path(passing)
         if out:
@@ -175,7 +159,7 @@ def _made(
         todo = runner.missing(jobs, folder)
         with (
             executor_for(cluster, lambda: LocalExecutor(at_once), at_once) as executor,
-            _watching(todo) as on_progress,
+            _job_bar(todo) as on_progress,
         ):
             runner.run(todo, folder, executor, on_progress)
         results = [gather(experiment, effort, folder) for experiment in experiments]
@@ -185,21 +169,21 @@ def _made(
 
 
 @contextmanager
-def _watching(jobs: Sequence["Job"]) -> Iterator["OnProgress"]:
-    """Show on stderr how far the jobs are: a bar on a terminal, else a line for each."""
+def _job_bar(jobs: Sequence[Job]) -> Iterator[OnProgress]:
+    """Show the progress of the jobs on stderr: a bar on a terminal, else a line per job."""
     total = sum(job.seconds for job in jobs)
     shares: dict[str, float] = {}
     weights = {job.id: job.seconds for job in jobs}
-    begun = time.monotonic()
+    start = time.monotonic()
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[left]}"))
     bar = Progress(*columns, console=terminal.messages, disable=not sys.stderr.isatty())
 
-    def on_progress(job: "Job", share: float) -> None:
+    def on_progress(job: Job, share: float) -> None:
         shares[job.id] = share
-        elapsed = time.monotonic() - begun
-        done = sum(weights[name] * each for name, each in shares.items())
+        elapsed = time.monotonic() - start
+        done = sum(weights[name] * part for name, part in shares.items())
         left = f"{_span(elapsed)} elapsed, about {_span(elapsed * (total - done) / done)} left"
-        finished = sum(each == 1 for each in shares.values())
+        finished = sum(part == 1 for part in shares.values())
         bar.update(task, completed=done, left=left, description=f"{finished} of {len(jobs)} jobs")
         if share == 1 and not sys.stderr.isatty():
             typer.echo(f"{finished} of {len(jobs)} jobs, {left}: {job.id}", err=True)
@@ -213,9 +197,7 @@ def _span(seconds: float) -> str:
     return str(timedelta(seconds=round(seconds)))
 
 
-def _print(result: "Result") -> None:
-    from holdfast.paper import table  # noqa: PLC0415 - NumPy is slow to load
-
+def _table(result: Result) -> Table:
     warning = table.warning(result)
     shown = Table(
         title="\n".join(filter(None, (warning, table.title(result)))),
@@ -234,9 +216,10 @@ def _print(result: "Result") -> None:
             cells = table.cells(result, row)
             shown.add_row(
                 *(
-                    f"{cell.text}\n[dim]{cell.interval}[/dim]" if heading in SPREAD else cell.text
+                    f"{cell.text}\n[dim]{cell.interval}[/dim]"
+                    if heading in WITH_INTERVAL
+                    else cell.text
                     for heading, cell in zip(table.HEADINGS, cells, strict=True)
                 )
             )
-    # A file or a pipe has no width that a table would have to fit.
-    Console(width=None if sys.stdout.isatty() else WIDTH).print(shown)
+    return shown

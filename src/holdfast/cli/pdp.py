@@ -1,5 +1,6 @@
-"""`holdfast pdp`: tag a file, challenge it, prove and verify it, and find what is damaged."""
+"""`holdfast pdp`: tag files, challenge, prove, verify, and locate damage."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -7,15 +8,15 @@ import typer
 
 from holdfast import atomic
 from holdfast.cli import terminal
-from holdfast.cli.holding import (
+from holdfast.cli.pdp_files import (
     check_outputs,
-    last_tagged,
-    locked,
-    prover,
+    lock_key,
+    open_prover,
     read_challenge,
     read_inventory,
     read_message,
-    tags_of,
+    tagged_version,
+    tags_path,
 )
 from holdfast.cli.sampling import (
     Confidence,
@@ -25,7 +26,7 @@ from holdfast.cli.sampling import (
     damaged_blocks,
     sample_count,
 )
-from holdfast.cli.terminal import Json, PassphraseFile, say
+from holdfast.cli.terminal import Json, PassphraseFile, report
 from holdfast.errors import InputError
 from holdfast.model.detection import detection_probability
 from holdfast.pdp import (
@@ -50,8 +51,6 @@ from holdfast.pdp.field import DEFAULT_SECTORS
 from holdfast.pdp.journal import TagJournal
 from holdfast.pdp.keys import FILE_ID_BYTES
 
-app = typer.Typer(no_args_is_help=True, help="The audit primitive: tag, challenge, prove, verify.")
-
 KeyFile = Annotated[Path, typer.Option("--key", help="The owner's key file.")]
 InventoryFile = Annotated[
     Path, typer.Option("--inventory", help="The holding's inventory: which files, in which order.")
@@ -63,22 +62,23 @@ Files = Annotated[
 TagsDirectory = Annotated[
     Path | None,
     typer.Option(
-        "--tags-dir", help="Where the tags lie; else beside each file.", show_default=False
+        "--tags-dir", help="Where the tags are. Default: beside each file.", show_default=False
     ),
 ]
 DEFAULT_INVENTORY = Path("holding.inventory")
 
 
-@app.command()
 def keygen(
-    out: Annotated[Path, typer.Option(help="Where the encrypted key goes; .pub lies beside it.")],
+    out: Annotated[
+        Path, typer.Option(help="Where to write the encrypted key. The public key gets .pub.")
+    ],
     sectors: Annotated[
-        int, typer.Option(help="Sectors of 31 bytes in a block: tags take 32 bytes a block.")
+        int, typer.Option(help="Sectors of 31 bytes per block. A block's tag takes 32 bytes.")
     ] = DEFAULT_SECTORS,
     passphrase_file: PassphraseFile = None,
     as_json: Json = False,
 ) -> None:
-    """Make a key pair: the owner's secret key, encrypted, and the public key.
+    """Make a key pair: an encrypted secret key, a public key.
 
     Example: holdfast pdp keygen --out owner.key
     """
@@ -97,13 +97,10 @@ def keygen(
         "sectors": sectors,
         "block_bytes": key.layout.block_bytes,
     }
-    if as_json:
-        terminal.print_json(facts)
-    else:
-        say(f"wrote {out} (keep it, and its passphrase) and {public_path} (give it away)")
+    sentence = f"wrote {out} (keep it and its passphrase) and {public_path} (share it)"
+    report(facts, sentence, as_json=as_json)
 
 
-@app.command()
 def tag(
     files: Files,
     key: KeyFile,
@@ -111,14 +108,16 @@ def tag(
     tags_dir: TagsDirectory = None,
     processes: Annotated[
         int | None,
-        typer.Option(help="Processes to tag with; else one a core, one for files below 256 MiB."),
+        typer.Option(
+            help="Processes to tag with. Default: one per core, one for files below 256 MiB."
+        ),
     ] = None,
     passphrase_file: PassphraseFile = None,
     as_json: Json = False,
 ) -> None:
     """Tag files and enter them into the holding's inventory.
 
-    A file that has been tagged before gets a new version. Every tagging draws a nonce of its own.
+    A file that was tagged before gets a new version. Each version has its own nonce.
 
     Example: holdfast pdp tag --key owner.key photos.tar
     """
@@ -126,20 +125,20 @@ def tag(
     for name in files:
         with Location(name).open() as reader:
             sizes[name] = reader.size()
-    outputs = {name: tags_of(name, tags_dir) for name in sizes}
+    outputs = {name: tags_path(name, tags_dir) for name in sizes}
     check_outputs([inventory, *outputs.values()], [key, *map(Path, files)])
     secret = read_key(key, terminal.passphrase(passphrase_file))
     facts = []
-    with locked(key):
+    with lock_key(key):
         holding = read_inventory(inventory) if inventory.exists() else None
         holding = holding or Inventory(secret.public.id, secret.sectors)
         if holding.key_id != secret.public.id:
             raise InputError(f"{inventory} belongs to another key: name a new --inventory")
         journal = TagJournal.beside(key)
         for name, out in outputs.items():
-            file_id, seen = last_tagged(out, secret)
+            file_id, seen = tagged_version(out, secret)
             entry = holding.entry(file_id)
-            # If one of the three is lost, the others keep the version number from being used twice.
+            # If one of the three is lost, the others still prevent a version from being used twice.
             seen = max(seen, journal.latest_version(file_id), entry.version if entry else 0)
             version = seen + 1
             atomic.sweep(out)
@@ -156,22 +155,22 @@ def tag(
                 )
             holding = holding.with_file(header.entry)
             atomic.write(inventory, holding.encode())
-            facts.append(_facts_of(name, out, header))
-    if as_json:
-        terminal.print_json({"inventory_hash": holding.hash.hex(), "files": facts})
-        return
-    for fact in facts:
-        overhead = fact["tag_bytes"] / max(1, fact["bytes"])
-        say(
-            f"{fact['file']}: {fact['bytes']} bytes in {fact['blocks']} blocks, tags in "
-            f"{fact['tags']} ({overhead:.1%} more storage), version {fact['version']} of file "
-            f"{fact['file_id']}"
-        )
+            facts.append(_tag_facts(name, out, header))
+    data = {"inventory_hash": holding.hash.hex(), "files": facts}
+    report(data, map(_describe_tags, facts), as_json=as_json)
 
 
-@app.command()
+def _describe_tags(file: dict[str, Any]) -> str:
+    overhead = file["tag_bytes"] / max(1, file["bytes"])
+    return (
+        f"{file['file']}: {file['bytes']} bytes in {file['blocks']} blocks, tags in "
+        f"{file['tags']} ({overhead:.1%} more storage), version {file['version']} of file "
+        f"{file['file_id']}"
+    )
+
+
 def challenge(
-    out: Annotated[Path, typer.Option(help="Where the challenge goes.")],
+    out: Annotated[Path, typer.Option(help="Where to write the challenge.")],
     inventory: InventoryFile = DEFAULT_INVENTORY,
     samples: SampleCount = None,
     ratio: Ratio = None,
@@ -180,14 +179,14 @@ def challenge(
     target: Annotated[
         Path | None,
         typer.Option(
-            help="Where the public target goes, with which anyone can verify; needs --key."
+            help="Where to write the public target, for public verification. Needs --key."
         ),
     ] = None,
     key: Annotated[Path | None, typer.Option("--key", help="The owner's key file.")] = None,
     passphrase_file: PassphraseFile = None,
     as_json: Json = False,
 ) -> None:
-    """Draw a fresh challenge over the whole holding.
+    """Draw a new challenge over the whole holding.
 
     Example: holdfast pdp challenge --samples 460 --out challenge.json
     """
@@ -198,66 +197,65 @@ def challenge(
         raise InputError(f"{inventory} is empty: tag a file first")
     damaged = damaged_blocks(damage, holding.blocks)
     count = sample_count(holding.blocks, samples, ratio, confidence, damaged)
-    drawn = draw_challenge(holding, count)
+    made = draw_challenge(holding, count)
     if target is not None:
         if key is None:
             raise InputError("--target needs --key: only the owner can compute it")
         secret = read_key(key, terminal.passphrase(passphrase_file))
-        published = target_of(secret, holding, drawn)
+        published = target_of(secret, holding, made)
         atomic.write(target, published.encode())
-    atomic.write(out, drawn.encode())
-    finds = float(detection_probability(damaged, count, holding.blocks))
+    atomic.write(out, made.encode())
+    chance = float(detection_probability(damaged, count, holding.blocks))
     facts = {
         "challenge": str(out),
-        "challenge_id": drawn.id.hex(),
+        "challenge_id": made.id.hex(),
         "blocks": holding.blocks,
         "samples": count,
         "damage": damaged / holding.blocks,
-        "detection_probability": finds,
+        "detection_probability": chance,
     }
-    if as_json:
-        terminal.print_json(facts)
-    else:
-        say(
-            f"{count} of {holding.blocks} blocks; if {damaged} of them are damaged, this finds it "
-            f"with probability {finds:.4f}"
-        )
+    sentence = (
+        f"{count} of {holding.blocks} blocks; if {damaged} of them are damaged, this detects it "
+        f"with probability {chance:.4f}"
+    )
+    report(facts, sentence, as_json=as_json)
 
 
-@app.command()
 def prove(
     challenge_file: Annotated[Path, typer.Argument(metavar="CHALLENGE")],
     files: Files,
-    out: Annotated[Path, typer.Option(help="Where the proof goes.")],
+    out: Annotated[Path, typer.Option(help="Where to write the proof.")],
     inventory: InventoryFile = DEFAULT_INVENTORY,
     tags_dir: TagsDirectory = None,
     as_json: Json = False,
 ) -> None:
-    """Answer a challenge from the stored files and their tags. Needs no key.
+    """Answer a challenge from the files and tags, without a key.
 
     Example: holdfast pdp prove challenge.json photos.tar --out proof.json
     """
     check_outputs([out], [challenge_file, inventory, *map(Path, files)], kind="proof")
-    asked = read_challenge(challenge_file)
-    with prover(read_inventory(inventory), files, tags_dir) as node:
-        proof = node.prove(asked)
+    challenged = read_challenge(challenge_file)
+    with open_prover(read_inventory(inventory), files, tags_dir) as node:
+        proof = node.prove(challenged)
     encoded = proof.encode()
     atomic.write(out, encoded)
-    if as_json:
-        facts = {"proof": str(out), "challenge_id": asked.id.hex(), "samples": asked.samples}
-        terminal.print_json({**facts, "proof_bytes": len(encoded)})
-    else:
-        say(f"wrote {out}: one proof for {asked.samples} blocks, {len(encoded)} bytes")
+    data = {
+        "proof": str(out),
+        "challenge_id": challenged.id.hex(),
+        "samples": challenged.samples,
+        "proof_bytes": len(encoded),
+    }
+    sentence = f"wrote {out}: one proof for {challenged.samples} blocks, {len(encoded)} bytes"
+    report(data, sentence, as_json=as_json)
 
 
-@app.command()
 def verify(
     challenge_file: Annotated[Path, typer.Argument(metavar="CHALLENGE")],
     proof_file: Annotated[Path, typer.Argument(metavar="PROOF")],
     key: Annotated[Path | None, typer.Option("--key", help="Verify with the owner's key.")] = None,
     inventory: InventoryFile = DEFAULT_INVENTORY,
     public: Annotated[
-        Path | None, typer.Option(help="Verify in public, with this public key and --target.")
+        Path | None, typer.Option(help="Verify publicly, with this public key and --target.")
     ] = None,
     target: Annotated[Path | None, typer.Option(help="The challenge's public target.")] = None,
     passphrase_file: PassphraseFile = None,
@@ -268,33 +266,33 @@ def verify(
     Example: holdfast pdp verify challenge.json proof.json --key owner.key
     or: holdfast pdp verify challenge.json proof.json --public owner.pub --target target.json
     """
-    asked = read_challenge(challenge_file)
+    challenged = read_challenge(challenge_file)
     proof = Proof.decode(read_message(proof_file), str(proof_file))
     if key is not None and public is None:
         secret = read_key(key, terminal.passphrase(passphrase_file))
         form = "with the key"
-        passed = verify_with_key(secret, read_inventory(inventory), asked, proof)
+        passed = verify_with_key(secret, read_inventory(inventory), challenged, proof)
     elif public is not None and key is None and target is not None:
         form = "in public"
         passed = verify_in_public(
             PublicKey.decode(read_message(public), str(public)),
             Target.decode(read_message(target), str(target)),
-            asked,
+            challenged,
             proof,
         )
     else:
         raise InputError("give either --key, or --public and --target")
-    if as_json:
-        terminal.print_json({"passed": passed, "form": form, "challenge_id": asked.id.hex()})
-    elif passed:
-        say(f"passed, checked {form}: the {asked.samples} sampled blocks are intact")
-    else:
-        say(f"FAILED, checked {form}: the node does not hold what was tagged")
+    verdict = (
+        f"passed, checked {form}: all {challenged.samples:,} sampled blocks are intact"
+        if passed
+        else f"FAILED, checked {form}: the node doesn't have what was tagged"
+    )
+    data = {"passed": passed, "form": form, "challenge_id": challenged.id.hex()}
+    report(data, verdict, as_json=as_json)
     return 0 if passed else 1
 
 
-@app.command(name="locate")
-def locate_command(
+def locate_damage(
     files: Files,
     key: KeyFile,
     inventory: InventoryFile = DEFAULT_INVENTORY,
@@ -302,7 +300,9 @@ def locate_command(
     passphrase_file: PassphraseFile = None,
     as_json: Json = False,
 ) -> int:
-    """Find which blocks are damaged, by splitting challenges: exit 1 if any is.
+    """Find the damaged blocks: exit 1 if there are any.
+
+    Challenges that fail are split until single blocks are left.
 
     Example: holdfast pdp locate photos.tar --key owner.key
     """
@@ -311,7 +311,7 @@ def locate_command(
     if holding.blocks == 0:
         raise InputError(f"{inventory} is empty: tag a file first")
     with (
-        prover(holding, files, tags_dir) as node,
+        open_prover(holding, files, tags_dir) as node,
         terminal.progress_bar("locating", holding.blocks, of_bytes=False) as bar,
     ):
         damage = locate(
@@ -331,28 +331,28 @@ def locate_command(
                 "length": size,
             }
         )
-    if as_json:
-        terminal.print_json(
-            {
-                "damaged": places,
-                "inconsistent": [list(span) for span in damage.inconsistent],
-                "proofs": damage.proofs,
-            }
-        )
-    else:
-        for place in places:
-            say(
-                f"{place['file']}: block {place['block']} is damaged "
-                f"(bytes {place['offset']} to {place['offset'] + size - 1})"
-            )
-        for start, stop in damage.inconsistent:
-            say(f"blocks {start} to {stop - 1} of the holding failed once and then passed")
-        found = len(places) or "no"
-        say(f"{found} damaged of {holding.blocks} blocks, found with {damage.proofs} proofs")
+    data = {
+        "damaged": places,
+        "inconsistent": [list(blocks) for blocks in damage.inconsistent],
+        "proofs": damage.proofs,
+    }
+    report(data, _describe_damage(data, holding.blocks), as_json=as_json)
     return 1 if places or damage.inconsistent else 0
 
 
-@app.command()
+def _describe_damage(data: dict[str, Any], blocks: int) -> Iterator[str]:
+    for place in data["damaged"]:
+        last = place["offset"] + place["length"] - 1
+        yield (
+            f"{place['file']}: block {place['block']} is damaged "
+            f"(bytes {place['offset']} to {last})"
+        )
+    for start, stop in data["inconsistent"]:
+        yield f"blocks {start} to {stop - 1} of the holding failed once and then passed"
+    count = len(data["damaged"]) or "no"
+    yield f"{count} damaged of {blocks} blocks, located with {data['proofs']} proofs"
+
+
 def forget(
     file_ids: Annotated[
         list[str], typer.Argument(metavar="FILE_ID...", help="As `tag` shows them.")
@@ -361,23 +361,22 @@ def forget(
     inventory: InventoryFile = DEFAULT_INVENTORY,
     as_json: Json = False,
 ) -> None:
-    """Take files out of the holding's inventory: they are no longer audited.
+    """Remove files from the inventory: they aren't audited.
 
     Example: holdfast pdp forget cbad915329bf943374d742a26cb10b80 --key owner.key
     """
-    with locked(key):
+    with lock_key(key):
         holding = read_inventory(inventory)
         for file_id in file_ids:
             name = f"file id {file_id!r}"
             holding = holding.without_file(encoding.unhex(file_id, FILE_ID_BYTES, name))
         atomic.write(inventory, holding.encode())
-    if as_json:
-        terminal.print_json({"inventory_hash": holding.hash.hex(), "files": len(holding.files)})
-    else:
-        say(f"{inventory} has {len(holding.files)} files and {holding.blocks} blocks now")
+    data = {"inventory_hash": holding.hash.hex(), "files": len(holding.files)}
+    sentence = f"{inventory} has {len(holding.files)} files and {holding.blocks} blocks now"
+    report(data, sentence, as_json=as_json)
 
 
-def _facts_of(name: str, tags: Path, header: TagHeader) -> dict[str, Any]:
+def _tag_facts(name: str, tags: Path, header: TagHeader) -> dict[str, Any]:
     return {
         "file": name,
         "tags": str(tags),

@@ -1,284 +1,194 @@
-"""`holdfast policy`: which policies there are, how a new one does, and letting it in or out."""
+"""`holdfast policy`: the registered policies, the champion, the challenger, and their history."""
 
+from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.table import Table
 
-from holdfast.cli import terminal
-from holdfast.cli.fit import fit
-from holdfast.cli.owner import DEFAULT_HOME, HomeFolder
-from holdfast.cli.promote import promote
-from holdfast.cli.registry import Seed, Version, episode_bar, opened_desk, tell_checks
-from holdfast.cli.retrain import retrain
-from holdfast.cli.server import MOST_ROWS, Reason, ordered, told
-from holdfast.cli.terminal import Json, say
-
-if TYPE_CHECKING:
-    from holdfast.control.policies.comparison import Comparison
-
-app = typer.Typer(no_args_is_help=True, help="Policies: try a new one, let it in, take it back.")
-app.command()(fit)
-app.command()(retrain)
-app.command()(promote)
+from holdfast.cli.control import Reason, open_control
+from holdfast.cli.home import DEFAULT_HOME, HomeFolder
+from holdfast.cli.registry import Version, open_policies
+from holdfast.cli.terminal import Json, report, table
+from holdfast.control.policies import aliases
+from holdfast.control.policies.aliases import Entry
+from holdfast.control.policies.comparison import Comparison, compare
+from holdfast.evidence.explain import span, when
+from holdfast.storage.database import transaction
 
 
-@app.command(name="list")
-def list_command(home: HomeFolder = DEFAULT_HOME, as_json: Json = False) -> None:
-    """List the versions that are registered, the newest first.
+def list_versions(home: HomeFolder = DEFAULT_HOME, as_json: Json = False) -> None:
+    """List the registered versions, newest first.
 
     Example: holdfast policy list
     """
-    found = told(home, dict[str, Any], "policies")
-    facts = _versions(home) if found is None else found["versions"]
-    if as_json:
-        terminal.print_json({"versions": facts})
-        return
-    for fact in facts:
-        aliases = ", ".join(fact["aliases"])
-        say(f"{fact['version'][:12]}  {fact['name']}{aliases and f'  ({aliases})'}")
+    with open_policies(home, read_only=True) as policies:
+        versions = [
+            asdict(version) | {"aliases": list(policies.aliases.of(version.version))}
+            for version in policies.registry.listing()
+        ]
+    rows = [(row["version"][:12], row["name"], ", ".join(row["aliases"])) for row in versions]
+    report({"versions": versions}, table(("version", "policy", "aliases"), rows), as_json=as_json)
 
 
-@app.command()
 def show(version: Version, home: HomeFolder = DEFAULT_HOME, as_json: Json = False) -> None:
-    """Show one version, after checking it against its hash.
+    """Show one version, after checking its hash.
 
     Example: holdfast policy show challenger
     """
-    facts = told(home, dict[str, Any], f"policies/{version}") or _shown(home, version)
-    if as_json:
-        terminal.print_json(facts)
-        return
-    aliases, manifest = " and ".join(facts["aliases"]), facts["manifest"]
-    say(f"{facts['name']}, version {facts['version']}{aliases and f', {aliases}'}")
-    if facts["rho"] is not None:
-        say(f"made for a miss rate of at most {facts['rho']:g}")
-    if manifest is not None:
+    with open_policies(home, read_only=True) as policies:
+        policy = policies.registry.serving(policies.find(version))
+        data = {
+            "version": policy.version,
+            "name": policy.name,
+            "aliases": list(policies.aliases.of(policy.version)),
+            "rho": policy.rho,
+            "manifest": policies.registry.manifest(policy.version),
+        }
+    report(data, _describe_version(data), as_json=as_json)
+
+
+def _describe_version(data: dict[str, Any]) -> Iterator[str]:
+    names = " and ".join(data["aliases"])
+    yield f"{data['name']}, version {data['version']}{names and f', {names}'}"
+    if data["rho"] is not None:
+        yield f"made for a miss rate of at most {data['rho']:g}"
+    if (manifest := data["manifest"]) is not None:
         code, world = manifest["code_version"], manifest["scenario"]["name"]
-        say(f"{manifest['method']}, trained for {world} with seed {manifest['seed']} by {code}")
+        yield f"{manifest['method']}, trained for {world} with seed {manifest['seed']} by {code}"
 
 
-@app.command()
 def add(
     name: Annotated[
         str,
         typer.Argument(metavar="NAME|DIR", help="A policy as in evaluate, or a checkpoint."),
     ],
     challenger: Annotated[
-        bool, typer.Option("--challenger", help="Let it run in shadow from now on.")
+        bool, typer.Option("--challenger", help="Run it in shadow from now on.")
     ] = False,
     reason: Reason = "",
     home: HomeFolder = DEFAULT_HOME,
     as_json: Json = False,
 ) -> None:
-    """Register a policy; it decides nothing until it is promoted.
+    """Register a policy. It decides once it is promoted.
 
     Example: holdfast policy add runs/a --challenger
     """
-    from holdfast.control.policies.aliases import challenge as begin  # noqa: PLC0415 - as the others
-
-    with opened_desk(home) as desk:
-        author = desk.author(reason)
-        served = desk.registry.register(name, desk.settings.scenario, author.at)
+    with open_policies(home) as policies:
+        author = policies.author(reason)
+        policy = policies.registry.register(name, policies.settings.scenario, author.at)
         if challenger:
-            begin(desk.engine, desk.aliases, served.version, author)
-    if as_json:
-        terminal.print_json({"version": served.version, "name": name, "challenger": challenger})
-    else:
-        what = " and runs in shadow" if challenger else ""
-        say(f"{name} is registered as {served.version[:12]}{what}")
+            aliases.challenge(policies.engine, policies.aliases, policy.version, author)
+    data = {"version": policy.version, "name": name, "challenger": challenger}
+    shadow = " and runs in shadow" if challenger else ""
+    report(data, f"{name} is registered as {policy.version[:12]}{shadow}", as_json=as_json)
 
 
-@app.command()
 def challenge(
     version: Version, reason: Reason = "", home: HomeFolder = DEFAULT_HOME, as_json: Json = False
 ) -> None:
-    """Let a registered version run in shadow from the next decision on.
+    """Run a registered version in shadow.
 
     Example: holdfast policy challenge 1f3b
     """
-    from holdfast.control.policies.aliases import challenge as begin  # noqa: PLC0415 - as above
-
-    done = ordered(home, f"policies/{version}/challenge", reason)
-    if done is None:
-        with opened_desk(home) as desk:
-            found = desk.registry.serving(desk.find(version))
-            begin(desk.engine, desk.aliases, found.version, desk.author(reason))
-        done = {"done": f"{found.name} runs in shadow", "version": found.version}
-    _tell_done("challenger", done, as_json=as_json)
+    with open_policies(home) as policies:
+        policy = policies.registry.serving(policies.find(version))
+        author = policies.author(reason)
+        aliases.challenge(policies.engine, policies.aliases, policy.version, author)
+    report({"challenger": policy.version}, f"{policy.name} runs in shadow", as_json=as_json)
 
 
-@app.command()
 def withdraw(reason: Reason = "", home: HomeFolder = DEFAULT_HOME, as_json: Json = False) -> None:
-    """Let the challenger run in shadow no more.
+    """Stop running the challenger in shadow.
 
     Example: holdfast policy withdraw --reason "it is out of date"
     """
-    from holdfast.control.policies.aliases import withdraw as end  # noqa: PLC0415 - as above
-
-    done = ordered(home, "policies/withdraw", reason)
-    if done is None:
-        with opened_desk(home) as desk:
-            end(desk.engine, desk.aliases, desk.author(reason))
-        done = {"done": "there is no challenger any more", "version": None}
-    _tell_done("challenger", done, as_json=as_json)
+    with open_policies(home) as policies:
+        aliases.withdraw(policies.engine, policies.aliases, policies.author(reason))
+    report({"challenger": None}, "there is no challenger any more", as_json=as_json)
 
 
-@app.command()
-def evaluate(
-    version: Version, seed: Seed = None, home: HomeFolder = DEFAULT_HOME, as_json: Json = False
-) -> int:
-    """Simulate a version in this fleet's world and in worse ones: exit 1 if it breaks a ceiling.
-
-    Example: holdfast policy evaluate challenger
-    """
-    from holdfast.control.inference.fits import world_of_fleet  # noqa: PLC0415 - as above
-    from holdfast.control.policies.promotion import (  # noqa: PLC0415
-        ceiling_of,
-        fresh_seed,
-        run_trials,
-        trial_figures,
-    )
-
-    seed = fresh_seed() if seed is None else seed
-    with opened_desk(home, read_only=True) as desk, episode_bar(desk, version) as progress:
-        conditions = desk.settings.promotion
-        policy = desk.registry.serving(desk.find(version))
-        ceiling = ceiling_of(desk.engine, conditions, desk.registry.serving(desk.champion()))
-        world = world_of_fleet(desk.engine, desk.settings.scenario)
-        found = run_trials(policy, world, ceiling, conditions, seed, progress)
-    kept = all(trial.kept for trial in found)
-    if as_json:
-        facts = [trial_figures(trial) for trial in found]
-        result = {"version": policy.version, "kept": kept, "seed": seed, "trials": facts}
-        terminal.print_json(result)
-    else:
-        tell_checks([trial.check() for trial in found])
-    return 0 if kept else 1
-
-
-@app.command()
-def shadow(
-    version: Version = "challenger", home: HomeFolder = DEFAULT_HOME, as_json: Json = False
-) -> None:
-    """Compare a version in shadow with the champion, decision by decision.
-
-    Differences have 95 % intervals, over holdings. Gas is a share of that of an audit of all
-    blocks; a month's is that of one holding.
-
-    Example: holdfast policy shadow
-    """
-    from pydantic import TypeAdapter  # noqa: PLC0415 - as above
-
-    from holdfast.control.policies.comparison import Comparison, compare  # noqa: PLC0415
-    from holdfast.storage.database import transaction  # noqa: PLC0415
-
-    facts = told(home, dict[str, Any], f"policies/{version}/shadow")
-    if facts is None:
-        with opened_desk(home, read_only=True) as desk:
-            found, champion = desk.find(version), desk.champion()
-            with transaction(desk.engine) as connection:
-                beside = compare(connection, found, champion, unit=desk.settings.rails.unit)
-        compared = None if beside is None else asdict(beside)
-        facts = {"version": found, "champion": champion, "comparison": compared}
-    if as_json:
-        terminal.print_json(facts)
-    elif facts["comparison"] is None:
-        say(f"{facts['version'][:12]} has not decided beside the champion yet")
-    else:
-        _tell_comparison(TypeAdapter(Comparison).validate_python(facts["comparison"]))
-
-
-@app.command()
 def rollback(reason: Reason = "", home: HomeFolder = DEFAULT_HOME, as_json: Json = False) -> None:
-    """Let the version before the champion decide again, from the next decision on.
+    """Make the previous champion decide again.
 
-    It is not judged, only held against its hash.
+    Its hash is checked, nothing else. It decides from the next decision on.
 
     Example: holdfast policy rollback --reason "it audits too often"
     """
-    from holdfast.control.policies.aliases import rollback as take_back  # noqa: PLC0415 - as above
-
-    done = ordered(home, "policies/rollback", reason)
-    if done is None:
-        with opened_desk(home) as desk:
-            found = desk.registry.serving(desk.find("previous"))
-            take_back(desk.engine, desk.aliases, desk.author(reason))
-        sentence = f"{found.name} ({found.version[:12]}) decides again"
-        done = {"done": sentence, "version": found.version}
-    _tell_done("champion", done, as_json=as_json)
+    with open_policies(home) as policies:
+        policy = policies.registry.serving(policies.find("previous"))
+        aliases.rollback(policies.engine, policies.aliases, policies.author(reason))
+    sentence = f"{policy.name} ({policy.version[:12]}) decides again"
+    report({"champion": policy.version}, sentence, as_json=as_json)
 
 
-@app.command()
+def shadow(
+    version: Version = "challenger", home: HomeFolder = DEFAULT_HOME, as_json: Json = False
+) -> None:
+    """Compare a version in shadow with the champion, by decision.
+
+    Differences have 95 % intervals, over holdings. Gas is a share of the gas of an audit of all
+    blocks. Gas per month is that of one holding.
+
+    Example: holdfast policy shadow
+    """
+    with open_policies(home, read_only=True) as policies:
+        candidate, champion = policies.find(version), policies.find("champion")
+        unit = policies.settings.rails.unit
+        with transaction(policies.engine) as connection:
+            comparison = compare(connection, candidate, champion, unit=unit)
+    data = {
+        "version": candidate,
+        "champion": champion,
+        "comparison": None if comparison is None else asdict(comparison),
+    }
+    waiting = f"{candidate[:12]} has not decided beside the champion yet"
+    text = waiting if comparison is None else _describe_comparison(comparison)
+    report(data, text, as_json=as_json)
+
+
+def _describe_comparison(comparison: Comparison) -> Iterator[str | Table]:
+    agreement = comparison.agreement
+    yield (
+        f"{comparison.decisions} decisions of {comparison.holdings} holdings over "
+        f"{span(comparison.span)}; the same in {agreement.value:.1%} "
+        f"({agreement.low:.1%} to {agreement.high:.1%})"
+    )
+    measures = {
+        "interval, units": comparison.interval,
+        "sampling ratio": comparison.ratio,
+        "gas per audit": comparison.gas_per_audit,
+        "gas per month": comparison.gas_per_month,
+        "overridden by guardrails": comparison.rails,
+        "outside of training": comparison.outside,
+    }
+    rows = []
+    for label, pair in measures.items():
+        change = pair.difference
+        difference = f"{change.value:+.4f} ({change.low:+.4f} to {change.high:+.4f})"
+        rows.append((label, f"{pair.champion:.4f}", f"{pair.challenger:.4f}", difference))
+    yield table(("", "champion>", "challenger>", "difference>"), rows)
+
+
 def history(
     limit: Annotated[int, typer.Option(min=1, help="How many changes to show.")] = 50,
     home: HomeFolder = DEFAULT_HOME,
     as_json: Json = False,
 ) -> None:
-    """Tell which version was promoted, rolled back, named or withdrawn, the newest first.
+    """List all changes of champion and challenger.
+
+    Promotions, rollbacks, new challengers and withdrawals are listed, newest first.
 
     Example: holdfast policy history --limit 10
     """
-    from holdfast.control.policies.aliases import Entry  # noqa: PLC0415 - as above
-    from holdfast.control.policies.aliases import history as changes  # noqa: PLC0415
-    from holdfast.evidence.explain import when  # noqa: PLC0415
-    from holdfast.storage.database import transaction  # noqa: PLC0415
-
-    asked = limit <= MOST_ROWS
-    entries = told(home, list[Entry], "policies/history", limit=limit) if asked else None
-    if entries is None:
-        with opened_desk(home, read_only=True) as desk, transaction(desk.engine) as connection:
-            entries = changes(connection, limit)
-    if as_json:
-        terminal.print_json({"changes": [asdict(each) for each in entries]})
-        return
-    for each in entries:
-        force, why = " by force" * each.forced, f": {each.reason}" if each.reason else ""
-        what = f"{each.name} ({each.version[:12]}) {each.change}{force} by {each.by}"
-        say(f"{when(each.at)}  {what}{why}")
+    with open_control(home, read_only=True) as control, transaction(control.engine) as connection:
+        entries = aliases.history(connection, limit)
+    data = {"changes": [asdict(entry) for entry in entries]}
+    report(data, map(_describe_change, entries), as_json=as_json)
 
 
-def _versions(home: HomeFolder) -> list[dict[str, Any]]:
-    with opened_desk(home, read_only=True) as desk:
-        known = desk.registry.listing()
-        return [asdict(each) | {"aliases": desk.aliases.of(each.version)} for each in known]
-
-
-def _shown(home: HomeFolder, version: str) -> dict[str, Any]:
-    with opened_desk(home, read_only=True) as desk:
-        found = desk.registry.serving(desk.find(version))
-        manifest = desk.registry.manifest(found.version)
-        aliases = desk.aliases.of(found.version)
-    facts = {"version": found.version, "name": found.name, "aliases": aliases}
-    return facts | {"rho": found.rho, "manifest": manifest}
-
-
-def _tell_done(alias: str, done: dict[str, Any], *, as_json: bool) -> None:
-    if as_json:
-        terminal.print_json({alias: done["version"]})
-    else:
-        say(done["done"])
-
-
-def _tell_comparison(found: "Comparison") -> None:
-    from holdfast.evidence.explain import span  # noqa: PLC0415 - as above
-
-    say(f"{found.decisions} decisions of {found.holdings} holdings over {span(found.span)}")
-    agreement = found.agreement
-    say(f"agreement  {agreement.value:.1%} ({agreement.low:.1%} to {agreement.high:.1%})")
-    rows = [("", "champion", "challenger", "difference")]
-    for label, pair in (
-        ("interval, units", found.interval),
-        ("sampling ratio", found.ratio),
-        ("gas per audit", found.gas_per_audit),
-        ("gas per month", found.gas_per_month),
-        ("overridden by rails", found.rails),
-        ("outside of training", found.outside),
-    ):
-        change = pair.difference
-        interval = f"{change.value:+.4f} ({change.low:+.4f} to {change.high:+.4f})"
-        rows.append((label, f"{pair.champion:.4f}", f"{pair.challenger:.4f}", interval))
-    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
-    for row in rows:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        say("  ".join(cells).rstrip())
+def _describe_change(entry: Entry) -> str:
+    force, reason = " by force" * entry.forced, f": {entry.reason}" if entry.reason else ""
+    change = f"{entry.name} ({entry.version[:12]}) {entry.change}{force} by {entry.by}"
+    return f"{when(entry.at)}  {change}{reason}"

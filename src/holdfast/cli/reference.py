@@ -1,4 +1,4 @@
-"""The reference pages: every command from the commands themselves, the API from its application.
+"""The reference pages of the command line and the API, made from the code.
 
 `python -m holdfast.cli.reference docs/reference` writes them; a test compares.
 """
@@ -9,33 +9,33 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from typer.main import get_command
-
 from holdfast import atomic
-from holdfast.cli.app import front_door
+from holdfast.cli.app import LazyCommand, root_command
+from holdfast.web.app import interface
 
 HEAD = """# Command line
 
-Made from the commands themselves by `make reference`. Every command takes `--help`; `--json` prints
-data alone on stdout. Exit 0 is fine, 1 a finding, 2 could not run, 130 interrupted.
+Made from the code by `make reference`. Every command takes `--help`. With `--json` it prints
+JSON and nothing else on stdout. Exit code 0 means fine, 1 a finding, 2 could not run, 130
+interrupted.
 """
 
 
 def commands() -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yield every command by its words, in the order of the help."""
-    yield from _leaves(get_command(front_door()), ())
+    yield from _commands_below(root_command(), ())
 
 
-def _leaves(command: Any, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    if not hasattr(command, "commands"):
-        yield words, command
+def _commands_below(command: Any, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    if isinstance(command, LazyCommand):
+        yield words, command.load()
         return
-    for name, each in command.commands.items():
-        yield from _leaves(each, (*words, name))
+    for name, inner in command.commands.items():
+        yield from _commands_below(inner, (*words, name))
 
 
 def cli_page() -> str:
-    return "\n".join([HEAD, *("\n".join(_section(*each)) for each in commands())])
+    return "\n".join([HEAD, *("\n".join(_section(*entry)) for entry in commands())])
 
 
 def _section(words: tuple[str, ...], command: Any) -> Iterator[str]:
@@ -62,12 +62,12 @@ def _name(parameter: Any) -> str:
 def _default(parameter: Any) -> str:
     if parameter.required:
         return "required"
-    told = parameter.show_default
-    value = told if isinstance(told, str) else parameter.default
+    shown = parameter.show_default
+    value = shown if isinstance(shown, str) else parameter.default
     if value in (None, False) or callable(value):
         return ""
-    shown = f"`{_cell(str(value))}`"
-    return f"{shown}, or `{parameter.envvar}`" if parameter.envvar else shown
+    text = f"`{_cell(str(value))}`"
+    return f"{text}, or `{parameter.envvar}`" if parameter.envvar else text
 
 
 def _cell(text: str | None) -> str:
@@ -75,8 +75,6 @@ def _cell(text: str | None) -> str:
 
 
 def api_page() -> str:
-    from holdfast.web.app import interface  # noqa: PLC0415 - FastAPI takes half a second
-
     return json.dumps(interface(), indent=1, sort_keys=True) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""How many blocks an audit samples, as users say it: a number, a share, or a confidence."""
+"""How many blocks an audit samples: given as a number, a share or a confidence."""
 
 from typing import Annotated
 
@@ -10,14 +10,14 @@ from holdfast.model.detection import samples, samples_for
 SampleCount = Annotated[int | None, typer.Option("--samples", help="How many blocks to sample.")]
 Ratio = Annotated[float | None, typer.Option(help="Share of the blocks to sample.")]
 Confidence = Annotated[
-    float, typer.Option(help="Sample enough to find --damage with this probability.")
+    float, typer.Option(help="Sample enough to detect --damage with this probability.")
 ]
-DamageShare = Annotated[float, typer.Option(help="Share of damaged blocks to be found.")]
+DamageShare = Annotated[float, typer.Option(help="Share of damaged blocks to detect.")]
 
 
 def damaged_blocks(damage: float, blocks: int) -> int:
     if not 0 < damage <= 1:
-        raise InputError(f"--damage must lie above 0 and at most at 1, not at {damage:g}")
+        raise InputError(f"--damage must be above 0 and at most 1, not {damage:g}")
     return max(1, round(damage * blocks))
 
 
@@ -27,13 +27,13 @@ def sample_count(
     if count is not None and ratio is not None:
         raise InputError("give --samples or --ratio, not both")
     if not 0 < confidence < 1:
-        raise InputError(f"--confidence must lie between 0 and 1, not at {confidence:g}")
+        raise InputError(f"--confidence must be between 0 and 1, not {confidence:g}")
     if count is not None:
         if not 1 <= count <= blocks:
-            raise InputError(f"--samples must lie between 1 and {blocks}, not at {count}")
+            raise InputError(f"--samples must be between 1 and {blocks}, not {count}")
         return count
     if ratio is not None:
         if not 0 < ratio <= 1:
-            raise InputError(f"--ratio must lie above 0 and at most at 1, not at {ratio:g}")
+            raise InputError(f"--ratio must be above 0 and at most 1, not {ratio:g}")
         return int(samples(ratio, blocks, blocks))
     return samples_for(confidence, damaged, blocks)

@@ -1,25 +1,23 @@
 """`holdfast serve`: the control plane, until it is stopped."""
 
-import signal
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
-from threading import Event
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from holdfast import secret_variables
 from holdfast.cli import terminal
-from holdfast.cli.owner import DEFAULT_HOME, HomeFolder, open_home
-from holdfast.cli.terminal import Json, PassphraseFile, say
-from holdfast.processes import CONTEXT, end_with_parent, stop_all
-
-if TYPE_CHECKING:
-    from holdfast.control.settings.models import ControlSettings
+from holdfast.cli.home import DEFAULT_HOME, HomeFolder, open_home
+from holdfast.cli.terminal import Json, PassphraseFile, report, say
+from holdfast.cli.worker import stop_signals, work
+from holdfast.control.service import check_settings
+from holdfast.control.settings.models import ControlSettings, read_control
+from holdfast.processes import CONTEXT, stop_all
+from holdfast.web.server import listen, serve_web, url_of
 
 MAX_WORKERS = 64
 CHECK_SECONDS = 1.0  # between two looks at the workers
@@ -36,31 +34,26 @@ def serve(
     passphrase_file: PassphraseFile = None,
     as_json: Json = False,
 ) -> int:
-    """Audit all holdings by themselves: when and how hard is decided by the champion.
+    """Run the service: it audits all holdings by itself.
 
-    The first champion is the policy of the settings, in the table [control] of holdfast.toml in
-    the home; `holdfast policy` lets another one in. Stop it with Ctrl-C or SIGTERM: audits under
-    way resume when it runs again.
+    The champion decides when to audit and how many blocks to sample. The first champion is the
+    policy in the table [control] of holdfast.toml in the home; `holdfast policy promote` makes
+    another one the champion. Stop it with Ctrl-C or SIGTERM: interrupted audits resume when it
+    runs again.
 
     Example: holdfast serve --workers 2
     """
-    from holdfast.control.service import check_settings  # noqa: PLC0415 - as in other commands
-    from holdfast.control.settings.models import read_control  # noqa: PLC0415
-
     opened = open_home(home, passphrase_file)
     settings = read_control(opened.folder)
     check_settings(settings, opened.folder)
     root = opened.keyring.root
     with _web(opened.folder, settings) as (url, web):
-        if as_json:
-            facts = {"home": str(opened.folder), "policy": settings.policy, "workers": workers}
-            terminal.print_json({**facts, "web": url})
-            terminal.flush()
-        else:
-            say(f"auditing the holdings of {opened.folder}; Ctrl-C stops it")
-            if url is not None:
-                say(f"the dashboard is at {url}, the API at {url}/api/v1")
-                terminal.flush()
+        data = {"home": str(opened.folder), "policy": settings.policy, "workers": workers}
+        text = [f"auditing the holdings of {opened.folder}; Ctrl-C stops it"]
+        if url is not None:
+            text.append(f"the dashboard is at {url}, the API at {url}/api/v1")
+        report({**data, "web": url}, text, as_json=as_json)
+        terminal.flush()
         if workers == 1 and not web:
             work(opened.folder, root)
         else:
@@ -70,21 +63,17 @@ def serve(
 
 
 @contextmanager
-def _web(folder: Path, settings: "ControlSettings") -> Iterator[tuple[str | None, list[Job]]]:
-    """Yield where the API will be, and the job of serving it, if it is to be served.
+def _web(folder: Path, settings: ControlSettings) -> Iterator[tuple[str | None, list[Job]]]:
+    """Yield the URL of the dashboard and the job that serves it, if the settings ask for one.
 
-    The socket is ours, so that the address stays the same whoever serves.
+    The socket stays open here, so that the address remains when the process is replaced.
     """
-    from holdfast.web.client import announced  # noqa: PLC0415 - as above
-    from holdfast.web.server import listen, serve_web, url_of  # noqa: PLC0415
-
     listener = listen(settings.web)
     if listener is None:
         yield None, []
         return
-    url = url_of(listener)
-    with listener, announced(folder, url) as name:
-        yield url, [(serve_web, (listener, folder, name, settings))]
+    with listener:
+        yield url_of(listener), [(serve_web, (listener, folder, settings))]
 
 
 def _watch_over(jobs: Sequence[Job]) -> None:
@@ -95,7 +84,7 @@ def _watch_over(jobs: Sequence[Job]) -> None:
         process.start()
         return process
 
-    stopped = _stop_signals()
+    stopped = stop_signals()
     running: dict[int, SpawnProcess] = {}
     try:
         while not stopped.is_set():
@@ -110,41 +99,3 @@ def _watch_over(jobs: Sequence[Job]) -> None:
                 stopped.wait(CHECK_SECONDS)  # so that what dies at once is not started in a circle
     finally:
         stop_all(running.values(), STOP_SECONDS)
-
-
-def _stop_signals() -> Event:
-    """Return an event that SIGINT or SIGTERM sets; a second signal ends the process at once."""
-    stopped = Event()
-
-    def on_signal(_signal: int, _frame: Any) -> None:
-        if stopped.is_set():
-            sys.exit(1)  # another worker resumes what is lost
-        stopped.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, on_signal)
-    return stopped
-
-
-def work(
-    folder: Path, root: bytes, number: int = 0, keystore_passphrase: bytes | None = None
-) -> None:
-    """Be one worker until SIGTERM or SIGINT; the tick under way is finished first.
-
-    One that was started by another process does not outlive it.
-    """
-    from holdfast.control.logging import configure_logs  # noqa: PLC0415
-    from holdfast.control.service import open_service  # noqa: PLC0415
-    from holdfast.control.settings.models import read_control  # noqa: PLC0415
-    from holdfast.owner import Home  # noqa: PLC0415
-    from holdfast.owner.keyring import Keyring  # noqa: PLC0415
-    from holdfast.owner.settings import read_settings  # noqa: PLC0415
-
-    configure_logs()
-    if keystore_passphrase is not None:
-        secret_variables.accept({secret_variables.KEYSTORE_PASSPHRASE: keystore_passphrase})
-    stopped = _stop_signals()
-    end_with_parent(stopped.set)
-    home, settings = Home(folder, Keyring(root), read_settings(folder)), read_control(folder)
-    with open_service(home, settings, pause=stopped.wait, number=number) as service:
-        service.run(stopped.is_set)

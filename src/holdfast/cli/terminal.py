@@ -1,16 +1,19 @@
-"""How commands speak: data on stdout, progress on stderr; and how they are told a passphrase."""
+"""How commands print: data or text on stdout, progress on stderr; and how they ask for secrets."""
 
 import getpass
+import io
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -20,37 +23,57 @@ from rich.progress import (
     TimeRemainingColumn,
     TransferSpeedColumn,
 )
+from rich.table import Table
 
 from holdfast import atomic, secret_variables
 from holdfast.errors import InputError, PassphraseError
 
 PASSPHRASE_VARIABLE = secret_variables.PASSPHRASE
 MAX_PASSPHRASE_BYTES = 4096
+PIPE_WIDTH = 1000  # columns: a file or a pipe has no width that a table must fit
 
-Json = Annotated[bool, typer.Option("--json", help="Print data alone, as JSON.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 PassphraseFile = Annotated[
     Path | None,
     typer.Option(
-        help=f"File with the key's passphrase; else {PASSPHRASE_VARIABLE}, else a prompt.",
+        help=f"File with the passphrase. Default: {PASSPHRASE_VARIABLE}, or a prompt.",
         show_default=False,
     ),
 ]
+Text = str | Table | Iterable[str | Table]  # a sentence, a table, or several of them
 
 messages = Console(stderr=True, highlight=False)
 
 
-def print_json(data: Mapping[str, Any]) -> None:
-    say(json.dumps(data, indent=2))
+def report(data: Mapping[str, Any], text: Text, *, as_json: bool) -> None:
+    """Print the result of a command: its data as JSON, or the text that says the same."""
+    if as_json:
+        say(json.dumps(data, indent=2))
+        return
+    for part in [text] if isinstance(text, str | Table) else text:
+        say(part if isinstance(part, str) else _render(part))
+
+
+def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    """Return a plain table. Titles that end with `>` head a column of figures."""
+    made = Table(box=box.SIMPLE_HEAD if any(titles) else None, pad_edge=False, show_edge=False)
+    made.show_header = any(titles)
+    for title in titles:
+        justify: Any = "right" if title.endswith(">") else "left"
+        made.add_column(title.removesuffix(">"), justify=justify, overflow="fold")
+    for row in rows:
+        made.add_row(*map(escape, row))
+    return made
 
 
 def say(text: str) -> None:
-    """Print a result. Names that are no text in this locale are shown with escapes."""
-    with _to_whoever_reads():
+    """Print a result. Characters that this locale can't show are printed as escapes."""
+    with _ignore_closed_pipe():
         typer.echo(_printable(text))
 
 
 def complain(sentence: str) -> None:
-    """Say on stderr, in one line whatever names it has in it, why a command could not run."""
+    """Say on stderr, in one line whatever names are in it, why a command could not run."""
     line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in sentence)
     typer.echo(_printable(f"holdfast: {line}"), err=True)
 
@@ -60,14 +83,24 @@ def warn_left_out(holding: str, reason: str) -> None:
 
 
 def flush() -> None:
-    with _to_whoever_reads():
+    with _ignore_closed_pipe():
         if sys.stdout is not None:
             sys.stdout.flush()
 
 
+def _render(shown: Table) -> str:
+    """Return a table as text: as wide as the terminal, or as it needs to be in a pipe."""
+    terminal = sys.stdout is not None and sys.stdout.isatty()
+    width = None if terminal else PIPE_WIDTH
+    console = Console(file=io.StringIO(), force_terminal=terminal, width=width, highlight=False)
+    with console.capture() as capture:
+        console.print(shown)
+    return "\n".join(line.rstrip() for line in capture.get().splitlines())
+
+
 @contextmanager
-def _to_whoever_reads() -> Iterator[None]:
-    """Go on when the reader of our output has left: the exit code is a result as well."""
+def _ignore_closed_pipe() -> Iterator[None]:
+    """Continue when the reader of our output is gone: the exit code is a result as well."""
     try:
         yield
     except BrokenPipeError:
@@ -97,8 +130,7 @@ def passphrase(
             raise PassphraseError("the two passphrases differ: try again")
     else:
         raise InputError(
-            "no passphrase: give --passphrase-file, set "
-            f"{variable}, or run in a terminal to be asked"
+            f"no passphrase: give --passphrase-file, set {variable}, or run in a terminal"
         )
     if not secret:
         raise PassphraseError("the passphrase is empty: choose one")
@@ -114,6 +146,12 @@ class Bar:
 
     def reach(self, completed: float) -> None:
         self._progress.update(self._task, completed=completed)
+
+    def advance(self, amount: float) -> None:
+        self._progress.advance(self._task, amount)
+
+    def describe(self, what: str) -> None:
+        self._progress.update(self._task, description=what)
 
 
 @contextmanager

@@ -1,100 +1,64 @@
-"""`holdfast token`: who may speak to the API from another machine, and what they may do."""
+"""`holdfast token`: who may call the API from another machine, and what they may do."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
-from holdfast.cli import terminal
-from holdfast.cli.owner import DEFAULT_HOME, HomeFolder
-from holdfast.cli.terminal import Json, say
+from holdfast.cli.control import open_control
+from holdfast.cli.home import DEFAULT_HOME, HomeFolder
+from holdfast.cli.terminal import Json, report
+from holdfast.evidence.explain import when
+from holdfast.web import tokens
+from holdfast.web.tokens import Token
 
-if TYPE_CHECKING:
-    from sqlalchemy import Engine
-
-    from holdfast.control.policies.aliases import Author
-
-app = typer.Typer(no_args_is_help=True, help="Who may speak to the API from another machine.")
-
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Whose it is, as the evidence tells.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Its holder, for the evidence.")]
 
 
-@app.command()
 def create(
     name: Name,
     role: Annotated[
         Literal["viewer", "operator", "admin"],
-        typer.Option(help="Look; order audits, release, acknowledge; promote policies as well."),
+        typer.Option(
+            help="A viewer reads. An operator also asks for audits, releases holdings and "
+            "acknowledges alerts. An admin also promotes policies."
+        ),
     ] = "viewer",
     home: HomeFolder = DEFAULT_HOME,
     as_json: Json = False,
 ) -> None:
-    """Print a new token. Keep it: only its SHA-256 is stored.
+    """Create a token and print it.
+
+    Keep it: only its SHA-256 is stored.
 
     Example: holdfast token create grafana --role viewer
     """
-    from holdfast.web import tokens  # noqa: PLC0415 - as in other commands
-
-    with _changing(home) as (engine, author):
-        token = tokens.create(engine, name, tokens.Role(role), author)
-    if as_json:
-        terminal.print_json({"name": name, "role": role, "token": token})
-    else:
-        say(token)
+    with open_control(home) as control:
+        token = tokens.create(control.engine, name, tokens.Role(role), control.author())
+    report({"name": name, "role": role, "token": token}, token, as_json=as_json)
 
 
-@app.command(name="list")
-def list_command(home: HomeFolder = DEFAULT_HOME, as_json: Json = False) -> None:
-    """List the tokens, but not what they are.
+def list_tokens(home: HomeFolder = DEFAULT_HOME, as_json: Json = False) -> None:
+    """List the tokens, without their secrets.
 
     Example: holdfast token list
     """
-    from holdfast.evidence.explain import when  # noqa: PLC0415
-    from holdfast.storage.database import opened  # noqa: PLC0415 - as above
-    from holdfast.web import tokens  # noqa: PLC0415
-
-    with opened(_address(home), read_only=True) as engine:
-        found = tokens.listing(engine)
-    if as_json:
-        terminal.print_json({"tokens": [vars(each) for each in found]})
-        return
-    for each in found:
-        end = f", revoked {when(each.revoked)}" if each.revoked is not None else ""
-        say(f"{each.name}: {each.role}, created {when(each.created)}{end}")
+    with open_control(home, read_only=True) as control:
+        known = tokens.listing(control.engine)
+    data = {"tokens": [vars(token) for token in known]}
+    report(data, map(_describe, known), as_json=as_json)
 
 
-@app.command()
 def revoke(name: Name, home: HomeFolder = DEFAULT_HOME, as_json: Json = False) -> None:
-    """Make a token worthless at once.
+    """Revoke a token. It stops working at once.
 
     Example: holdfast token revoke grafana
     """
-    from holdfast.web import tokens  # noqa: PLC0415 - as above
-
-    with _changing(home) as (engine, author):
-        tokens.revoke(engine, name, author)
-    if as_json:
-        terminal.print_json({"name": name, "revoked": True})
-    else:
-        say(f"{name} may not speak to the API any more")
+    with open_control(home) as control:
+        tokens.revoke(control.engine, name, control.author())
+    data = {"name": name, "revoked": True}
+    report(data, f"the token of {name} is revoked", as_json=as_json)
 
 
-@contextmanager
-def _changing(home: Path) -> Iterator[tuple["Engine", "Author"]]:
-    from holdfast.control.policies.aliases import Author  # noqa: PLC0415
-    from holdfast.control.service import milliseconds  # noqa: PLC0415
-    from holdfast.storage.database import opened  # noqa: PLC0415 - as above
-
-    with opened(_address(home), read_only=False) as engine:
-        yield engine, Author("the command line", milliseconds())
-
-
-def _address(home: Path) -> str:
-    from holdfast.control.settings.models import read_control  # noqa: PLC0415 - as above
-    from holdfast.owner import check_home  # noqa: PLC0415
-
-    folder = home.expanduser()
-    check_home(folder)
-    return read_control(folder).address(folder)
+def _describe(token: Token) -> str:
+    end = f", revoked {when(token.revoked)}" if token.revoked is not None else ""
+    return f"{token.name}: {token.role}, created {when(token.created)}{end}"

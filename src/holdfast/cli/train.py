@@ -1,4 +1,4 @@
-"""`holdfast train`: trains a learned policy, or the same one with several seeds at once."""
+"""`holdfast train`: train a learned policy, with one seed or several at once."""
 
 import shlex
 import sys
@@ -11,11 +11,14 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from holdfast import learn
-from holdfast.cli import completion, terminal
+from holdfast.cli import terminal
+from holdfast.cli.completion import complete_policy, complete_scenario
 from holdfast.cli.executor import Cluster, executor_for
-from holdfast.cli.terminal import Json
+from holdfast.cli.terminal import Json, report
 from holdfast.errors import InputError
 from holdfast.executor import LocalExecutor
+from holdfast.policy import checkpoint
+from holdfast.sim.scenario_file import load_scenario
 
 if TYPE_CHECKING:
     from holdfast.learn.methods import Settings
@@ -29,37 +32,39 @@ def train(
     method: Annotated[
         str,
         typer.Option(
-            metavar="NAME", autocompletion=completion.policies, help="What to train, see above."
+            metavar="NAME", autocompletion=complete_policy, help="What to train, see above."
         ),
     ],
     out: Annotated[
         Path,
-        typer.Option(metavar="DIR", help="Its folder; of several seeds, each has DIR/seed-K."),
+        typer.Option(
+            metavar="DIR", help="The folder to write. Several seeds are written to DIR/seed-K."
+        ),
     ],
     scenario: Annotated[
         str,
         typer.Option(
             metavar="NAME|FILE.toml",
-            autocompletion=completion.scenarios,
+            autocompletion=complete_scenario,
             help="The world: paper, drift, field or a file.",
         ),
     ] = "paper",
     episodes: Annotated[
-        int | None, typer.Option(min=1, help="How long to train.", show_default=str(UNITS))
+        int | None, typer.Option(min=1, help="Episodes to train for.", show_default=str(UNITS))
     ] = None,
     rounds: Annotated[
         int | None,
-        typer.Option(min=1, help="The same for drqn-cmdp-plus.", show_default=str(UNITS)),
+        typer.Option(min=1, help="Rounds to train drqn-cmdp-plus for.", show_default=str(UNITS)),
     ] = None,
     seed: Annotated[
         list[int] | None,
-        typer.Option(min=0, help="Equal seeds give equal weights; repeat it.", show_default="0"),
+        typer.Option(min=0, help="Equal seeds give equal weights. Repeatable.", show_default="0"),
     ] = None,
     seeds: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Train with the seeds 0 to N - 1.")
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="Seeds at a time.", show_default="one per core")
+        int | None, typer.Option(min=1, help="Seeds at the same time.", show_default="one per core")
     ] = None,
     cluster: Cluster = None,
     rho: Annotated[
@@ -68,21 +73,19 @@ def train(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Train a policy in simulation and leave it as a checkpoint.
+    """Train a policy in simulation and save it as a checkpoint.
 
     Methods of the paper: dqn, double-dqn, dueling-dqn, d3qn, ppo, a2c, and, with a multiplier
     that adapts to the ceiling --rho, ppo-lagrangian and drqn-cmdp. Beyond it: drqn-cmdp-plus,
     trained for all ceilings at once, in rounds of some thousand decisions.
 
-    Interrupted, it resumes with the same command, to the same weights. `tensorboard --logdir DIR`
-    shows the curves, which are in curve.csv as well.
+    An interrupted training resumes when you give the command again, and ends with the same
+    weights. `tensorboard --logdir DIR` shows the curves, which are in curve.csv as well.
 
     Example: holdfast train --method drqn-cmdp --seeds 4 --out runs/drqn
     """
     learn.check_installed()
-    # The command line starts without these: JAX takes a second.
-    from holdfast.learn import methods, pool, training  # noqa: PLC0415
-    from holdfast.sim.scenario_file import load_scenario  # noqa: PLC0415
+    from holdfast.learn import methods, pool, training  # noqa: PLC0415 - the extra `train`
 
     world = load_scenario(scenario)
     settings = (
@@ -91,13 +94,13 @@ def train(
     units = _units(method, settings, episodes, rounds)
     if seed and seeds:
         raise InputError("give --seed, once or several times, or --seeds, but not both")
-    chosen = list(range(seeds)) if seeds else list(dict.fromkeys(seed or [0]))
+    numbers = list(range(seeds)) if seeds else list(dict.fromkeys(seed or [0]))
     plan = [
         pool.Job(
             training.Run(method, world, number, units, settings),
-            out / f"seed-{number}" if len(chosen) > 1 else out,
+            out / f"seed-{number}" if len(numbers) > 1 else out,
         )
-        for number in chosen
+        for number in numbers
     ]
     ahead = [job for job in plan if not training.finished(job.run, job.folder)]
     with (
@@ -106,12 +109,8 @@ def train(
     ):
         pool.train_all(ahead, executor, on_progress)
     trained = [_result(job, scenario, new=job in ahead) for job in plan]
-    if as_json:
-        about = {"method": method, "scenario": world.name, "units": units}
-        terminal.print_json(about | {"trained": trained})
-    else:
-        for result in trained:
-            terminal.say(_report(result))
+    data = {"method": method, "scenario": world.name, "units": units, "trained": trained}
+    report(data, map(_describe, trained), as_json=as_json)
 
 
 def _local_executor(jobs: list["Job"], at_once: int | None) -> LocalExecutor | None:
@@ -120,7 +119,7 @@ def _local_executor(jobs: list["Job"], at_once: int | None) -> LocalExecutor | N
 
 
 def _units(method: str, settings: "Settings", episodes: int | None, rounds: int | None) -> int:
-    from holdfast.learn.drqn_cmdp_plus import PlusSettings  # noqa: PLC0415 - as above
+    from holdfast.learn.drqn_cmdp_plus import PlusSettings  # noqa: PLC0415 - the extra `train`
 
     if isinstance(settings, PlusSettings):
         if episodes:
@@ -133,7 +132,7 @@ def _units(method: str, settings: "Settings", episodes: int | None, rounds: int 
 
 @contextmanager
 def _progress(jobs: list["Job"]) -> Iterator[Callable[..., None]]:
-    """Show on a terminal how far each training is, with the figures of its last unit."""
+    """Show the progress of each training on a terminal, with the figures of its last unit."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -168,8 +167,6 @@ def _figures(figures: dict[str, float]) -> str:
 
 
 def _result(job: "Job", scenario: str, *, new: bool) -> dict[str, Any]:
-    from holdfast.policy import checkpoint  # noqa: PLC0415 - NumPy takes a tenth of a second
-
     # Without a slash, a folder named like a method would be taken for the method.
     folder = str(job.folder) if "/" in str(job.folder) else f"./{job.folder}"
     use = ["holdfast", "evaluate", "--policy", folder]
@@ -182,7 +179,7 @@ def _result(job: "Job", scenario: str, *, new: bool) -> dict[str, Any]:
     }
 
 
-def _report(result: dict[str, Any]) -> str:
+def _describe(result: dict[str, Any]) -> str:
     evaluation = result["evaluation"]
     before = " before" if result["trained_before"] else ""
     lines = [f"seed {result['seed']} was trained{before}: {result['checkpoint']}"]
@@ -194,10 +191,10 @@ def _report(result: dict[str, Any]) -> str:
         )
         lines.append(
             f"  over {evaluation['episodes']:,} episodes: gas {gas:.2f},"
-            f" latency {_shown(latency, '.2f')}, miss rate {_shown(missed, '.2%')}"
+            f" latency {_format(latency, '.2f')}, miss rate {_format(missed, '.2%')}"
         )
     return "\n".join([*lines, f"  {result['use']}"])
 
 
-def _shown(figure: float | None, shape: str) -> str:
+def _format(figure: float | None, shape: str) -> str:
     return "-" if figure is None else format(figure, shape)

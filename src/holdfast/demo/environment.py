@@ -20,7 +20,6 @@ from holdfast.ledger.interface import Ledger
 from holdfast.owner import Home, Original, add_holding, put
 from holdfast.pdp import Location
 from holdfast.pdp.field import DEFAULT_SECTORS, SECTOR_BYTES
-from holdfast.web.client import announced
 from holdfast.web.server import RunningServer, listen, url_of
 
 if TYPE_CHECKING:
@@ -171,8 +170,8 @@ def _dashboard(folder: Path, settings: ControlSettings, clock: Clock) -> Iterato
     listener = listen(settings.web)
     if listener is None:
         raise HoldfastError("the dashboard has no place to listen")
-    with listener, announced(folder, url_of(listener)) as name:
-        server = RunningServer(listener, folder, settings, name)
+    with listener:
+        server = RunningServer(listener, folder, settings)
         thread = Thread(target=server.run, args=(clock,), daemon=True)
         thread.start()
         try:

@@ -139,7 +139,7 @@ def named_ledgers(
 ) -> list[OnChain]:
     """Return the owner's anchors on the contracts of a chain and on local ledgers."""
     if (chain is None) != (not contracts):
-        raise InputError("a chain is named by --chain and --contract together")
+        raise InputError("--chain and --contract belong together: give both")
     if chain is not None and owner is None:
         raise InputError("--chain needs --owner, the address that anchors the log")
     if owner is not None and chain is None and not files:

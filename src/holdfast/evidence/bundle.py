@@ -136,7 +136,7 @@ def read_head(path: Path, verifier: Verifier) -> KnownRoot:
         return root_in(atomic.read(path, at_most=MAX_NOTE_BYTES), verifier, str(path))
     heads = list(Bundle.open(path).checkpoints())
     if not heads:
-        raise InputError(f"{path} has no checkpoint in it")
+        raise InputError(f"{path} contains no checkpoint")
     return root_in(heads[-1], verifier, str(path))
 
 

@@ -52,7 +52,7 @@ def select_holdings(home: Home, names: Iterable[str]) -> list[HoldingRecord]:
     with home.catalogue() as catalogue:
         known = catalogue.holdings()
         if not known:
-            raise InputError("there are no holdings yet: `holdfast holding add NAME URL` makes one")
+            raise InputError("there are no holdings yet: create one with `holdfast holding add`")
         return [catalogue.holding(name) for name in dict.fromkeys(names)] or known
 
 
@@ -105,7 +105,7 @@ def put_file(
     for holding, error in failures.items():
         if not isinstance(error, HoldfastError) or len(holdings) == 1:
             raise error
-        raise HoldfastError(f"{name} did not get to holding {holding}: {error}") from error
+        raise HoldfastError(f"{name} could not be put into holding {holding}: {error}") from error
     return {holding: future.result() for holding, future in futures.items()}
 
 
@@ -148,7 +148,7 @@ def replicas(
     alike = [holding for holding, file in files.items() if file.sha256 == wanted.sha256]
     if first is None and len(alike) < len(files):
         raise InputError(
-            f"{', '.join(files)} have different contents of {name!r}: say which with --from"
+            f"{', '.join(files)} have different versions of {name!r}: choose one with --from"
         )
     with ExitStack() as stack:
         reachable = []

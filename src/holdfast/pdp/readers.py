@@ -98,6 +98,9 @@ class LocalFile:
             os.close(self._handle)
             raise InputError(f"can't read {path}: it is not a regular file")
         self._size = status.st_size
+        if not self._size and os.pread(self._handle, 1, 0):  # as those of /proc
+            os.close(self._handle)
+            raise InputError(f"can't read {path}: it has content, but its size is 0: copy it first")
 
     def __enter__(self) -> Self:
         return self

@@ -20,7 +20,6 @@ from starlette.datastructures import Headers
 from holdfast.control.policies.aliases import Author
 from holdfast.control.settings.models import WebSettings
 from holdfast.web import tokens
-from holdfast.web.client import USER
 from holdfast.web.context import Context, RequestContext
 from holdfast.web.errors import Code, WebRefusedError
 from holdfast.web.tokens import Role
@@ -57,11 +56,7 @@ def caller(request: Request, context: RequestContext) -> Caller:
         if token is None:
             raise WebRefusedError(Code.UNKNOWN_CALLER, "the token is not valid")
         return Caller(token.name, token.role, f"token {token.id}")
-    role = _loopback_role(request, context.settings.web)
-    # A command names its user. That is no proof, so the evidence also says where it came from.
-    user = request.headers.get(USER, "")
-    name = f"{user}, {LOOPBACK}" if tokens.NAME.fullmatch(user) else LOOPBACK
-    return Caller(name, role)
+    return Caller(LOOPBACK, _loopback_role(request, context.settings.web))
 
 
 def _loopback_role(request: Request, settings: WebSettings) -> Role:

@@ -18,7 +18,6 @@ from holdfast.errors import InputError
 from holdfast.processes import end_with_parent
 from holdfast.storage.database import connect, migrate
 from holdfast.web.app import build_app
-from holdfast.web.client import INSTANCE
 from holdfast.web.context import Context
 from holdfast.web.pages.page import prepare_pages
 from holdfast.web.services.baselines import Baselines
@@ -89,11 +88,8 @@ def open_context(
 class RunningServer:
     """A control plane's API and the socket that it listens on."""
 
-    def __init__(
-        self, listener: socket.socket, folder: Path, settings: ControlSettings, instance: str = ""
-    ) -> None:
+    def __init__(self, listener: socket.socket, folder: Path, settings: ControlSettings) -> None:
         self._listener, self._folder, self._settings = listener, folder, settings
-        self._headers = [(INSTANCE, instance)]
         self._server: uvicorn.Server | None = None
         self._stopped = False
 
@@ -110,7 +106,6 @@ class RunningServer:
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
-                headers=self._headers,
                 h11_max_incomplete_event_size=MAX_HEAD_BYTES,
                 timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_SECONDS,
             )
@@ -128,16 +123,14 @@ class RunningServer:
         return self._stopped or (self._server is not None and self._server.should_exit)
 
 
-def serve_web(
-    listener: socket.socket, folder: Path, instance: str, settings: ControlSettings
-) -> None:
+def serve_web(listener: socket.socket, folder: Path, settings: ControlSettings) -> None:
     """Serve a home's API until SIGTERM or SIGINT, but not longer than who started it lives.
 
     The settings are those that `holdfast serve` started with, however often this starts again: only
     its workers record others.
     """
     configure_logs()
-    server = RunningServer(listener, folder, settings, instance)
+    server = RunningServer(listener, folder, settings)
 
     def stop(_signal: int, _frame: Any) -> None:
         server.stop()

@@ -1,14 +1,16 @@
-"""What `holdfast plan` answers: as text, as data, and as a picture."""
+"""The result of `holdfast plan`: as text, as data and as a figure."""
 
 import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from holdfast.cli.terminal import say
+from rich.table import Table
+
+from holdfast.cli.terminal import table
 from holdfast.control.planning.costs import Currency, Prices
 from holdfast.control.planning.planner import Plan, PlanRequest, Point, Trials, better
 from holdfast.control.scheduling.guardrails import DAY
@@ -22,10 +24,10 @@ DIGITS = {Currency.UNITS: ",.4g", Currency.GAS: ",.0f", Currency.MONEY: ",.2f"}
 
 
 @dataclass(frozen=True)
-class Answer:
-    """A plan, and all that was tried for it."""
+class PlanReport:
+    """A plan, with every setting and reference that was simulated for it."""
 
-    wish: PlanRequest
+    request: PlanRequest
     prices: Prices
     scenario: str  # as `holdfast evaluate` takes it
     fresh: Trials
@@ -39,7 +41,7 @@ class Answer:
 
     @property
     def check(self) -> str:
-        """The command that finds the same on other episodes."""
+        """The command that confirms the plan on other episodes."""
         words = ("--policy", self.policy, "--scenario", self.scenario)
         return shlex.join(("holdfast", "evaluate", *words, "--episodes", str(self.fresh.episodes)))
 
@@ -55,7 +57,7 @@ class Answer:
         return better(self.references, self.plan.fresh, self.cost)
 
     def cost(self, measures: Measures) -> Estimate:
-        return self.prices.cost(measures, self.wish.currency)
+        return self.prices.cost(measures, self.request.currency)
 
     def data(self) -> dict[str, Any]:
         prices, measures = self.prices, self.plan.fresh.measures
@@ -63,7 +65,8 @@ class Answer:
             "policy": self.policy,
             "ceiling": self.plan.ceiling,
             "cost_per_month": {
-                each.value: asdict(prices.cost(measures, each)) for each in prices.currencies
+                currency.value: asdict(prices.cost(measures, currency))
+                for currency in prices.currencies
             },
             "gas_per_audit": prices.gas,
             "holdings": prices.holdings,
@@ -80,59 +83,55 @@ class Answer:
     def draw(self, path: Path) -> None:
         chart = Chart(
             title=f"{self.policy} in {self.scenario}",
-            unit=self.wish.currency.label,
+            unit=self.request.currency.label,
             settings=self._spots(self.points),
             frontier=self._spots(self.frontier),
             references=self._spots(self.references),
             plan=self._spots([self.plan.fresh])[0],
-            budget=self.wish.budget,
-            ceiling=self.wish.ceiling,
+            budget=self.request.budget,
+            ceiling=self.request.ceiling,
         )
         draw(chart, path)
 
-    def tell(self, unit: int) -> None:
-        """Print the plan; `unit` is that of time, in milliseconds."""
-        say(f"{self.policy} keeps a ceiling of {self.plan.ceiling:.4f} on the miss rate\n")
-        rows = [*self._finding(unit / DAY), *self._spending()]
-        widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
-        for label, figure, interval in rows:
-            say(f"{label:<{widths[0]}}  {figure:>{widths[1]}}  {interval:>{widths[2]}}".rstrip())
-        say("")
+    def describe(self, unit: int) -> Iterator[str | Table]:
+        """Yield the plan as text; `unit` is the time unit, in milliseconds."""
+        yield f"{self.policy} keeps a ceiling of {self.plan.ceiling:.4f} on the miss rate"
+        yield table(("", ">", "95 % interval>"), [*self._detection(unit / DAY), *self._costs()])
+        yield ""
         for point in self.better:
             misses, cost = point.measures.miss_rate.value, self.cost(point.measures).value
-            dear = format(cost, DIGITS[self.wish.currency])
-            say(f"{point.policy} costs less, {dear}, and misses less, {100 * misses:.2f} %")
-        say(f"find the same: {self.check}")
+            figure = format(cost, DIGITS[self.request.currency])
+            yield f"{point.policy} costs less, {figure}, and misses less, {100 * misses:.2f} %"
+        yield f"confirm it: {self.check}"
 
-    def _finding(self, days: float) -> list[Row]:
+    def _detection(self, days: float) -> list[Row]:
         measures = self.plan.fresh.measures
         within = [
-            _row(f"damage found within {units * days:g} days, %", estimate, ",.1f", 100)
+            _row(f"damage detected within {units * days:g} days, %", estimate, ",.1f", 100)
             for units, estimate in measures.detected_within.items()
         ]
         return [
-            ("", "", "95 % interval"),
             _row("miss rate, %", measures.miss_rate, ",.2f", 100),
             _row("mean latency, days", measures.latency, ",.1f", days),
             *within,
-            _row("95 % of damage found, days", measures.time_to_detection_p95, ",.0f", days),
+            _row("95 % of damage detected, days", measures.time_to_detection_p95, ",.0f", days),
         ]
 
-    def _spending(self) -> list[Row]:
+    def _costs(self) -> list[Row]:
         prices, measures = self.prices, self.plan.fresh.measures
         costs = [
-            _row(f"a month: {each.label}", prices.cost(measures, each), DIGITS[each])
-            for each in prices.currencies
+            _row(f"per month: {currency.label}", prices.cost(measures, currency), DIGITS[currency])
+            for currency in prices.currencies
         ]
-        audits = _row("a month: audits a holding", prices.audits(measures), ",.1f")
+        audits = _row("per month: audits per holding", prices.audits(measures), ",.1f")
         normalised = measures.gas.value / measures.audits.value
-        each_audit = [
-            ("an audit: normalised gas", f"{normalised:.4g}", ""),
-            ("an audit: gas", f"{prices.gas:,.0f}", ""),
+        per_audit = [
+            ("per audit: normalised gas", f"{normalised:.4g}", ""),
+            ("per audit: gas", f"{prices.gas:,.0f}", ""),
         ]
         if prices.money is not None:
-            each_audit.append(("an audit: money", f"{prices.gas * prices.money:,.2f}", ""))
-        return [audits, *costs, *each_audit]
+            per_audit.append(("per audit: money", f"{prices.gas * prices.money:,.2f}", ""))
+        return [audits, *costs, *per_audit]
 
     def _entry(self, point: Point) -> dict[str, Any]:
         measures = point.measures
@@ -142,7 +141,7 @@ class Answer:
             "latency": measures.latency,
         }
         return {"policy": point.policy} | {
-            name: finite(asdict(each)) for name, each in entry.items()
+            name: finite(asdict(estimate)) for name, estimate in entry.items()
         }
 
     def _spots(self, points: Sequence[Point]) -> list[Spot]:
@@ -150,7 +149,7 @@ class Answer:
 
 
 def _row(label: str, estimate: Estimate, digits: str, scale: float = 1.0) -> Row:
-    def shown(figure: float) -> str:
+    def text(figure: float) -> str:
         return "never" if math.isinf(figure) else format(scale * figure, digits)
 
-    return label, shown(estimate.value), f"{shown(estimate.low)} to {shown(estimate.high)}"
+    return label, text(estimate.value), f"{text(estimate.low)} to {text(estimate.high)}"
