@@ -17,11 +17,12 @@ OPTIONAL = $(shell sed -n 's/^crosscheck = //p' pyproject.toml | grep -oE '"[a-z
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help ready demo test cover test-plain test-long anvil axe screens reference lint format bench package clean
+.PHONY: help ready demo test test-fast cover test-plain test-long anvil axe screens reference lint format bench package clean
 
 help:
 	@echo "make demo    set up, then the whole system live: nodes, a chain, damage, repair; about a minute"
 	@echo "make test    set up, then run all tests; names what it skipped"
+	@echo "make test-fast  set up, then run the tests that take less than half a second each; about a minute"
 	@echo "make cover   make test, and which lines it reached"
 	@echo "make test-plain  uninstall the packages of the extra crosscheck, then run the tests that name one"
 	@echo "make test-long  the tests that last: a year of 1,000 holdings, 200 kills on each database"
@@ -74,6 +75,10 @@ reference: $(READY)
 test: $(READY) anvil axe
 	@echo "==> the tests, on all cores"
 	@$(PYTEST) --numprocesses=$(WORKERS)
+
+test-fast: $(READY)
+	@echo "==> the tests that are not marked slow, on all cores"
+	@$(PYTEST) --numprocesses=$(WORKERS) -m "not slow"
 
 cover: $(READY) anvil axe
 	@echo "==> the tests, with the lines they reach counted"

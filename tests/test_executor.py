@@ -77,6 +77,7 @@ def test_what_can_not_be_sent_to_a_process_fails_its_job_alone() -> None:
     assert refused.exception() is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("work", [sleep, ignore_sigterm])
 def test_an_exception_in_the_context_stops_what_runs(
     monkeypatch: pytest.MonkeyPatch, work: Any

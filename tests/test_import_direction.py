@@ -92,6 +92,7 @@ def rooms_imported(path: Path) -> set[str]:
     return {part[1] for part in parts if part[0] == "holdfast" and part[1:] and part[1] in known}
 
 
+@pytest.mark.slow
 def test_imports_point_one_way() -> None:
     offences = []
     for path in sorted(SOURCE.rglob("*.py")):

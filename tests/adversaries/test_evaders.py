@@ -88,6 +88,7 @@ def let_pass(place: Site, service: Service, audits: int, before: Callable[[], No
         place.times.now += 10 * MINUTE
 
 
+@pytest.mark.slow
 def test_who_hangs_up_on_challenges_is_found_as_often_as_its_sample_says(
     place: Site, lost: set[int]
 ) -> None:
@@ -133,6 +134,7 @@ class Watcher:
             self._front.come()
 
 
+@pytest.mark.slow
 def test_who_is_away_only_when_challenged_is_blamed(place: Site, lost: set[int]) -> None:
     """Nothing is ever delivered to it, but probes that it can't foresee are.
 
@@ -163,6 +165,7 @@ def test_who_is_away_only_when_challenged_is_blamed(place: Site, lost: set[int])
     assert place.verified().findings == ()
 
 
+@pytest.mark.slow
 def test_an_outage_that_has_nothing_to_do_with_challenges_is_not_blamed(place: Site) -> None:
     """The node is away as often as the evader, at times of its own."""
     with standing_before(place.node.url) as front:

@@ -1,5 +1,6 @@
 """Nodes that answer with other proofs than theirs: old ones, others', late ones, forged ones."""
 
+import pytest
 from tests.adversaries.stage import PATIENCE, Stage, Turncoat, Way
 from tests.ledger.scenes import refused
 from tests.support.tag_definition import sectors_of
@@ -16,6 +17,7 @@ from holdfast.pdp.keys import PublicKey
 from holdfast.pdp.limbs import Layout
 
 
+@pytest.mark.slow
 def test_an_earlier_proof_replayed_fails_its_node(any_stage: Stage) -> None:
     node, url = any_stage.node()
     holding = any_stage.holding(node, url, any_stage.content(50))
@@ -54,6 +56,7 @@ def test_a_recorded_answer_sent_as_it_was_counts_for_nothing(stage: Stage) -> No
     assert "another challenge" in finding.reason
 
 
+@pytest.mark.slow
 def test_the_proof_of_another_holding_fails_its_node(any_stage: Stage) -> None:
     node, url = any_stage.node()
     asked_for = any_stage.holding(node, url, any_stage.content(50, seed=1))
@@ -218,6 +221,7 @@ def test_alpha_falls_to_one_audit_where_tau_is_published_and_never_here(stage: S
     assert stage.audit(holding, 20).outcome is LedgerVerdict.PASSED
 
 
+@pytest.mark.slow
 def test_a_forger_without_data_is_refused_by_the_ledger_itself(any_stage: Stage) -> None:
     node, url = any_stage.node()
     holding = any_stage.holding(node, url, any_stage.content(40))

@@ -121,6 +121,7 @@ ANSWERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS.keys())
 def test_whatever_is_sent_the_audit_ends_as_a_timeout(stage: Stage, answer: bytes) -> None:
     node, url = stage.node()
@@ -155,6 +156,7 @@ def test_a_body_without_end_is_not_taken_into_memory(stage: Stage) -> None:
             moved(stage, holding, elsewhere).node.holdings()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", [b"HTTP/1.1 200 OK\r\nx: ", ENDLESS], ids=["head", "body"])
 def test_an_answer_that_drips_is_hung_up_on(stage: Stage, start: bytes) -> None:
     node, url = stage.node()

@@ -70,6 +70,7 @@ def test_one_flipped_bit_is_found_where_every_block_is_sampled(stage: Stage) -> 
     assert stage.audit(holding, BLOCKS).outcome is LedgerVerdict.FAILED
 
 
+@pytest.mark.slow
 def test_droppers_are_found_as_often_as_the_formula_says(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,6 +98,7 @@ def likelihood(hits: int, trials: int, probability: float) -> float:
     return sum(chance for chance in chances if chance <= chances[hits] * (1 + 1e-9))
 
 
+@pytest.mark.slow
 def test_a_dropper_gains_nothing_by_silence_or_by_another_signature(any_stage: Stage) -> None:
     node, url = any_stage.node()
     holding = any_stage.holding(node, url, any_stage.content())

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from tests.adversaries.stage import Stage, Turncoat
 from tests.ledger.scenes import refused
 from tests.support.ledger_env import names, wrong
@@ -40,6 +41,7 @@ def test_a_wrong_proof_in_the_nodes_name_fails_nobody(any_stage: Stage) -> None:
     assert receipt.events == (Passed(where, question.name),)
 
 
+@pytest.mark.slow
 def test_an_old_challenge_is_not_opened_again_to_use_what_the_node_once_signed(
     any_stage: Stage,
 ) -> None:

@@ -79,6 +79,7 @@ def clock_refusal(seconds: float) -> Reply:
     return Reply(401, json.dumps(refusal).encode())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ahead", [1, 3600, 86_000])
 def test_a_time_that_the_node_did_not_sign_changes_no_signature(
     stage: Stage, middle: tuple[ManInTheMiddle, Turncoat], ahead: float
@@ -149,6 +150,7 @@ def test_a_signed_time_can_not_be_changed_on_its_way(
         holding.node.holdings()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("harm", [damage, damage_tag])
 def test_a_repair_held_back_until_the_next_version_is_refused(
     stage: Stage, middle: tuple[ManInTheMiddle, Turncoat], harm: Harm
@@ -165,6 +167,7 @@ def test_a_repair_held_back_until_the_next_version_is_refused(
     assert stage.audit(holding, BLOCKS).outcome is LedgerVerdict.PASSED
 
 
+@pytest.mark.slow
 def test_a_repair_held_back_until_another_file_is_put_is_refused(
     stage: Stage, middle: tuple[ManInTheMiddle, Turncoat]
 ) -> None:
@@ -178,6 +181,7 @@ def test_a_repair_held_back_until_another_file_is_put_is_refused(
     assert stage.audit(holding, 2 * BLOCKS).outcome is LedgerVerdict.PASSED
 
 
+@pytest.mark.slow
 def test_a_deletion_held_back_until_the_next_version_is_refused(
     stage: Stage, middle: tuple[ManInTheMiddle, Turncoat]
 ) -> None:
@@ -202,6 +206,7 @@ def test_a_deletion_held_back_until_the_next_version_is_refused(
     assert stage.audit(holding, BLOCKS).outcome is LedgerVerdict.PASSED
 
 
+@pytest.mark.slow
 def test_an_upload_held_back_does_not_bring_a_deleted_file_back(
     stage: Stage, middle: tuple[ManInTheMiddle, Turncoat]
 ) -> None:
@@ -226,6 +231,7 @@ def test_an_upload_held_back_does_not_bring_a_deleted_file_back(
     assert agree(node, holding), "an upload announced later is welcome"
 
 
+@pytest.mark.slow
 def test_an_upload_held_back_is_not_committed_after_it_was_given_up(
     stage: Stage, middle: tuple[ManInTheMiddle, Turncoat]
 ) -> None:
@@ -253,6 +259,7 @@ def test_an_upload_held_back_is_not_committed_after_it_was_given_up(
     assert stage.audit(holding, BLOCKS).outcome is LedgerVerdict.PASSED
 
 
+@pytest.mark.slow
 def test_an_owner_whose_clock_is_behind_can_put_after_a_deletion(
     stage: Stage, middle: tuple[ManInTheMiddle, Turncoat]
 ) -> None:
@@ -267,6 +274,7 @@ def test_an_owner_whose_clock_is_behind_can_put_after_a_deletion(
     assert agree(node, holding), "it was signed again, by the clock of the node"
 
 
+@pytest.mark.slow
 def test_a_refusal_in_the_name_of_the_node_loses_no_block(
     stage: Stage, middle: tuple[ManInTheMiddle, Turncoat]
 ) -> None:

@@ -211,6 +211,7 @@ def loot_by_refusal(
 Way = Callable[[Thief, Victim, Contents], tuple[Loot, Loot]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "encrypted"])
 @pytest.mark.parametrize("sectors", [1, 3])
 @pytest.mark.parametrize("way", [loot_by_denial, loot_by_refusal])
@@ -250,6 +251,7 @@ def assert_usable(victim: Victim, node: Thief, content: bytes) -> None:
     assert out.read_bytes() == content
 
 
+@pytest.mark.slow
 def test_a_nonce_that_the_node_invents_makes_checks_fail_and_nothing_else(tmp_path: Path) -> None:
     """The owner uses the nonce in its own catalogue, whatever stands at the node."""
     victim, content = Victim.create(tmp_path), content_of(1, 1)

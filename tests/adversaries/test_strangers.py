@@ -118,6 +118,7 @@ def forged(world: World, leaf: Callable[[Batch], bytes]) -> list[str]:
     return verdicts
 
 
+@pytest.mark.slow
 def test_nobody_forges_verdicts_by_a_batch_within_a_batch(tmp_path: Path) -> None:
     """Before, a leaf hashed 64 bytes as an inner node does, and a root was of no owner.
 
@@ -216,6 +217,7 @@ def milliseconds(stage: Stage) -> int:
     return stage.world.now() * SECOND
 
 
+@pytest.mark.slow
 def test_a_copy_of_an_honest_nodes_challenge_does_not_fail_it(any_stage: Stage) -> None:
     """Before, a name did not bind the holding, and the control plane compared names alone.
 
@@ -237,6 +239,7 @@ def test_a_copy_of_an_honest_nodes_challenge_does_not_fail_it(any_stage: Stage) 
     assert copycat.name != opened.challenge
 
 
+@pytest.mark.slow
 def test_a_copy_of_a_silent_nodes_challenge_does_not_excuse_it(any_stage: Stage) -> None:
     """Before, the stranger's copy passed, under a key made for its target.
 

@@ -30,6 +30,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
         yield running
 
 
+@pytest.mark.slow
 def test_the_examples_run_on_a_real_home(place: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("photos.tar").write_bytes(CONTENT)
     monkeypatch.setenv("HOME", str(place.folder))
@@ -47,6 +48,7 @@ def test_the_examples_run_on_a_real_home(place: Site, monkeypatch: pytest.Monkey
     assert Path("restored.tar").read_bytes() == CONTENT
 
 
+@pytest.mark.slow
 def test_damage_is_found_and_repaired(place: Site) -> None:
     Path("photos.tar").write_bytes(CONTENT)
     home = holdfast.open_home(place.home.folder, PASSPHRASE)
@@ -63,6 +65,7 @@ def test_damage_is_found_and_repaired(place: Site) -> None:
     assert home.get("photos.tar", "whole.tar").lost == ()
 
 
+@pytest.mark.slow
 def test_evidence_verifies_until_it_is_changed(place: Site) -> None:
     place.holding("loft", CONTENT)
     with place.service() as service:
@@ -83,6 +86,7 @@ def test_evidence_verifies_until_it_is_changed(place: Site) -> None:
     assert not holdfast.verify_evidence("audits.bundle", key).fine
 
 
+@pytest.mark.slow
 def test_bad_arguments_are_refused_in_one_sentence(place: Site) -> None:
     Path("photos.tar").write_bytes(CONTENT)
     home = holdfast.open_home(place.home.folder, PASSPHRASE)

@@ -19,6 +19,7 @@ def test_these_are_the_public_names_and_no_others() -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", holdfast.__all__)
 def test_each_name_can_be_imported_in_a_fresh_process(name: str) -> None:
     assert run_python(f"from holdfast import {name}; print(type({name}).__name__)")

@@ -22,6 +22,7 @@ def test_the_examples_run(function: str) -> None:
     assert run_examples(getattr(holdfast, function)) >= 2
 
 
+@pytest.mark.slow
 def test_training_runs_as_its_example_shows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -30,6 +31,7 @@ def test_training_runs_as_its_example_shows(
     assert run_examples(holdfast.train) == 3
 
 
+@pytest.mark.slow
 def test_several_seeds_have_a_folder_each_and_resume(tmp_path: Path) -> None:
     parts.package("jax")
     progress = []

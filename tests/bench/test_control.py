@@ -23,6 +23,7 @@ def contents(engine: Engine) -> list[list[tuple[object, ...]]]:
         ]
 
 
+@pytest.mark.slow
 def test_ratios_are_those_of_the_rates_beside_them() -> None:
     steps: list[str] = []
     found = measure(count=COUNT, rounds=2, say=steps.append)

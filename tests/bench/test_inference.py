@@ -1,8 +1,10 @@
 """The benchmark of inference counts what holds."""
 
+import pytest
 from benchmarks import inference
 
 
+@pytest.mark.slow
 def test_it_tells_how_often_intervals_hold_and_what_came_back() -> None:
     steps: list[str] = []
     found = inference.measure(

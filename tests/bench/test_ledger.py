@@ -6,6 +6,7 @@ from holdfast.bench.ledger import measure
 from holdfast.ledger import price
 
 
+@pytest.mark.slow
 def test_gas_stays_within_its_limits() -> None:
     steps: list[str] = []
     gas = measure(say=steps.append, sectors=(1, 16))["gas"]

@@ -1,8 +1,11 @@
 """The benchmark of the node reports the ratios it promises; how large they are is not tested."""
 
+import pytest
+
 from holdfast.bench.node import measure
 
 
+@pytest.mark.slow
 def test_ratios_are_those_of_the_rates_beside_them() -> None:
     steps: list[str] = []
     found = measure(rounds=1, size=1 << 20, say=steps.append)

@@ -1,8 +1,11 @@
 """The benchmark of the primitive reports what it promises; how large it is is not tested."""
 
+import pytest
+
 from holdfast.bench.pdp import measure
 
 
+@pytest.mark.slow
 def test_every_promised_figure_is_there() -> None:
     steps: list[str] = []
     found = measure(rounds=1, large_bytes=4 << 20, say=steps.append)

@@ -12,6 +12,7 @@ from holdfast.web.tokens import Role
 SCHEMES = ("light", "dark")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("path", VIEWS)
 def test_axe_finds_nothing_serious(page: Page, path: str, scheme: str) -> None:
@@ -30,6 +31,7 @@ def test_axe_finds_nothing_serious(page: Page, path: str, scheme: str) -> None:
     assert serious == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", ["f", "p", "e", "c", "d", "a"])
 def test_two_keys_lead_to_each_view(page: Page, key: str) -> None:
     page.goto("/alerts" if key == "f" else "/")
@@ -39,6 +41,7 @@ def test_two_keys_lead_to_each_view(page: Page, key: str) -> None:
     page.wait_for_url(f"**{wanted}")
 
 
+@pytest.mark.slow
 def test_all_can_be_done_without_a_mouse(page: Page) -> None:
     page.goto("/")
     page.keyboard.press("Tab")
@@ -62,6 +65,7 @@ def test_all_can_be_done_without_a_mouse(page: Page) -> None:
     expect(page.locator("#toast")).to_contain_text("is due now")
 
 
+@pytest.mark.slow
 def test_what_has_the_focus_can_be_seen(page: Page) -> None:
     page.goto("/")
     for _ in range(6):
@@ -70,6 +74,7 @@ def test_what_has_the_focus_can_be_seen(page: Page) -> None:
         assert width >= 2
 
 
+@pytest.mark.slow
 def test_the_focus_stays_where_it_is_when_a_page_renews_itself(page: Page, stage: Stage) -> None:
     page.goto("/")
     page.get_by_role("link", name="holding-000002").focus()
@@ -81,6 +86,7 @@ def test_the_focus_stays_where_it_is_when_a_page_renews_itself(page: Page, stage
     expect(page.get_by_role("link", name="holding-000002")).to_be_focused()
 
 
+@pytest.mark.slow
 def test_a_question_mark_shows_the_shortcuts_which_can_be_switched_off(page: Page) -> None:
     page.goto("/")
     page.keyboard.press("?")
@@ -92,6 +98,7 @@ def test_a_question_mark_shows_the_shortcuts_which_can_be_switched_off(page: Pag
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_pages_are_as_light_as_the_system_until_chosen_otherwise(page: Page, scheme: str) -> None:
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
@@ -103,12 +110,14 @@ def test_pages_are_as_light_as_the_system_until_chosen_otherwise(page: Page, sch
     assert _dark(page) is (scheme == "light"), "the choice is remembered"
 
 
+@pytest.mark.slow
 def test_nothing_moves_for_who_wants_no_motion(page: Page) -> None:
     page.goto("/")
     expect(page.locator("#live")).to_be_visible()
     assert page.evaluate("document.getAnimations().length") == 0
 
 
+@pytest.mark.slow
 def test_pages_are_whole_without_scripts(browser: Browser, stage: Stage) -> None:
     with browser.new_context(base_url=stage.url, java_script_enabled=False) as plain:
         page = plain.new_page()
@@ -118,6 +127,7 @@ def test_pages_are_whole_without_scripts(browser: Browser, stage: Stage) -> None
         expect(page.locator("#timeline li").first).to_be_visible()
 
 
+@pytest.mark.slow
 def test_who_comes_from_afar_signs_in_and_sees_what_the_role_allows(
     browser: Browser, stage: Stage
 ) -> None:

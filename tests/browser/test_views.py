@@ -19,6 +19,7 @@ from holdfast.storage.schema import leaves
 every_view = pytest.mark.parametrize("path", VIEWS)
 
 
+@pytest.mark.slow
 @every_view
 def test_each_view_has_its_title_and_marks_its_place(page: Page, path: str) -> None:
     page.goto(path)
@@ -27,6 +28,7 @@ def test_each_view_has_its_title_and_marks_its_place(page: Page, path: str) -> N
     expect(page).to_have_title(re.compile(r" · Holdfast$"))
 
 
+@pytest.mark.slow
 @every_view
 def test_no_view_is_wider_than_a_phone(page: Page, path: str) -> None:
     page.set_viewport_size(PHONE)
@@ -37,6 +39,7 @@ def test_no_view_is_wider_than_a_phone(page: Page, path: str) -> None:
     assert wide == 0
 
 
+@pytest.mark.slow
 def test_the_fleet_is_told_in_words_and_listed_worst_first(page: Page) -> None:
     page.goto("/")
     expect(page.locator(".headline")).to_contain_text("of 6 holdings")
@@ -46,6 +49,7 @@ def test_the_fleet_is_told_in_words_and_listed_worst_first(page: Page) -> None:
     assert healths == sorted(healths, key=order.index)
 
 
+@pytest.mark.slow
 def test_a_list_on_a_phone_is_cards_that_name_their_figures(page: Page) -> None:
     page.set_viewport_size(PHONE)
     page.goto("/")
@@ -56,6 +60,7 @@ def test_a_list_on_a_phone_is_cards_that_name_their_figures(page: Page) -> None:
     )
 
 
+@pytest.mark.slow
 def test_holdings_are_found_by_name_and_sorted(page: Page) -> None:
     page.goto("/")
     page.get_by_role("searchbox").fill("000003")
@@ -67,6 +72,7 @@ def test_holdings_are_found_by_name_and_sorted(page: Page) -> None:
     expect(page.locator("#holdings tbody th").first).to_contain_text("holding-000000")
 
 
+@pytest.mark.slow
 def test_a_page_renews_itself_after_an_audit(page: Page, stage: Stage) -> None:
     page.goto("/")
     before = page.locator("#summary").inner_text()
@@ -79,6 +85,7 @@ def test_a_page_renews_itself_after_an_audit(page: Page, stage: Stage) -> None:
     expect(page.locator("#days details")).to_have_attribute("open", "")
 
 
+@pytest.mark.slow
 def test_a_holding_tells_its_decisions_with_reasons_and_hashes(page: Page) -> None:
     page.goto("/holdings/1")
     first = page.locator("#timeline li").first
@@ -92,6 +99,7 @@ def test_a_holding_tells_its_decisions_with_reasons_and_hashes(page: Page) -> No
     assert page.locator("#belief tbody tr").count() == marks > 0
 
 
+@pytest.mark.slow
 def test_an_audit_is_ordered_confirmed_and_recorded(page: Page, stage: Stage) -> None:
     page.goto("/holdings/2")
     page.get_by_role("button", name="Audit now").click()
@@ -102,6 +110,7 @@ def test_an_audit_is_ordered_confirmed_and_recorded(page: Page, stage: Stage) ->
     assert json.loads(_body(stage))["reason"] == "<b>a customer asks</b>"
 
 
+@pytest.mark.slow
 def test_an_order_that_is_not_confirmed_is_not_given(page: Page) -> None:
     asked = []
     page.on("request", lambda request: asked.append(request.method))
@@ -114,6 +123,7 @@ def test_an_order_that_is_not_confirmed_is_not_given(page: Page) -> None:
     assert "POST" not in asked
 
 
+@pytest.mark.slow
 def test_rails_tell_what_they_changed_and_why(page: Page) -> None:
     page.goto("/rails")
     page.wait_for_url("**/cost#rails")
@@ -122,6 +132,7 @@ def test_rails_tell_what_they_changed_and_why(page: Page) -> None:
     assert page.locator("#rails .area rect").count() > 0
 
 
+@pytest.mark.slow
 def test_the_challenger_is_judged_promoted_and_rolled_back(page: Page, troubles: list[str]) -> None:
     page.goto("/policies")
     expect(page.locator(".headline").first).to_contain_text(f"{CHALLENGER} runs in shadow")
@@ -144,6 +155,7 @@ def test_the_challenger_is_judged_promoted_and_rolled_back(page: Page, troubles:
     expect(page.locator("#history li").first).to_contain_text("too dear")
 
 
+@pytest.mark.slow
 def test_the_evidence_is_verified_while_one_watches(page: Page) -> None:
     page.goto("/evidence")
     page.get_by_role("button", name="Verify all of it").click()
@@ -151,6 +163,7 @@ def test_the_evidence_is_verified_while_one_watches(page: Page) -> None:
     expect(page.locator("#verifying progress")).to_have_js_property("value", 1)
 
 
+@pytest.mark.slow
 def test_evidence_that_was_edited_does_not_verify(page: Page, stage: Stage) -> None:
     page.goto("/evidence")
     raw = stage.operation.engine.raw_connection()
@@ -170,6 +183,7 @@ def test_evidence_that_was_edited_does_not_verify(page: Page, stage: Stage) -> N
         raw.close()
 
 
+@pytest.mark.slow
 def test_a_bundle_can_be_taken_along_and_checked(page: Page, tmp_path: Path) -> None:
     page.goto("/evidence")
     with page.expect_download() as taken:
@@ -180,6 +194,7 @@ def test_a_bundle_can_be_taken_along_and_checked(page: Page, tmp_path: Path) -> 
     assert verify(bundle, bundle.verifier).findings == ()
 
 
+@pytest.mark.slow
 def test_the_cost_is_held_against_other_rules(page: Page) -> None:
     page.goto("/cost")
     expect(page.locator("#rules tbody tr")).to_have_count(7, timeout=120_000)
@@ -187,6 +202,7 @@ def test_the_cost_is_held_against_other_rules(page: Page) -> None:
     expect(page.locator("tr.chosen th")).to_contain_text("drqn-cmdp-plus")
 
 
+@pytest.mark.slow
 def test_turning_the_dial_shows_what_each_setting_costs_and_misses(page: Page) -> None:
     page.goto("/plan")
     dial = page.get_by_role("slider")
@@ -207,6 +223,7 @@ def test_turning_the_dial_shows_what_each_setting_costs_and_misses(page: Page) -
     expect(page.locator("#plan")).to_contain_text("No setting keeps that")
 
 
+@pytest.mark.slow
 def test_an_alert_is_seen_at_once_and_acknowledged(page: Page, stage: Stage) -> None:
     page.goto("/alerts")
     stage.alerts.raise_alert("disk-full", "host", "no space is left")
@@ -218,12 +235,14 @@ def test_an_alert_is_seen_at_once_and_acknowledged(page: Page, stage: Stage) -> 
     expect(alert.get_by_role("button")).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_what_is_not_there_is_said_in_words(page: Page, troubles: list[str]) -> None:
     page.goto("/holdings/999")
     expect(page.locator("main")).to_contain_text("There is no holding 999")
     assert "404" in troubles.pop()
 
 
+@pytest.mark.slow
 def test_what_was_quarantined_is_released_by_its_button(page: Page, stage: Stage) -> None:
     names = stage.answer()
     assert names
@@ -245,6 +264,7 @@ def test_what_was_quarantined_is_released_by_its_button(page: Page, stage: Stage
     assert json.loads(_body(stage))["reason"] == "it was mended"
 
 
+@pytest.mark.slow
 def test_what_may_be_damaged_is_told_with_its_moment(page: Page, stage: Stage) -> None:
     stage.infer()
     page.goto("/?sort=confidence")
@@ -256,6 +276,7 @@ def test_what_may_be_damaged_is_told_with_its_moment(page: Page, stage: Stage) -
     expect(page.locator("#summary .headline")).to_contain_text("at 95 %, as of")
 
 
+@pytest.mark.slow
 def test_hostile_names_are_shown_and_do_nothing(page: Page, stage: Stage) -> None:
     names = (
         "<img src=x onerror=\"document.title='taken'\">",

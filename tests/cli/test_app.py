@@ -106,6 +106,7 @@ def test_what_is_not_understood_is_named_in_one_sentence(
     assert not list(workplace.directory.iterdir())
 
 
+@pytest.mark.slow
 def test_exit_codes_tell_fine_from_a_finding_from_could_not_run(holding: Workplace) -> None:
     shell = Shell(holding.directory)
     fine = shell.run(*VERIFY)
@@ -127,6 +128,7 @@ def into_a_closed_pipe(shell: Shell, *arguments: str) -> Finished:
         os.close(writing)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", ["--version", "pdp tag --help"])
 def test_a_reader_that_leaves_is_no_error(shell: Shell, line: str) -> None:
     assert into_a_closed_pipe(shell, *line.split()) == Finished(0, "", "")
@@ -136,6 +138,7 @@ def test_a_reader_that_leaves_does_not_turn_a_pass_into_a_failure(holding: Workp
     assert into_a_closed_pipe(Shell(holding.directory), *VERIFY) == Finished(0, "", "")
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_does_not_turn_a_failure_into_a_pass(holding: Workplace) -> None:
     refute(holding)
     assert into_a_closed_pipe(Shell(holding.directory), *VERIFY) == Finished(1, "", "")
@@ -145,6 +148,7 @@ def test_a_full_disk_under_the_output_is_told_in_one_sentence(shell: Shell) -> N
     assert "No space left" in shell.script("$holdfast --version >/dev/full").sentence()
 
 
+@pytest.mark.slow
 def test_a_closed_output_leads_to_no_traceback(holding: Workplace) -> None:
     finished = Shell(holding.directory).script(f"$holdfast {' '.join(VERIFY)} >&-")
     assert finished == Finished(0, "", "")

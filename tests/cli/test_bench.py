@@ -8,6 +8,7 @@ from holdfast.bench import ledger
 from holdfast.cli.app import run
 
 
+@pytest.mark.slow
 def test_figures_are_printed_as_data_and_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     line, figure = "bench pdp --rounds 1 --large-mib 1", "tag_two_processes_over_one"
     assert run([*line.split(), "--json"]) == 0

@@ -44,6 +44,7 @@ def outputs(folder: Path) -> list[bytes]:
     return [(folder / name).read_bytes() for name in OUTPUTS]
 
 
+@pytest.mark.slow
 def test_a_killed_worker_changes_no_figure(dask: DaskCluster, shell: Shell) -> None:
     sweep = (*TRAIN, "--episodes", "100", "--seeds", "2")
     with dask.worker("doomed") as worker:
@@ -71,6 +72,7 @@ def test_a_killed_worker_changes_no_figure(dask: DaskCluster, shell: Shell) -> N
     assert there.stdout == here.stdout
 
 
+@pytest.mark.slow
 def test_a_plan_is_the_same(dask: DaskCluster, shell: Shell) -> None:
     plan = ("plan", "--ceiling", "0.9", "--episodes", "20", "--no-references", "--json")
     here, there = shell.run(*plan), shell.run(*plan, "--cluster", dask.address)
@@ -78,6 +80,7 @@ def test_a_plan_is_the_same(dask: DaskCluster, shell: Shell) -> None:
     assert there.stdout == here.stdout
 
 
+@pytest.mark.slow
 def test_the_results_of_the_paper_are_the_same(dask: DaskCluster, tmp_path: Path) -> None:
     rule = Job(None, (Trial(PAPER, "fixed-low"),), 20)
     agent = Job(Training("dqn", PAPER, 5), (Trial(PAPER),), 20)
@@ -96,6 +99,7 @@ def test_the_results_of_the_paper_are_the_same(dask: DaskCluster, tmp_path: Path
         assert near.read_bytes() == far.read_bytes()
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_the_command_and_the_jobs_on_the_workers(
     dask: DaskCluster, shell: Shell
 ) -> None:
@@ -111,6 +115,7 @@ def test_ctrl_c_ends_the_command_and_the_jobs_on_the_workers(
     assert shell.run(*next_job).code == 0
 
 
+@pytest.mark.slow
 def test_without_workers_a_sentence_says_so(
     tmp_path: Path, workplace: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,6 +125,7 @@ def test_without_workers_a_sentence_says_so(
     assert "has no workers: start one with dask worker" in refused.sentence()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "address"),
     [
@@ -154,6 +160,7 @@ def test_jobs_at_a_time_are_for_this_machine(workplace: Workplace, line: str) ->
     assert "--jobs is for this machine" in refused.sentence()
 
 
+@pytest.mark.slow
 def test_a_worker_of_another_version_is_named() -> None:
     with (
         ThreadPoolExecutor() as pool,  # as another machine would

@@ -29,6 +29,7 @@ def offered(shell: str, line: str, home: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_holdings_are_offered_to_every_shell(shell: str, tmp_path: Path) -> None:
     home = Home.create(tmp_path / "home", PASSPHRASE, QUICK)
@@ -40,12 +41,14 @@ def test_holdings_are_offered_to_every_shell(shell: str, tmp_path: Path) -> None
     assert "cellar" not in told
 
 
+@pytest.mark.slow
 def test_commands_policies_and_scenarios_are_offered(tmp_path: Path) -> None:
     assert "doctor" in offered("bash", "holdfast doc", tmp_path)
     assert "fixed-high" in offered("bash", "holdfast evaluate --policy fix", tmp_path)
     assert "drift" in offered("bash", "holdfast evaluate --scenario dr", tmp_path)
 
 
+@pytest.mark.slow
 def test_where_there_is_no_home_nothing_is_offered(tmp_path: Path) -> None:
     assert "attic" not in offered("bash", "holdfast audit now at", tmp_path)
     assert not list(tmp_path.iterdir())

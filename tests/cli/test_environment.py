@@ -63,6 +63,7 @@ def test_no_process_of_a_running_service_shows_a_passphrase(shell: Shell) -> Non
         assert [shows(process) for process in processes] == [[]] * 6
 
 
+@pytest.mark.slow
 @LINUX
 def test_processes_that_tag_a_file_show_no_passphrase(shell: Shell) -> None:
     assert shell.run("pdp", "keygen", "--out", "key", "--sectors", "2").code == 0
@@ -95,6 +96,7 @@ def test_a_retraining_gets_no_passphrase(tmp_path: Path, monkeypatch: pytest.Mon
     assert PASSPHRASE not in (tmp_path / "env").read_text()
 
 
+@pytest.mark.slow
 @LINUX
 def test_a_node_of_the_demo_is_given_its_passphrase_by_a_pipe(tmp_path: Path) -> None:
     node = StorageNode("one", tmp_path, RequestKey.generate().owner)
@@ -113,6 +115,7 @@ def answer(sender: Connection, given: bytes) -> None:
     sender.send((secret(KEYSTORE_PASSPHRASE), KEYSTORE_PASSPHRASE in os.environ))
 
 
+@pytest.mark.slow
 def test_a_child_has_what_is_handed_to_it_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(KEYSTORE_PASSPHRASE, KEYSTORE)
     context = get_context("spawn")

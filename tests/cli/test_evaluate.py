@@ -104,6 +104,7 @@ def test_a_measure_without_a_figure_is_null(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["svg", "png"])
 def test_the_picture_is_drawn_and_reproducible(
     kind: str, capsys: pytest.CaptureFixture[str], tmp_path: Path

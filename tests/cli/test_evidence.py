@@ -33,6 +33,7 @@ def older(folder: Path) -> Record:
     return record
 
 
+@pytest.mark.slow
 def test_another_process_verifies_with_the_bundle_and_the_key_alone(folder: Workplace) -> None:
     shell = Shell(folder.directory)
     finished = shell.run("evidence", "verify", "audits.bundle", "--key", KEY)

@@ -53,6 +53,7 @@ def refused(capsys: pytest.CaptureFixture[str], *line: str) -> str:
     return said.err
 
 
+@pytest.mark.slow
 def test_an_account_is_made_once_funded_and_pays(
     chain: str, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

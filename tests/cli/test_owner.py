@@ -51,6 +51,7 @@ def test_without_a_home_it_is_told_how_to_make_one(place: Workplace, words: str)
     assert not (place.directory / "home").exists()
 
 
+@pytest.mark.slow
 def test_a_new_home_is_empty_and_says_who_it_is(place: Workplace) -> None:
     made = place.run("init", "--json")
     assert made.code == 0
@@ -71,6 +72,7 @@ def test_a_home_may_be_named(place: Workplace) -> None:
     assert not (place.directory / "home").exists()
 
 
+@pytest.mark.slow
 def test_another_passphrase_opens_the_same_secret_and_the_old_one_opens_it_no_more(
     place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

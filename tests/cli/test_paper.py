@@ -34,6 +34,7 @@ def shipped(tmp_path: Path, done: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shipped")
 def test_shipped_results_are_shown_at_once_and_without_jax(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch
@@ -51,6 +52,7 @@ def test_json_is_the_data_alone(workplace: Workplace, shipped: Path) -> None:
     assert data == json.loads((shipped / "shift.json").read_text())
 
 
+@pytest.mark.slow
 def test_a_full_folder_is_published_without_any_work(
     workplace: Workplace, done: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -66,6 +68,7 @@ def test_a_full_folder_is_published_without_any_work(
     assert {name: (out / name).read_bytes() for name in FILES} == before
 
 
+@pytest.mark.slow
 def test_only_what_is_missing_is_done_and_told_line_by_line(
     workplace: Workplace, done: Path
 ) -> None:
@@ -84,6 +87,7 @@ def test_only_what_is_missing_is_done_and_told_line_by_line(
     assert all(done_path(out, job).exists() for job in missing)
 
 
+@pytest.mark.slow
 def test_a_taste_says_so(workplace: Workplace) -> None:
     out = workplace.directory / "out"
     fill(out, Effort(seeds=1, episodes=100, taste=True), ["shift"])

@@ -78,6 +78,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
     return Story(directory, said)
 
 
+@pytest.mark.slow
 def test_an_intact_holding_passes_with_the_key_and_in_public(story: Story) -> None:
     for name in ("keygen", "tag", "ask", "prove", "verify with the key", "verify in public"):
         assert story.said[name].code == 0, story.said[name]
@@ -166,6 +167,7 @@ def forms_of(secret: bytes) -> set[bytes]:
     return forms
 
 
+@pytest.mark.slow
 def test_no_secret_leaves_the_key_file(story: Story, workplace: Workplace) -> None:
     at = story.directory
     (at / "wrong").write_text("another passphrase")
@@ -297,6 +299,7 @@ def test_a_file_may_have_any_name(workplace: Workplace, name: str) -> None:
     assert f"{name}: block 0 is damaged" in found.stdout
 
 
+@pytest.mark.slow
 def test_a_name_that_is_not_text_does_no_harm(shell: Shell) -> None:
     new_key(shell.directory)
     (shell.directory / os.fsdecode(b"caf\xe9")).write_bytes(b"content")
@@ -453,6 +456,7 @@ def wait_for(person: int, word: str) -> str:
     return shown
 
 
+@pytest.mark.slow
 def test_at_a_terminal_the_passphrase_is_asked_for_twice_and_not_shown(shell: Shell) -> None:
     secret = "typed by hand"
     keygen = ("pdp", "keygen", "--out", "owner.key", "--json")

@@ -139,6 +139,7 @@ def refused(holding: Workplace, command: str, *more: str) -> str:
     return sentence
 
 
+@pytest.mark.slow
 def test_every_command_runs_as_long_as_nothing_is_spoilt(holding: Workplace) -> None:
     for command in reversed(COMMANDS.values()):
         holding.must(command)
@@ -571,6 +572,7 @@ def test_a_forgery_with_the_right_checksum_is_refused(
     refused(holding, COMMANDS[command])
 
 
+@pytest.mark.slow
 def test_an_inventory_of_more_blocks_than_can_be_counted_is_refused(holding: Workplace) -> None:
     fields = json.loads((holding.directory / "holding.inventory").read_bytes())
     # 2^16 + 1 files of 2^48 blocks: counted in 64 bits, as many as one of them has.

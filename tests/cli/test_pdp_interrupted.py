@@ -202,6 +202,7 @@ def while_handing_over(process: Popen[str]) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", [while_at_work, while_handing_over])
 def test_a_worker_that_is_killed_stops_the_command_in_one_sentence(
     work: Workplace, moment: Callable[[Popen[str]], None]
@@ -217,6 +218,7 @@ def test_a_worker_that_is_killed_stops_the_command_in_one_sentence(
     assert files(work) == before
 
 
+@pytest.mark.slow
 def test_a_worker_that_ends_while_handing_over_does_not_keep_the_command(work: Workplace) -> None:
     before = files(work)
     with tagging(work, "--processes", "2") as process:
@@ -258,6 +260,7 @@ def waits_for_a_lock(process: Popen[str]) -> bool:
     return any(" -> " in line and f" {process.pid} " in line for line in lines)
 
 
+@pytest.mark.slow
 def test_two_tags_at_once_both_enter_the_inventory(work: Workplace) -> None:
     (work.directory / "other").write_bytes(b"another file")
     os.truncate(work.directory / "large", LARGE // 6)

@@ -114,6 +114,7 @@ def test_money_buys_what_its_gas_buys(desk: Workplace, policy: Path) -> None:
     assert cost["money"]["value"] == pytest.approx(cost["gas"]["value"] * 2e-9 * 2500)
 
 
+@pytest.mark.slow
 def test_the_plan_is_printed_and_drawn(desk: Workplace, policy: Path) -> None:
     wanted = ("plan", "--policy", policy, *WORLD[:3], "--episodes", "20", "--units", "0.5")
     pictures = [desk.directory / "one.svg", desk.directory / "two.svg"]
@@ -127,6 +128,7 @@ def test_the_plan_is_printed_and_drawn(desk: Workplace, policy: Path) -> None:
     assert f"confirm it: holdfast evaluate --policy {policy}:dial=" in text
 
 
+@pytest.mark.slow
 def test_references_that_do_better_are_named(
     desk: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,6 +188,7 @@ def test_what_cannot_be_planned_is_answered_in_a_sentence(
     assert not (desk.directory / "home").exists()
 
 
+@pytest.mark.slow
 def test_a_home_in_operation_is_planned_for_in_the_world_fitted_to_it(
     desk: Workplace, policy: Path
 ) -> None:
@@ -204,6 +207,7 @@ def test_a_home_in_operation_is_planned_for_in_the_world_fitted_to_it(
     assert f"holdfast policy add {told.data['policy']} --challenger" in shown.stdout
 
 
+@pytest.mark.slow
 def test_the_dial_of_who_decides_is_set_even_if_only_the_registry_knows_it(
     desk: Workplace, policy: Path
 ) -> None:

@@ -44,6 +44,7 @@ def outputs(folder: Path) -> list[bytes]:
     return [(folder / name).read_bytes() for name in OUTPUTS]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("brief")
 def test_a_training_tells_where_its_checkpoint_is_and_how_to_use_it(workplace: Workplace) -> None:
     told = workplace.run(*TRAIN, "--out", "dqn", "--seed", "3")
@@ -80,6 +81,7 @@ def test_a_training_tells_where_its_checkpoint_is_and_how_to_use_it(workplace: W
     assert list(json.loads(finished.stdout)["policies"]) == ["./dqn"]
 
 
+@pytest.mark.slow
 def test_a_killed_command_goes_on_when_it_is_given_again(workplace: Workplace) -> None:
     command = [*TRAIN, "--out", "killed"]
     state = workplace.directory / "killed" / training.STATE
@@ -97,6 +99,7 @@ def test_a_killed_command_goes_on_when_it_is_given_again(workplace: Workplace) -
     assert killed == straight
 
 
+@pytest.mark.slow
 def test_seeds_train_side_by_side_as_they_do_alone(workplace: Workplace) -> None:
     both = workplace.run(*TRAIN, "--seeds", "2", "--out", "both", "--json")
     assert (both.code, both.stderr) == (0, "")
@@ -110,6 +113,7 @@ def test_seeds_train_side_by_side_as_they_do_alone(workplace: Workplace) -> None
     assert all(each["trained_before"] for each in again.data["trained"])
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_every_worker(workplace: Workplace) -> None:
     command = (*TRAIN[:-1], "1000000", "--seeds", "2", "--out", "long")
     with Shell(workplace.directory).start(*command) as process:

@@ -165,6 +165,7 @@ def test_every_command_has_json_and_is_shown_to_print_it() -> None:
         assert name.split()[-1] in words or name.split()[0] == "bench", name
 
 
+@pytest.mark.slow
 def test_json_is_all_that_is_printed(desk: Workplace, place: Place) -> None:
     quarantine(place.site.home.folder)
     told: dict[str, Any] = {}

@@ -33,6 +33,7 @@ def alerts(engine: Engine, clock: Clock) -> Alerts:
     return Alerts(engine, clock)
 
 
+@pytest.mark.slow
 def test_an_alert_is_raised_once_while_it_is_open(alerts: Alerts, clock: Clock) -> None:
     assert alerts.raise_alert(Kind.NODE, "one", "it does not answer")
     clock.now += HOUR
@@ -62,6 +63,7 @@ def test_an_alert_does_not_end_before_it_was_raised(alerts: Alerts, clock: Clock
     assert alert.ended == alert.raised
 
 
+@pytest.mark.slow
 def test_a_message_fits_chat_rooms_and_receivers_of_alertmanager(
     alerts: Alerts, clock: Clock, receiver: Receiver
 ) -> None:
@@ -82,6 +84,7 @@ def test_a_message_fits_chat_rooms_and_receivers_of_alertmanager(
     assert firing["fingerprint"] == resolved["fingerprint"]
 
 
+@pytest.mark.slow
 def test_what_is_told_late_was_firing_first(
     alerts: Alerts, clock: Clock, receiver: Receiver
 ) -> None:
@@ -93,6 +96,7 @@ def test_what_is_told_late_was_firing_first(
     assert [body["alerts"][0]["status"] for body in receiver.bodies] == ["firing", "resolved"]
 
 
+@pytest.mark.slow
 def test_an_opening_and_a_closing_are_told_once_each(
     alerts: Alerts, clock: Clock, receiver: Receiver
 ) -> None:
@@ -116,6 +120,7 @@ def test_an_opening_and_a_closing_are_told_once_each(
     assert (ended["state"], ended["ended"]) == ("ended", clock.now)
 
 
+@pytest.mark.slow
 def test_what_becomes_known_of_an_open_alert_is_told_too(
     alerts: Alerts, engine: Engine, receiver: Receiver
 ) -> None:
@@ -138,6 +143,7 @@ def test_what_becomes_known_of_an_open_alert_is_told_too(
     ]
 
 
+@pytest.mark.slow
 def test_what_becomes_known_while_a_message_is_sent_is_not_lost(
     alerts: Alerts, engine: Engine, receiver: Receiver
 ) -> None:
@@ -154,6 +160,7 @@ def test_what_becomes_known_while_a_message_is_sent_is_not_lost(
     assert [body["detail"] for body in receiver.bodies] == ["it is slow", "gone"]
 
 
+@pytest.mark.slow
 def test_what_was_not_delivered_is_told_later_and_in_order(
     alerts: Alerts, clock: Clock, receiver: Receiver
 ) -> None:
@@ -168,6 +175,7 @@ def test_what_was_not_delivered_is_told_later_and_in_order(
     assert [each["state"] for each in receiver.bodies] == ["raised", "ended"]
 
 
+@pytest.mark.slow
 def test_two_workers_do_not_tell_the_same(
     alerts: Alerts, clock: Clock, engine: Engine, receiver: Receiver
 ) -> None:
@@ -184,6 +192,7 @@ def test_two_workers_do_not_tell_the_same(
     assert len(receiver.bodies) == 1
 
 
+@pytest.mark.slow
 def test_a_claim_from_a_clock_since_set_back_binds_nobody(
     alerts: Alerts, clock: Clock, receiver: Receiver
 ) -> None:
@@ -195,6 +204,7 @@ def test_a_claim_from_a_clock_since_set_back_binds_nobody(
     assert alerts.deliver(receiver.sink) == 1
 
 
+@pytest.mark.slow
 def test_nobody_listening_is_a_message_that_did_not_arrive(alerts: Alerts) -> None:
     alerts.raise_alert(Kind.NODE, "one", "it does not answer")
     with listening() as gone:

@@ -52,6 +52,7 @@ def test_the_log_has_every_audit_of_an_operation_with_its_outcome(tmp_path: Path
     assert not (log.observation[1:5, 0] == 0.5).all()
 
 
+@pytest.mark.slow
 def test_audits_that_come_early_are_in_the_log_with_their_times(tmp_path: Path) -> None:
     """Before, a first audit was taken for as old as its interval, whenever it came."""
     place = operation(tmp_path, SMALL, 10, policy="constant:7,0.20", rails=Rails(surprise=0.5))
@@ -140,6 +141,7 @@ def test_a_schedule_without_audits_has_an_empty_log(engine: Engine) -> None:
     assert (log.nodes, log.audits, log.elapsed.tolist()) == (1, 0, [3])
 
 
+@pytest.mark.slow
 def test_damage_that_was_located_is_in_the_log(engine: Engine, world: World) -> None:
     content = random.Random(1).randbytes(SEGMENT_BYTES)
     for name in ("plain", "secret"):
@@ -156,6 +158,7 @@ def test_damage_that_was_located_is_in_the_log(engine: Engine, world: World) -> 
     assert known.log.damaged[rows].tolist() == [blocks, -1]
 
 
+@pytest.mark.slow
 def test_the_commands_tell_what_was_inferred(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

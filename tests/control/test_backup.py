@@ -90,6 +90,7 @@ def last_head(at: Site, out: Path) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_audits_go_on_in_a_restored_home_under_a_key_of_its_own(tmp_path: Path) -> None:
     with site(tmp_path, HURRIED) as before:
         before.holding("attic", CONTENT)
@@ -120,6 +121,7 @@ def test_audits_go_on_in_a_restored_home_under_a_key_of_its_own(tmp_path: Path) 
         assert (report.findings, report.audits) == ((), saved)
 
 
+@pytest.mark.slow
 def test_a_home_that_was_moved_keeps_the_key_of_its_evidence(tmp_path: Path) -> None:
     with site(tmp_path, HURRIED) as before:
         before.holding("attic", CONTENT)
@@ -133,6 +135,7 @@ def test_a_home_that_was_moved_keeps_the_key_of_its_evidence(tmp_path: Path) -> 
         assert verified(after.home.folder, head).findings == ()
 
 
+@pytest.mark.slow
 def test_a_home_that_is_restored_twice_has_two_logs(tmp_path: Path) -> None:
     with site(tmp_path, HURRIED) as before:
         before.holding("attic", CONTENT)

@@ -45,6 +45,7 @@ def daily(folder: Path, **options: Any) -> Operation:
     return operation(folder, PAPER, TOGETHER, policy=DAILY, **options)
 
 
+@pytest.mark.slow
 def test_a_batch_comes_to_the_same_as_one_by_one(tmp_path: Path) -> None:
     came = {}
     for settlement in SettlementMode:
@@ -126,6 +127,7 @@ def a_day_later(running: Operation) -> None:
     running.clock.now += DAY
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settlement", "after"),
     [
@@ -174,6 +176,7 @@ def test_an_interruption_anywhere_tells_the_ledger_nothing_twice(
     check_evidence(running, tmp_path)
 
 
+@pytest.mark.slow
 def test_one_that_a_stranger_settled_stands_in_nobodys_way(
     daily_on: Callable[[SettlementMode], Operation], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -264,6 +267,7 @@ def test_a_holding_that_its_owner_changes_meanwhile_has_not_failed(
     check_evidence(running, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_batch_costs_less_on_a_chain(tmp_path: Path) -> None:
     gas = {}
     for settlement in SettlementMode:

@@ -63,6 +63,7 @@ def test_a_canary_is_found_without_alarm_and_lifted_without_trace(
         assert canary.planted < (canary.found or 0) < (canary.lifted or 0)
 
 
+@pytest.mark.slow
 def test_what_can_t_be_damaged_is_not_planted(engine: Engine, world: World) -> None:
     world.put("plain", world.file(CONTENT))
     with guarded(engine, world) as running:
@@ -81,6 +82,7 @@ def test_what_can_t_be_damaged_is_not_planted(engine: Engine, world: World) -> N
         assert running.story("plain") == ["passed"]
 
 
+@pytest.mark.slow
 def test_the_commands_plant_list_and_lift(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -75,6 +75,7 @@ def test_an_envelope_beyond_what_a_signal_can_be_is_refused(
     assert not PolicyLoader(running.engine).now().champion.in_envelope(SLOW).any()
 
 
+@pytest.mark.slow
 def test_the_fail_safe_fires_outside_of_what_promotion_met_whatever_is_claimed(
     desk: Workplace, running: Operation, tmp_path: Path
 ) -> None:
@@ -96,6 +97,7 @@ def test_the_fail_safe_fires_outside_of_what_promotion_met_whatever_is_claimed(
     assert 0.9 < met["latency"][1] < 0.999
 
 
+@pytest.mark.slow
 def test_nodes_in_good_standing_stay_inside_of_what_promotion_met(
     desk: Workplace, running: Operation
 ) -> None:
@@ -110,6 +112,7 @@ def test_nodes_in_good_standing_stay_inside_of_what_promotion_met(
     assert PolicyLoader(running.engine).now().champion.in_envelope(healthy).all()
 
 
+@pytest.mark.slow
 def test_figures_that_the_measurement_contradicts_are_told_and_stand_in_the_way(
     desk: Workplace, running: Operation, tmp_path: Path
 ) -> None:
@@ -124,6 +127,7 @@ def test_figures_that_the_measurement_contradicts_are_told_and_stand_in_the_way(
     assert champion(running) == old
 
 
+@pytest.mark.slow
 def test_a_manifest_does_not_loosen_the_ceiling_for_the_version_after_it(
     desk: Workplace, running: Operation, tmp_path: Path
 ) -> None:
@@ -143,6 +147,7 @@ def test_a_manifest_does_not_loosen_the_ceiling_for_the_version_after_it(
     assert ceiling_of(running.engine, Conditions(ceiling=0.2), served) == 0.2, "an operator may"
 
 
+@pytest.mark.slow
 def test_episodes_are_drawn_anew_for_every_judgement_and_can_be_repeated(
     desk: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,6 +165,7 @@ def test_episodes_are_drawn_anew_for_every_judgement_and_can_be_repeated(
     assert "--seed needs --dry-run" in desk.run("policy", "promote", "--seed", "1").sentence()
 
 
+@pytest.mark.slow
 def test_the_evidence_has_the_seed_and_the_claims(
     desk: Workplace, running: Operation, tmp_path: Path
 ) -> None:
@@ -174,6 +180,7 @@ def test_the_evidence_has_the_seed_and_the_claims(
     assert "envelope" in told
 
 
+@pytest.mark.slow
 def test_a_rule_claims_nothing(desk: Workplace, running: Operation) -> None:
     policy(desk, "add", "constant:14,0.05", "--challenger")
     names = [each["name"] for each in policy(desk, "promote", "--dry-run", code=1)["checks"]]
@@ -182,6 +189,7 @@ def test_a_rule_claims_nothing(desk: Workplace, running: Operation) -> None:
     assert Registry(running.engine).serving(champion(running)).manifest is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", shipped(), ids=lambda place: f"{place.method}@{place.scenario}")
 def test_what_ships_claims_what_is_measured(place: Any) -> None:
     world = SCENARIOS[place.scenario]

@@ -83,6 +83,7 @@ def decided(overrides: list[int]) -> Decisions:
     return Decisions(nothing.astype(np.float32), ones, plan, nothing.astype(np.uint8))
 
 
+@pytest.mark.slow
 def test_rails_are_counted_and_states_that_begin_are_left_out(engine: Engine) -> None:
     both = [
         (Override.STATE, 0),
@@ -107,6 +108,7 @@ def test_rails_are_counted_and_states_that_begin_are_left_out(engine: Engine) ->
     assert (compared.outside.champion, compared.outside.challenger) == (0, 0.25)
 
 
+@pytest.mark.slow
 def test_only_what_was_beside_this_champion_counts(engine: Engine) -> None:
     write(engine, row(1, 1), row(1, 2, champion="older"), row(1, 3, version="other"))
     found = compared_in(engine, "new", "old", unit=DAY)

@@ -39,6 +39,7 @@ def kept(running: Operation) -> dict[str, tuple[int, int, float, float]]:
         return {name: tuple(rest) for name, *rest in connection.execute(query)}
 
 
+@pytest.mark.slow
 def test_the_table_says_of_a_part_what_is_said_of_the_whole(running: Operation) -> None:
     now = running.clock.now
     assert Confidences(running.engine, SETTINGS).refresh(now) == COUNT
@@ -50,6 +51,7 @@ def test_the_table_says_of_a_part_what_is_said_of_the_whole(running: Operation) 
     assert bounds == sorted(bounds, reverse=True)
 
 
+@pytest.mark.slow
 def test_only_what_is_out_of_date_is_worked_out_again(running: Operation) -> None:
     table, start = Confidences(running.engine, SETTINGS), running.clock.now
     table.refresh(start)
@@ -72,12 +74,14 @@ def test_where_no_audit_has_taught_anything_nothing_is_said(tmp_path: Path) -> N
     assert kept(fresh) == {}
 
 
+@pytest.mark.slow
 def test_without_a_fit_one_is_made(tmp_path: Path) -> None:
     made = operation(tmp_path, PAPER, 2)
     made.until(made.clock.now + 15 * DAY)
     assert Confidences(made.engine, SETTINGS).refresh(made.clock.now) == 2
 
 
+@pytest.mark.slow
 def test_the_declared_ceiling_is_the_settings_or_that_of_who_decides(tmp_path: Path) -> None:
     engine = connect(str(tmp_path / "holdfast.db"))
     migrate(engine)

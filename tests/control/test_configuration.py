@@ -71,6 +71,7 @@ def start(place: Site, rails: Rails) -> None:
         service.step()
 
 
+@pytest.mark.slow
 def test_loosened_rails_leave_one_leaf_with_the_old_and_the_new_values(place: Site) -> None:
     """Before: no leaf at all; only a restore wrote one."""
     start(place, STRICT)
@@ -93,6 +94,7 @@ def test_loosened_rails_leave_one_leaf_with_the_old_and_the_new_values(place: Si
     assert place.verified().findings == ()
 
 
+@pytest.mark.slow
 def test_settings_that_go_back_leave_a_leaf_of_their_own(place: Site) -> None:
     for rails in (STRICT, LOOSE, STRICT):
         start(place, rails)
@@ -102,6 +104,7 @@ def test_settings_that_go_back_leave_a_leaf_of_their_own(place: Site) -> None:
     assert last.settings[0] == Setting("control.rails.longest", "60", "14")
 
 
+@pytest.mark.slow
 def test_a_holding_is_registered_in_the_evidence_once_before_its_first_audit(place: Site) -> None:
     """Before: no registration was ever written."""
     start(place, STRICT)
@@ -125,6 +128,7 @@ def test_a_holding_is_registered_in_the_evidence_once_before_its_first_audit(pla
     assert words[1].endswith(f"on local ledger 0x{domain.contract.hex()}.")
 
 
+@pytest.mark.slow
 def test_a_registration_whose_transaction_a_crash_has_lost_is_recorded_without_it(
     place: Site,
 ) -> None:
@@ -147,6 +151,7 @@ def meet(address: str, barrier: Barrier, number: int) -> None:
     engine.dispose()
 
 
+@pytest.mark.slow
 def test_of_workers_that_start_at_once_one_writes_the_leaf(engine: Engine, address: str) -> None:
     context = get_context("spawn")
     barrier = context.Barrier(WORKERS)
@@ -224,6 +229,7 @@ webhook = "https://hooks.example/services/hunter7"
 """
 
 
+@pytest.mark.slow
 def test_no_secret_is_in_the_leaf_and_its_change_is(engine: Engine, tmp_path: Path) -> None:
     home = Home.create(tmp_path / "home", PASSPHRASE, QUICK)
     (home.folder / "passphrase").write_text("hunter8")
@@ -262,6 +268,7 @@ def test_a_value_too_long_for_a_leaf_is_cut_and_bound_by_its_hash(engine: Engine
     assert len(setting.after) == 500
 
 
+@pytest.mark.slow
 def test_a_home_is_verified_on_its_own_ledger(
     place: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

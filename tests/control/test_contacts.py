@@ -104,6 +104,7 @@ def life(
 FATES = [(49, 1), (240, 5), (2400, 48), (4, 1), (96, 24), (1, 2), (24, 48)]
 
 
+@pytest.mark.slow
 def test_an_honest_node_is_blamed_no_more_often_than_it_says() -> None:
     """Outages are what they are for probes and challenges alike: none is held against it."""
     blamed = []
@@ -158,6 +159,7 @@ def evade(contacts: Contacts, address: bytes) -> str:
     return reason
 
 
+@pytest.mark.slow
 def test_absence_is_judged_by_what_was_recorded(engine: Engine) -> None:
     contacts = Contacts(engine)
     probed(contacts, ONE, 101)
@@ -168,6 +170,7 @@ def test_absence_is_judged_by_what_was_recorded(engine: Engine) -> None:
     assert contacts.records_away()[ONE].blamed
 
 
+@pytest.mark.slow
 def test_an_absence_counts_only_if_another_node_was_there(engine: Engine) -> None:
     """Else we may have been offline ourselves."""
     contacts = Contacts(engine)
@@ -188,6 +191,7 @@ def test_a_node_that_took_any_request_in_the_window_was_there(engine: Engine) ->
     assert contacts.judge_absence(ONE, OPENED, ASKED, counted=False) == ""
 
 
+@pytest.mark.slow
 def test_no_two_workers_make_the_same_probe(engine: Engine) -> None:
     here, there = Contacts(engine), Contacts(engine)
     due = {bytes([k]) * 20: 100 + k for k in range(10)}

@@ -48,6 +48,7 @@ def check_fail_safe(told: leaf.Audit, override: Override) -> None:
     assert told.challenge.samples == -(-told.challenge.blocks // 10)
 
 
+@pytest.mark.slow
 def test_an_audit_after_no_news_is_the_fail_safe(place: Site) -> None:
     with place.service() as service:
         port = place.stop_node()
@@ -62,6 +63,7 @@ def test_an_audit_after_no_news_is_the_fail_safe(place: Site) -> None:
     assert place.verified().findings == ()
 
 
+@pytest.mark.slow
 def test_an_audit_decided_on_stale_telemetry_is_the_fail_safe(place: Site) -> None:
     with place.service() as service:
         service.enrol(place.times.wall())
@@ -74,6 +76,7 @@ def test_an_audit_decided_on_stale_telemetry_is_the_fail_safe(place: Site) -> No
     assert place.verified().findings == ()
 
 
+@pytest.mark.slow
 def test_an_audit_decided_without_the_policys_state_is_the_fail_safe(place: Site) -> None:
     with place.service() as service:
         while not place.audits():
@@ -90,6 +93,7 @@ def test_an_audit_decided_without_the_policys_state_is_the_fail_safe(place: Site
     assert place.verified().findings == ()
 
 
+@pytest.mark.slow
 def test_an_audit_decided_outside_the_envelope_is_the_fail_safe(
     place: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -106,6 +106,7 @@ def interrupt(service: Service, act: Callable[[], object]) -> None:
     service.worker._auditor = Interrupted(service.worker._auditor, act)
 
 
+@pytest.mark.slow
 def test_a_ledger_down_for_an_hour_delays_audits_and_loses_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,6 +129,7 @@ def test_a_ledger_down_for_an_hour_delays_audits_and_loses_none(
         check_evidence(place)
 
 
+@pytest.mark.slow
 def test_a_reorganised_chain_gets_its_transactions_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,6 +153,7 @@ def test_a_reorganised_chain_gets_its_transactions_again(
         check_evidence(place)
 
 
+@pytest.mark.slow
 def test_a_node_that_is_down_is_told_of_once_and_again_when_it_is_back(place: Site) -> None:
     with listening() as receiver:
         place.settings = replace(
@@ -176,6 +179,7 @@ def _address(receiver: Receiver) -> str:
     return f"http://127.0.0.1:{receiver.server_port}/hook"
 
 
+@pytest.mark.slow
 def test_a_database_server_that_stops_under_work_is_waited_for(
     tmp_path: Path, postgres: Server
 ) -> None:
@@ -210,6 +214,7 @@ def check_ledger(place: Site) -> None:
     assert [each.challenge for each in events if isinstance(each, Passed)] == names
 
 
+@pytest.mark.slow
 def test_a_database_file_that_someone_locks_is_waited_for(
     place: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -230,6 +235,7 @@ def test_a_database_file_that_someone_locks_is_waited_for(
     check_ledger(place)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [HOUR, -HOUR])
 @pytest.mark.parametrize("at", ["rest", "work"])
 def test_a_clock_set_by_an_hour_is_told_and_upsets_nothing(step: int, at: str, place: Site) -> None:
@@ -278,6 +284,7 @@ def fill(path: Path) -> None:
             return
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", ["rest", "work"])
 def test_a_full_disk_is_waited_for(at: str, small_disk: Path) -> None:
     with site(small_disk, HOURLY) as place:
@@ -302,6 +309,7 @@ def test_a_full_disk_is_waited_for(at: str, small_disk: Path) -> None:
         check_ledger(place)
 
 
+@pytest.mark.slow
 def test_settings_that_became_unusable_are_told_before_the_next_start_fails(place: Site) -> None:
     path = place.home.folder / "holdfast.toml"
     with place.service() as service:
@@ -316,6 +324,7 @@ def test_settings_that_became_unusable_are_told_before_the_next_start_fails(plac
     assert alert.ended is not None
 
 
+@pytest.mark.slow
 def test_a_start_with_a_policy_that_cannot_be_served_is_told(place: Site) -> None:
     place.settings = replace(place.settings, policy="no such policy")
     with pytest.raises(InputError, match="no such policy"), place.service():
@@ -327,6 +336,7 @@ def test_a_start_with_a_policy_that_cannot_be_served_is_told(place: Site) -> Non
     assert [alert.ended is None for alert in place.alerts()] == [False]
 
 
+@pytest.mark.slow
 def test_audits_that_are_late_are_told_until_they_are_caught_up_with(place: Site) -> None:
     place.holding("two", CONTENT)
     place.holding("three", CONTENT)
@@ -341,6 +351,7 @@ def test_audits_that_are_late_are_told_until_they_are_caught_up_with(place: Site
     assert alert.ended is not None
 
 
+@pytest.mark.slow
 def test_anything_else_that_stops_the_work_is_told_until_it_goes_on(place: Site) -> None:
     key = place.home.folder / "owner.key"
     with place.service() as service:

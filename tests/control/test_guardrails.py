@@ -278,6 +278,7 @@ def test_plans_count_the_audits_that_come_early(surprise: float) -> None:
     assert 5 / waits.mean() == pytest.approx(rails.audits_per_interval, rel=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interval", GRID.intervals)
 @pytest.mark.parametrize("quiet", [(), NIGHT], ids=["", "night"])
 def test_a_node_that_has_its_data_only_near_expected_audits_is_caught_within_a_year(

@@ -79,6 +79,7 @@ def outcomes(place: Site) -> dict[bytes, list[Outcome]]:
     return by_node
 
 
+@pytest.mark.slow
 def test_a_hung_node_times_out_alone(place: Site) -> None:
     """One stopped process harms no holding of another node.
 
@@ -107,6 +108,7 @@ def test_a_hung_node_times_out_alone(place: Site) -> None:
             assert lasted < DEADLINE_SECONDS + 2
 
 
+@pytest.mark.slow
 def test_a_hung_node_excuses_nobody_who_is_away(place: Site) -> None:
     """A dead node is asked again while a hung one is waited for.
 

@@ -98,6 +98,7 @@ def scraped(port: int) -> dict[str, float]:
     return {name: float(value) for name, value in pairs}
 
 
+@pytest.mark.slow
 def test_metrics_tell_what_was_done_and_how_the_database_stands(
     place: Site, clock: Clock, port: int
 ) -> None:
@@ -127,6 +128,7 @@ def test_metrics_tell_what_was_done_and_how_the_database_stands(
         assert not any("attic" in name or "cellar" in name for name in found)
 
 
+@pytest.mark.slow
 def test_who_decides_and_who_is_in_shadow_is_told(
     place: Site, clock: Clock, port: int, desk: Workplace
 ) -> None:
@@ -156,6 +158,7 @@ def test_who_decides_and_who_is_in_shadow_is_told(
         assert desk.run("status").code == 0
 
 
+@pytest.mark.slow
 def test_another_champion_than_the_settings_policy_is_told_at_the_start(
     place: Site, clock: Clock, desk: Workplace
 ) -> None:
@@ -169,6 +172,7 @@ def test_another_champion_than_the_settings_policy_is_told_at_the_start(
     ]
 
 
+@pytest.mark.slow
 def test_metrics_of_a_database_that_is_gone_say_so(place: Site, clock: Clock, port: int) -> None:
     with place.service(clock, clock):
         (place.home.folder / "holdfast.db").rename(place.folder / "elsewhere.db")
@@ -179,6 +183,7 @@ def test_metrics_of_a_database_that_is_gone_say_so(place: Site, clock: Clock, po
         assert "holdfast_overdue_holdings" not in found
 
 
+@pytest.mark.slow
 def test_a_port_that_is_taken_is_told(place: Site, clock: Clock) -> None:
     with (
         place.service(clock, clock),
@@ -188,6 +193,7 @@ def test_a_port_that_is_taken_is_told(place: Site, clock: Clock) -> None:
         pass
 
 
+@pytest.mark.slow
 def test_a_running_service_answers_a_failure_by_itself(place: Site) -> None:
     quick = replace(
         place.settings,
@@ -218,6 +224,7 @@ def test_logs_are_json_unless_someone_reads_along(capsys: pytest.CaptureFixture[
     }
 
 
+@pytest.mark.slow
 def test_the_first_confirmed_loss_alerts_and_status_says_so_until_it_is_repaired(
     place: Site, clock: Clock, desk: Workplace
 ) -> None:
@@ -270,6 +277,7 @@ def test_the_first_confirmed_loss_alerts_and_status_says_so_until_it_is_repaired
     assert past.ended == clock.now, "what was repaired stays visible"
 
 
+@pytest.mark.slow
 def test_status_is_not_fine_while_a_node_is_silent(
     place: Site, clock: Clock, desk: Workplace
 ) -> None:
@@ -291,6 +299,7 @@ def assert_status(desk: Workplace, words: str, **counts: int) -> None:
     assert shown.stdout.splitlines()[0] == f"2 holdings: {words}"
 
 
+@pytest.mark.slow
 def test_status_tells_what_needs_a_look_first(place: Site, clock: Clock, desk: Workplace) -> None:
     with place.service(clock, clock) as service:
         settle(service)
@@ -332,6 +341,7 @@ def test_status_tells_what_needs_a_look_first(place: Site, clock: Clock, desk: W
     assert "is not quarantined" in desk.run("audit", "release", "cellar").sentence()
 
 
+@pytest.mark.slow
 def test_status_changes_nothing(place: Site, clock: Clock, desk: Workplace) -> None:
     with place.service(clock, clock) as service:
         settle(service)
@@ -345,6 +355,7 @@ def test_status_changes_nothing(place: Site, clock: Clock, desk: Workplace) -> N
     engine.dispose()
 
 
+@pytest.mark.slow
 def test_a_new_holding_is_scheduled_by_the_next_step_and_shown_with_its_node(
     place: Site, clock: Clock
 ) -> None:
@@ -362,6 +373,7 @@ def test_a_new_holding_is_scheduled_by_the_next_step_and_shown_with_its_node(
     assert nodes["late"].url == place.node.url
 
 
+@pytest.mark.slow
 def test_before_the_first_start_commands_say_what_to_do(desk: Workplace, place: Site) -> None:
     assert (place.home.folder / "holdfast.db").exists(), "it has holdings"
     for command in (("status",), ("evidence", "show"), ("audit", "release", "attic")):
@@ -374,6 +386,7 @@ def test_before_the_first_start_commands_say_what_to_do(desk: Workplace, place: 
     assert "another schema (9999)" in desk.run("status").sentence()
 
 
+@pytest.mark.slow
 def test_the_evidence_of_a_live_home_is_shown_exported_and_verified(
     place: Site, clock: Clock, desk: Workplace
 ) -> None:

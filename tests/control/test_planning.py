@@ -156,6 +156,7 @@ WORLD = load_scenario("paper:horizon=60,blocks=100,malicious_rate=0.02")
 ALIKE = ("constant:7,0.20", "constant:7,0.10", "constant:5,0.20")
 
 
+@pytest.mark.slow
 def test_the_interval_of_a_plan_covers_the_truth_though_it_was_chosen() -> None:
     truth = {}
     for name in ALIKE:
@@ -177,6 +178,7 @@ def test_the_interval_of_a_plan_covers_the_truth_though_it_was_chosen() -> None:
     assert flattered < -abs(fair), "so figures of the comparison would not be honest"
 
 
+@pytest.mark.slow
 def test_beside_the_settings_stand_the_planner_and_the_rules(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -82,6 +82,7 @@ def nowhere(world: World, address: bytes) -> Callable[[], NodeClient]:
     return lambda: world.home.client(url, address, None)
 
 
+@pytest.mark.slow
 def test_nodes_that_are_there_are_probed_about_once_an_hour(world: World, engine: Engine) -> None:
     with probing(engine, clients_of(world)) as bench:
         bench.hours(30)
@@ -92,6 +93,7 @@ def test_nodes_that_are_there_are_probed_about_once_an_hour(world: World, engine
             assert 15 <= len(probes) <= 50
 
 
+@pytest.mark.slow
 def test_a_node_that_is_gone_is_away_where_another_one_is_there(
     world: World, engine: Engine
 ) -> None:
@@ -119,6 +121,7 @@ def test_nothing_counts_while_nobody_at_all_is_reached(world: World, engine: Eng
         assert {address: bench.row(address) for address in clients} == before
 
 
+@pytest.mark.slow
 def test_a_hung_node_took_the_request_and_holds_up_no_other_probe(
     world: World, engine: Engine
 ) -> None:

@@ -28,6 +28,7 @@ __all__ = ["desk", "home", "running"]  # fixtures
 TWIN = "drqn-cmdp-plus:rho=0.05,latency=9.1"  # another version, whose dial is the default one
 
 
+@pytest.mark.slow
 def test_who_keeps_the_ceiling_and_does_well_in_shadow_is_promoted(
     desk: Workplace, running: Operation
 ) -> None:
@@ -53,6 +54,7 @@ def test_who_keeps_the_ceiling_and_does_well_in_shadow_is_promoted(
     assert told == ["rolled-back", "promoted", "named", "promoted"]
 
 
+@pytest.mark.slow
 def test_who_would_break_the_ceiling_is_promoted_by_force_alone(
     desk: Workplace, running: Operation
 ) -> None:
@@ -91,6 +93,7 @@ def test_who_would_break_the_ceiling_is_promoted_by_force_alone(
     assert verified.data["fine"]
 
 
+@pytest.mark.slow
 def test_dearer_by_more_than_the_margin_is_refused_unless_the_champion_breaks_the_ceiling(
     desk: Workplace, running: Operation, home: Path
 ) -> None:
@@ -103,6 +106,7 @@ def test_dearer_by_more_than_the_margin_is_refused_unless_the_champion_breaks_th
     assert "the champion breaks the ceiling" in gas["detail"]
 
 
+@pytest.mark.slow
 def test_what_was_tampered_with_is_neither_promoted_nor_rolled_back_to(
     desk: Workplace, running: Operation
 ) -> None:

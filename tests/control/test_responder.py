@@ -64,6 +64,7 @@ def damage_told(running: Guarded) -> str:
         return str(connection.execute(query).scalar_one())
 
 
+@pytest.mark.slow
 def test_damage_is_followed_up_located_and_repaired_from_the_other_holding(
     engine: Engine, replicated: World, tmp_path: Path
 ) -> None:
@@ -96,6 +97,7 @@ def test_damage_is_followed_up_located_and_repaired_from_the_other_holding(
         assert running.verified(tmp_path).findings == ()
 
 
+@pytest.mark.slow
 def test_without_a_replica_the_holding_is_quarantined_until_it_is_released(
     engine: Engine, alone: World, tmp_path: Path
 ) -> None:
@@ -150,6 +152,7 @@ def test_a_follow_up_that_passes_ends_the_case(embedded: Engine, alone: World) -
         assert steps(running)[-2:] == [("quarantine", "dropped"), ("alert", "dropped")]
 
 
+@pytest.mark.slow
 def test_damage_that_a_follow_up_misses_is_localised_all_the_same(
     embedded: Engine, replicated: World
 ) -> None:
@@ -169,6 +172,7 @@ def test_damage_that_a_follow_up_misses_is_localised_all_the_same(
         assert damage_told(running).endswith("; repaired, audit 3 passed")
 
 
+@pytest.mark.slow
 def test_damage_that_was_localised_and_repaired_is_over_with_the_next_pass(
     embedded: Engine, replicated: World
 ) -> None:
@@ -197,6 +201,7 @@ def test_a_follow_up_that_tells_nothing_is_made_again(embedded: Engine, alone: W
         assert running.story("plain")[3:] == ["follow-up", "failed", "alerted"]
 
 
+@pytest.mark.slow
 def test_whoever_was_too_slow_can_not_end_a_step_that_another_took_over(
     engine: Engine, alone: World
 ) -> None:
@@ -218,6 +223,7 @@ def test_whoever_was_too_slow_can_not_end_a_step_that_another_took_over(
         assert running.story("plain") == ["failed", "alerted"]
 
 
+@pytest.mark.slow
 def test_a_replica_that_is_damaged_itself_gives_what_it_has(
     embedded: Engine, replicated: World, tmp_path: Path
 ) -> None:
@@ -235,6 +241,7 @@ def test_a_replica_that_is_damaged_itself_gives_what_it_has(
         assert running.verified(tmp_path).findings == ()
 
 
+@pytest.mark.slow
 def test_lost_tags_are_repaired_in_slices_too(
     embedded: Engine, replicated: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -278,6 +285,7 @@ def test_a_tick_ends_with_its_slice_though_there_is_more_to_do(
         assert steps(running) == [("localise", "ready"), ("alert", "planned")]
 
 
+@pytest.mark.slow
 def test_a_node_that_is_away_is_tried_again(embedded: Engine, replicated: World) -> None:
     with guarded(embedded, replicated, Responses(failed=ALL_STEPS[1:])) as running:
         running.damage("plain")
@@ -289,6 +297,7 @@ def test_a_node_that_is_away_is_tried_again(embedded: Engine, replicated: World)
         assert running.story("plain")[1:] == ["localised", "repaired", "follow-up", "passed"]
 
 
+@pytest.mark.slow
 def test_what_can_t_be_located_for_too_long_is_quarantined(
     embedded: Engine, replicated: World
 ) -> None:
@@ -303,6 +312,7 @@ def test_what_can_t_be_located_for_too_long_is_quarantined(
         assert quarantined.detail.startswith("localise was given up: can't reach")
 
 
+@pytest.mark.slow
 def test_a_replica_that_is_away_for_too_long_is_waited_for_no_more(
     embedded: Engine, replicated: World, tmp_path: Path
 ) -> None:
@@ -378,6 +388,7 @@ def test_a_plan_that_makes_no_sense_is_refused(plan: tuple[Step, ...], said: str
         Responses(timed_out=plan)
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.builds(

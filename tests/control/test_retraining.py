@@ -128,6 +128,7 @@ def test_it_is_set_as_a_duration(tmp_path: Path) -> None:
     assert read_control(tmp_path).retraining.every == 30 * DAY
 
 
+@pytest.mark.slow
 def test_serving_needs_nothing_of_what_training_needs() -> None:
     script = (
         "import sys; sys.modules.update(jax=None, optax=None, tensorboardX=None);"

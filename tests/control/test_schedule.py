@@ -85,6 +85,7 @@ def test_the_one_due_first_is_claimed_first(schedule: Schedule) -> None:
     assert schedule.claim(NOW - 100, LEASE, 3)[1] == []
 
 
+@pytest.mark.slow
 def test_a_lease_that_ended_brings_the_holding_back_with_its_audit(schedule: Schedule) -> None:
     token, claims = schedule.claim(NOW, LEASE, 1)
     schedule.save_audits(token, [(claims[0].id, 4, b"seed")])
@@ -158,6 +159,7 @@ def test_a_holding_is_entered_once(schedule: Schedule) -> None:
     assert count(schedule, holdings) == 6
 
 
+@pytest.mark.slow
 def test_migrations_lead_to_the_schema_that_the_code_has(engine: Engine) -> None:
     with engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_server_default": False})
@@ -169,6 +171,7 @@ def test_the_newest_migration_is_the_one_that_is_looked_for() -> None:
     assert ScriptDirectory(str(MIGRATIONS)).get_current_head() == HEAD
 
 
+@pytest.mark.slow
 def test_a_database_of_a_newer_version_is_refused(engine: Engine) -> None:
     with transaction(engine) as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
@@ -183,6 +186,7 @@ def test_an_address_that_is_none_is_refused_without_its_password(tmp_path: Path)
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_a_server_that_restarts_is_found_again(postgres: Server) -> None:
     with parts.database(postgres, "restarted") as address:
         engine = connect(address)

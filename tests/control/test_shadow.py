@@ -77,6 +77,7 @@ def without_shadow(each: leaf.Audit) -> leaf.Audit:
     return replace(each, decision=replace(each.decision, shadow=None))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [TWIN, "belief:rho=0.1", "fixed-low"])
 def test_a_challenger_has_no_effect(tmp_path: Path, name: str) -> None:
     plain, shaded = started(tmp_path / "plain"), started(tmp_path / "shaded")
@@ -100,6 +101,7 @@ def test_a_challenger_has_no_effect(tmp_path: Path, name: str) -> None:
     assert None not in choices
 
 
+@pytest.mark.slow
 def test_a_challenger_that_decides_alike_agrees_in_everything(tmp_path: Path) -> None:
     running = started(tmp_path / "run")
     running.world.subjects[4].unreachable = 1.0
@@ -127,6 +129,7 @@ def test_a_challenger_that_decides_alike_agrees_in_everything(tmp_path: Path) ->
     assert found.rails.champion > 0, "one node is never reached"
 
 
+@pytest.mark.slow
 def test_a_promotion_and_a_rollback_find_every_state_in_its_place(tmp_path: Path) -> None:
     """Who takes over decides as if it had done so all along, and so does who comes back."""
     plain, changed = started(tmp_path / "plain"), started(tmp_path / "changed")
@@ -159,6 +162,7 @@ def test_a_promotion_and_a_rollback_find_every_state_in_its_place(tmp_path: Path
     assert verify(Bundle.open(tmp_path / "bundle"), SIGNER.verifier).findings == ()
 
 
+@pytest.mark.slow
 def test_a_state_that_missed_an_audit_is_not_taken_over(tmp_path: Path) -> None:
     running = started(tmp_path / "run", Rails(jitter=0.0, surprise=0.0))
     version = named(running, TWIN)
@@ -176,6 +180,7 @@ def test_a_state_that_missed_an_audit_is_not_taken_over(tmp_path: Path) -> None:
         assert bool(row.overrides & Override.STATE) == (row.number == first[row.holding] + 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trouble", ["tampered", "failing"])
 def test_a_challenger_in_trouble_holds_up_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: str

@@ -52,6 +52,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["drqn-cmdp-plus", "drqn-cmdp-plus:rho=0.1", "belief:rho=0.1", "constant:7,0.10"]
 )
@@ -96,6 +97,7 @@ def test_a_version_has_a_name_that_simulations_find_it_by(
     assert load_serving(registry.named(retrained, home, PAPER), PAPER).version == retrained
 
 
+@pytest.mark.slow
 def test_a_ceiling_is_that_of_the_options_or_the_manifest() -> None:
     for name, rho in (
         ("drqn-cmdp-plus", 0.05),

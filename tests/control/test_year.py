@@ -109,6 +109,7 @@ def test_a_year_of_operation_is_the_simulators_year(tmp_path: Path) -> None:
     assert report.audits == len(outcomes)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_bytes_of_evidence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,8 +1,10 @@
 """docs/architecture.md lists the modules of the tree as their docstrings describe them."""
 
+import pytest
 from tests.docs.architecture import DOCUMENT, SOURCE, modules, packages, page, summary
 
 
+@pytest.mark.slow
 def test_the_page_is_what_make_reference_writes() -> None:
     assert DOCUMENT.read_text() == page()
 

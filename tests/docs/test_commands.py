@@ -35,6 +35,7 @@ def test_a_command_in_the_documents_is_one_of_ours(command: Command) -> None:
                 raise
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", SHORT, ids=str)
 def test_what_needs_no_home_runs_as_shown(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -48,6 +49,7 @@ def test_what_needs_no_home_runs_as_shown(
     assert run(words) == 0
 
 
+@pytest.mark.slow
 def test_the_primitive_works_as_the_readme_tells(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

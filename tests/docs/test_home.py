@@ -51,6 +51,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
         yield made
 
 
+@pytest.mark.slow
 def test_the_owners_guide_is_right(place: Site) -> None:
     Path("photos.tar").write_bytes(os.urandom(5000))
     told = [each.words for each in commands_of(ROOT / "docs" / "owner.md")]
@@ -62,6 +63,7 @@ def test_the_owners_guide_is_right(place: Site) -> None:
     assert Path("restored.tar").read_bytes() == Path("photos.tar").read_bytes()
 
 
+@pytest.mark.slow
 def test_what_looks_at_a_home_runs_as_shown(place: Site) -> None:
     place.holding("attic", b"content" * 100)
     with place.service() as service:

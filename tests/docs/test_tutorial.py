@@ -7,6 +7,7 @@ from tests.docs.tutorial import program
 from tests.support import parts
 
 
+@pytest.mark.slow
 def test_what_needs_no_other_package_runs(capsys: pytest.CaptureFixture[str]) -> None:
     ours, _, _ = program().partition("from stable_baselines3")
     exec(compile(ours.replace("episodes=500", "episodes=20"), "tutorial", "exec"), {})  # noqa: S102

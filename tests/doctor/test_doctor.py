@@ -56,6 +56,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.slow
 def test_a_database_without_tables_is_no_fault(world: World) -> None:
     (world.home.folder / "holdfast.db").touch()
     assert faults(examine(world.home.folder, PASSPHRASE)) == []
@@ -76,6 +77,7 @@ def test_a_healthy_home_has_no_fault_and_is_left_as_it_is(world: World, desk: Wo
     assert shown.stdout.endswith("no faults\n")
 
 
+@pytest.mark.slow
 def test_a_new_home_has_no_fault(desk: Workplace, tmp_path: Path) -> None:
     home = tmp_path / "new"
     assert desk.run("init", "--home", home).code == 0
@@ -135,6 +137,7 @@ def test_a_lost_local_ledger_is_named(world: World, desk: Workplace) -> None:
     assert "there is no ledger" in named_faults(desk.run("doctor", "--json"))["ledger"]
 
 
+@pytest.mark.slow
 def test_an_unreachable_node_is_named_and_hides_no_other(
     world: World, desk: Workplace, tmp_path: Path
 ) -> None:
@@ -147,6 +150,7 @@ def test_an_unreachable_node_is_named_and_hides_no_other(
     assert "can't reach the node" in named_faults(finished)["node of gone"]
 
 
+@pytest.mark.slow
 def test_another_node_at_the_same_place_is_named(
     world: World, desk: Workplace, tmp_path: Path
 ) -> None:
@@ -205,6 +209,7 @@ def small_disk(folder: Path) -> Iterator[None]:
         subprocess.run(["/bin/umount", "--lazy", str(folder)], check=True)
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_nearly_full_is_named(desk: Workplace, tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk"):
         home = tmp_path / "disk" / "home"
@@ -295,6 +300,7 @@ def settle(folder: Path, url: str, contract: bytes) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_healthy_home_on_a_chain_has_no_fault(chained: World, desk: Workplace) -> None:
     before = contents(chained.home.folder)
     finished = desk.run("doctor", "--json")
@@ -304,6 +310,7 @@ def test_a_healthy_home_on_a_chain_has_no_fault(chained: World, desk: Workplace)
     assert contents(chained.home.folder) == before
 
 
+@pytest.mark.slow
 def test_an_unreachable_chain_is_named(chained: World, desk: Workplace) -> None:
     settle(chained.home.folder, "http://127.0.0.1:1/secret", bytes(20))
     finished = desk.run("doctor", "--json")
@@ -318,6 +325,7 @@ def test_a_missing_contract_is_named(chained: World, chain: str, desk: Workplace
     assert named["contract"].startswith("there is no contract at 0x0505")
 
 
+@pytest.mark.slow
 def test_a_contract_of_another_version_is_named(
     chained: World, chain: str, desk: Workplace, tmp_path: Path
 ) -> None:
@@ -336,6 +344,7 @@ def test_a_contract_of_another_version_is_named(
     assert "16 sectors" in named_faults(desk.run("doctor", "--json"))["contract"]
 
 
+@pytest.mark.slow
 def test_another_chain_and_an_empty_account_are_named(
     chained: World, desk: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -274,6 +274,7 @@ def peak(audits: int, path: Path) -> int:
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_a_long_log_takes_no_more_memory_than_a_short_one(tmp_path: Path) -> None:
     peak(1500, tmp_path / "first.bundle")
     short, long = peak(1500, tmp_path / "short.bundle"), peak(6000, tmp_path / "long.bundle")

@@ -43,6 +43,7 @@ def edited(leaf: Leaf, **fields: Any) -> bytes:
     return json.dumps(kept, sort_keys=True, separators=(",", ":")).encode()
 
 
+@pytest.mark.slow
 @given(leaves)
 @settings(deadline=None)
 def test_every_leaf_is_read_as_it_was_written(leaf: Leaf) -> None:
@@ -52,6 +53,7 @@ def test_every_leaf_is_read_as_it_was_written(leaf: Leaf) -> None:
     assert b"\n" not in content
 
 
+@pytest.mark.slow
 @given(leaves, st.data())
 @settings(deadline=None)
 def test_an_edited_byte_gives_another_leaf_or_none(leaf: Leaf, data: st.DataObject) -> None:

@@ -1,6 +1,7 @@
 """Hidden figures are reported with an interval that holds."""
 
 import numpy as np
+import pytest
 from benchmarks.inference import FLEET, covered
 from tests.inference.enumeration import Audit, log_of
 from tests.support.fits import fitted
@@ -8,6 +9,7 @@ from tests.support.fits import fitted
 from holdfast.inference.confidence import confidence, upper
 
 
+@pytest.mark.slow
 def test_intervals_and_statements_hold_over_simulated_fleets() -> None:
     held = covered(FLEET, "constant:14,0.20", fleets=5, nodes=40)
     assert held["miss_rate"] >= 4 / 5
@@ -15,6 +17,7 @@ def test_intervals_and_statements_hold_over_simulated_fleets() -> None:
     assert held["holding_damage"] >= 0.9
 
 
+@pytest.mark.slow
 def test_a_holding_just_repaired_is_intact_and_grows_doubtful_with_time() -> None:
     audits = [Audit(7, 100, failed=True, damaged=2)]
     results = [confidence(log_of(1000, audits, elapsed), fitted(0.1)) for elapsed in (0, 7, 60)]

@@ -18,6 +18,7 @@ from holdfast.policy.rules import Constant
 WEEKLY = Constant(GRID.index_of(7, 0.10))
 
 
+@pytest.mark.slow
 def test_the_log_of_sixty_days_gives_each_parameter_back_within_its_interval() -> None:
     fitted = fit(operate(WEEKLY, FLEET, nodes=300, units=60, seed=4).log, PAPER)
     for name, estimate in fitted.parameters.items():
@@ -28,6 +29,7 @@ def test_the_log_of_sixty_days_gives_each_parameter_back_within_its_interval() -
     assert (fitted.nodes, fitted.audits) == (300, 300 * 8)
 
 
+@pytest.mark.slow
 def test_damage_that_is_counted_sharpens_the_rates() -> None:
     widths = []
     for counted in (0.0, 1.0):
@@ -37,6 +39,7 @@ def test_damage_that_is_counted_sharpens_the_rates() -> None:
     assert widths[1] < 0.7 * widths[0]
 
 
+@pytest.mark.slow
 def test_what_the_log_says_nothing_of_stays_at_the_base_and_unsure() -> None:
     honest = replace(FLEET, malicious_share=0.0)
     parameters = fit(operate(WEEKLY, honest, nodes=60, units=60, seed=4).log, PAPER).parameters
@@ -45,6 +48,7 @@ def test_what_the_log_says_nothing_of_stays_at_the_base_and_unsure() -> None:
     assert parameters["malicious_rate"].high > 0.3
 
 
+@pytest.mark.slow
 def test_types_that_turn_are_fitted_where_the_base_lets_them() -> None:
     turning = replace(FLEET, blocks=100, malicious_rate=0.05, turn_malicious=0.01, turn_honest=0.02)
     log = operate(Constant(GRID.index_of(3, 0.20)), turning, nodes=150, units=60, seed=2).log
@@ -54,6 +58,7 @@ def test_types_that_turn_are_fitted_where_the_base_lets_them() -> None:
         assert parameters[name].low <= getattr(turning, name) <= parameters[name].high, name
 
 
+@pytest.mark.slow
 def test_with_load_the_noise_of_answers_is_not_told_apart() -> None:
     loaded = replace(FLEET, latency_load=0.8)
     parameters = fit(operate(WEEKLY, loaded, nodes=100, units=60, seed=3).log, loaded).parameters

@@ -125,6 +125,7 @@ def test_intervals_and_actions_belong_together(rollout: Rollout) -> None:
     assert (detected <= met).all()
 
 
+@pytest.mark.slow
 def test_what_the_last_decision_of_an_episode_cost_teaches_nothing(learner: PlusLearner) -> None:
     batch = learner._sample_batches()
     rewards, continues = batch[4], batch[6]

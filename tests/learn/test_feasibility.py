@@ -18,12 +18,14 @@ def feasible() -> FeasibleRange:
     return feasible_range(WORLD)
 
 
+@pytest.mark.slow
 def test_tighter_ceilings_have_higher_prices(feasible: FeasibleRange) -> None:
     assert (np.diff(feasible.rho) > 0).all()
     assert (np.diff(feasible.miss_price) <= 0).all()
     assert feasible.miss_price[-1] > 0
 
 
+@pytest.mark.slow
 def test_a_ceiling_is_allowed_if_a_plan_keeps_it(feasible: FeasibleRange) -> None:
     loose, tight = float(feasible.rho[-1]), float(feasible.rho[0]) / 2
     assert feasible.allows(Ceilings(loose))

@@ -14,6 +14,7 @@ def units_of(method: str) -> int:
     return 400 if method in ("ppo", "a2c", "ppo-lagrangian") else 250
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_it_tells_malicious_nodes_from_honest_ones(method: str) -> None:
     units = units_of(method)

@@ -21,6 +21,7 @@ def jobs(folder: Path, *, units: int) -> list[Job]:
     return [Job(run_of("dqn", units=units, seed=seed), folder / str(seed)) for seed in range(2)]
 
 
+@pytest.mark.slow
 def test_the_death_of_a_worker_ends_the_others_with_a_sentence(tmp_path: Path) -> None:
     cores = {}
 
@@ -40,6 +41,7 @@ def test_the_death_of_a_worker_ends_the_others_with_a_sentence(tmp_path: Path) -
     assert all(len(core) == 1 for core in cores.values()), "each is pinned"
 
 
+@pytest.mark.slow
 def test_what_a_worker_complains_of_is_told(tmp_path: Path) -> None:
     first, second = jobs(tmp_path, units=LONG)
     taken = replace(second, folder=first.folder / "run.json")

@@ -29,6 +29,7 @@ REQUEST = RetrainingRequest(
 )
 
 
+@pytest.mark.slow
 def test_validation_chooses_the_cheapest_seed_and_the_manifest_tells_why(tmp_path: Path) -> None:
     phases: set[tuple[int, str]] = set()
     done = retrain(
@@ -58,6 +59,7 @@ def test_an_order_survives_its_text() -> None:
     )
 
 
+@pytest.mark.slow
 def test_no_challenger_comes_of_ceilings_that_no_seed_kept(tmp_path: Path) -> None:
     request = replace(
         REQUEST, ceilings=Ceilings(0.001, 1.0), budget=replace(REQUEST.budget, seeds=1)
@@ -67,6 +69,7 @@ def test_no_challenger_comes_of_ceilings_that_no_seed_kept(tmp_path: Path) -> No
     assert not (tmp_path / retraining.CHALLENGER).exists()
 
 
+@pytest.mark.slow
 def test_ceilings_out_of_reach_become_what_the_champion_keeps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -83,6 +83,7 @@ def assert_events_are_the_curve(folder: Path) -> None:
         assert figures[key] == pytest.approx(value, rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_an_interrupted_training_ends_as_if_it_had_not_been(method: str, tmp_path: Path) -> None:
     units = units_of(method)
@@ -113,6 +114,7 @@ def test_an_interrupted_training_ends_as_if_it_had_not_been(method: str, tmp_pat
         assert (array != weights[1][name]).mean() > 0.5, "other seeds give other weights"
 
 
+@pytest.mark.slow
 def test_a_killed_process_is_taken_up_by_the_next(tmp_path: Path) -> None:
     script = (
         "import os, signal, sys; from pathlib import Path\n"
@@ -186,6 +188,7 @@ def test_the_snapshot_of_another_method_is_refused(tmp_path: Path) -> None:
         train(run_of("drqn-cmdp"), tmp_path / "drqn")
 
 
+@pytest.mark.slow
 def test_a_full_disk_ends_a_training_that_goes_on_once_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,6 +239,7 @@ def test_a_run_without_a_sense_is_refused(change: dict[str, int]) -> None:
         replace(run_of("dqn"), **change)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_the_ceiling_reaches_the_manifest(tmp_path: Path) -> None:
     settings = with_ceiling("ppo-lagrangian", 0.125)
     train(Run("ppo-lagrangian", replace(VISIBLE, horizon=14), 0, 1, settings), tmp_path)

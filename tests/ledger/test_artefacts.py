@@ -7,6 +7,7 @@ from holdfast.ledger import artefact
 from holdfast.ledger.build import compile_contract
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sectors", artefact.SECTORS)
 def test_the_shipped_contract_is_compiled_from_the_shipped_source(sectors: int) -> None:
     assert compile_contract(sectors, artefact.sources(sectors)) == artefact.load(sectors)

@@ -29,6 +29,7 @@ def test_the_mutant_dies(mutant: Mutant, tmp_path: Path) -> None:
         mutant.killer(world)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sectors", "killer"),
     dict.fromkeys((mutant.sectors, mutant.killer) for mutant in MUTANTS),

@@ -13,6 +13,7 @@ def test_on_every_ledger(scene: Scene, world: World) -> None:
     scene(world)
 
 
+@pytest.mark.slow
 def test_a_full_batch_of_the_default_width_is_settled_in_full_transactions(
     wide_world: World,
 ) -> None:

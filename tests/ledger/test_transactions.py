@@ -41,6 +41,7 @@ def killed_client(chain: str, storage: str, contract: bytes, moment: str) -> Non
     assert killed.returncode == -signal.SIGKILL
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["before", "after", "mined"])
 def test_a_client_killed_around_its_broadcast_loses_and_doubles_nothing(
     moment: str, chain: str, storage: str
@@ -58,6 +59,7 @@ def test_a_client_killed_around_its_broadcast_loses_and_doubles_nothing(
     assert len(anchored(ledger)) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_call_made_again_after_a_kill_happens_once(moment: str, chain: str, storage: str) -> None:
     sender = sender_of(Web3(Node(chain)), storage)
@@ -159,6 +161,7 @@ def test_what_a_reorganisation_undoes_after_it_was_final_is_taken_up_again(
     assert anchored(ledger) == [Anchored(ledger.sender, ROOT, size) for size in (1, 2)]
 
 
+@pytest.mark.slow
 def test_a_nonce_that_something_else_took_is_told(storage: str) -> None:
     web3 = Web3(EthereumTesterProvider(EthereumTester(PyEVMBackend())))
     sender = sender_of(web3, storage)
@@ -205,6 +208,7 @@ def test_a_receipt_that_comes_after_its_transaction_was_counted_is_waited_for(
     assert anchored(ledger) == [Anchored(ledger.sender, ROOT, 1)]
 
 
+@pytest.mark.slow
 def test_a_transaction_that_the_node_refuses_gives_its_nonce_back(chain: str, storage: str) -> None:
     web3 = Web3(Node(chain))
     contract = deploy(sender_of(web3, storage), 1)
@@ -263,6 +267,7 @@ def test_a_chain_without_the_contract_is_refused(tmp_path: Path) -> None:
         EvmLedger(sender_of(web3, tmp_path), b"\x01" * 20, sectors=1)
 
 
+@pytest.mark.slow
 def test_only_the_contract_that_ships_is_recognised(tmp_path: Path) -> None:
     web3 = Web3(EthereumTesterProvider(EthereumTester(PyEVMBackend())))
     sender = sender_of(web3, tmp_path)

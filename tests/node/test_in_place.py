@@ -99,6 +99,7 @@ def test_a_node_without_such_storage_takes_nothing_in_place(site: Site) -> None:
         assert refused.value.code == Code.FORBIDDEN
 
 
+@pytest.mark.slow
 def test_files_of_a_bucket_are_proved_in_place(site: Site, bucket: str, tmp_path: Path) -> None:
     kept = Holding.of(5000)
     site.data = open_objects(f"{bucket}/{tmp_path.name}")

@@ -53,6 +53,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
         yield Target(running.url, site, kept)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DOCUMENT.operations)
 def test_what_an_owner_sends_is_answered_by_the_document(name: str, target: Target) -> None:
     @BOUNDED
@@ -67,6 +68,7 @@ def test_what_an_owner_sends_is_answered_by_the_document(name: str, target: Targ
     answered()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DOCUMENT.operations)
 def test_what_nobody_has_signed_is_refused_by_the_document(name: str, target: Target) -> None:
     @BOUNDED

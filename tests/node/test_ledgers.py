@@ -31,6 +31,7 @@ def test_a_node_looks_on_a_chain(shell: Shell) -> None:
             assert "does not know" in shell.run("holding", "add", "first", url).sentence()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "message"),
     [

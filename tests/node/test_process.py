@@ -205,6 +205,7 @@ def peak_bytes(process: Process) -> int:
     return int(match[1]) * 1024
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reason", [signal.SIGTERM, signal.SIGINT])
 def test_a_stopped_node_ends_what_it_has_begun(
     home: Home, own: Own, reason: signal.Signals
@@ -237,6 +238,7 @@ def workplace(
     return _workplace(tmp_path, capsys, monkeypatch)
 
 
+@pytest.mark.slow
 def test_keygen_writes_a_key_that_opens_and_shows_its_address(workplace: Workplace) -> None:
     said = workplace.run("node", "keygen", "--out", "node.key", "--json").data
     path = workplace.directory / "node.key"

@@ -73,6 +73,7 @@ class Bench:
 SIZES = (0, 1, SEGMENT, 3 * SEGMENT + 500, 62 * 50)
 
 
+@pytest.mark.slow
 def test_what_was_stored_is_read_and_proved_by_the_next_process(anywhere: Site) -> None:
     own = Holding.of(*SIZES)
     with anywhere.node() as node:
@@ -246,6 +247,7 @@ def test_damage_fails_the_proof_until_the_blocks_are_replaced(anywhere: Site) ->
         assert bench.content(0, Part.TAGS) == own.tags[0]
 
 
+@pytest.mark.slow
 def test_segments_that_were_lost_are_put_back_block_by_block(anywhere: Site) -> None:
     own = Holding.of(2 * SEGMENT + 500)
     with anywhere.node() as node:

@@ -54,6 +54,7 @@ def events(ledger: Ledger) -> list[object]:
     return [event for receipt in ledger.receipts() for event in receipt.events]
 
 
+@pytest.mark.slow
 def test_an_honest_node_passes(audited: tuple[Ledger, Holding], time: Time) -> None:
     finding = run_audit(*audited, 50, patience=30, clock=time.clock)
     assert (finding.outcome, finding.reason) == (LedgerVerdict.PASSED, None)
@@ -81,6 +82,7 @@ def test_a_node_that_admits_damage_runs_into_the_deadline(
     assert "refuses to prove it" in finding.reason
 
 
+@pytest.mark.slow
 def test_a_node_that_cannot_be_reached_times_out_and_has_not_failed(
     world: World, tmp_path: Path, time: Time
 ) -> None:

@@ -41,6 +41,7 @@ def record(name: str, version: int = 1, length: int = 100) -> FileRecord:
     return FileRecord(name, source, file_id, version, nonce, length, b"\4" * 32, b"\5" * 32)
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(st.binary(min_size=1, max_size=50))
 def test_a_name_of_any_bytes_is_found_again(fresh: Fresh, name: bytes) -> None:
@@ -54,6 +55,7 @@ def test_a_name_of_any_bytes_is_found_again(fresh: Fresh, name: bytes) -> None:
         assert catalogue.files("cellar") == []
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.booleans()), max_size=12))
 def test_the_inventory_is_what_the_steps_make_of_it(

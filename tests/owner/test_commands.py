@@ -113,6 +113,7 @@ def test_a_removed_file_is_gone_from_everywhere(world: World, desk: Workplace) -
     assert "no holding has a file 'photos'" in desk.run("get", "photos", "--out", "x").sentence()
 
 
+@pytest.mark.slow
 def test_damage_is_audited_repaired_and_audited_again(world: World, desk: Workplace) -> None:
     world.file(CONTENT, "photos")
     must(desk, "put", "photos")
@@ -260,6 +261,7 @@ def test_a_node_with_another_address_than_pinned_gets_nothing(
     assert "another node" in desk.run("put", "photos", "--to", "plain").sentence()
 
 
+@pytest.mark.slow
 def test_an_owner_whom_the_node_does_not_know_is_refused(
     world: World, desk: Workplace, tmp_path: Path
 ) -> None:
@@ -272,6 +274,7 @@ def test_an_owner_whom_the_node_does_not_know_is_refused(
     assert listed == {"holdings": []}
 
 
+@pytest.mark.slow
 def test_a_node_that_is_away_is_left_out_where_another_will_do(
     world: World, desk: Workplace, tmp_path: Path
 ) -> None:
@@ -291,6 +294,7 @@ def test_a_node_that_is_away_is_left_out_where_another_will_do(
     assert "more could not be put into holding away: can't reach the node" in sentence
 
 
+@pytest.mark.slow
 def test_an_audit_of_a_node_that_is_away_times_out(
     world: World, desk: Workplace, tmp_path: Path
 ) -> None:

@@ -78,6 +78,7 @@ def test_a_name_may_have_any_bytes(world: World, name: bytes) -> None:
     assert had_back(world, "plain", called) == name
 
 
+@pytest.mark.slow
 def test_a_removed_file_is_gone_and_may_come_again(world: World) -> None:
     path = world.file(CONTENT)
     first = world.put("plain", path).file
@@ -293,6 +294,7 @@ def test_a_segment_that_changes_after_tagging_is_never_sent(world: World, holdin
         assert not node.stored(place, "data")
 
 
+@pytest.mark.slow
 def test_a_home_that_disagrees_with_its_node_changes_nothing(world: World) -> None:
     kept = world.put("plain", world.file(CONTENT)).file
     with world.home.catalogue() as catalogue:
@@ -304,6 +306,7 @@ def test_a_home_that_disagrees_with_its_node_changes_nothing(world: World) -> No
         assert not list((place.folder / "tags").iterdir())
 
 
+@pytest.mark.slow
 def test_an_unfinished_put_is_given_up_for_other_content(world: World) -> None:
     path = world.file(CONTENT)
     original = Original.of(Location(str(path)), SEGMENT_BYTES)
@@ -340,6 +343,7 @@ def test_an_unfinished_put_is_given_up_by_removing_it(world: World) -> None:
         assert not world.one.stored(place, "tags")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("holding", ["plain", "secret"])
 def test_a_put_whose_tags_are_lost_is_begun_anew_under_another_nonce(
     world: World, holding: str

@@ -33,6 +33,7 @@ def assert_agreement(world: World, holding: str, versions: dict[str, int]) -> No
         assert len(uploads) == len(files)
 
 
+@pytest.mark.slow
 def test_a_killed_put_goes_on_where_it_stopped(world: World) -> None:
     path = world.file(CONTENT)
     lines = lines_of(SOURCE, lambda: world.put("secret", path, "measured"))
@@ -46,6 +47,7 @@ def test_a_killed_put_goes_on_where_it_stopped(world: World) -> None:
     assert_agreement(world, "secret", versions)
 
 
+@pytest.mark.slow
 def test_a_killed_get_goes_on_and_leaves_nothing_else(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,6 +76,7 @@ def test_a_killed_get_goes_on_and_leaves_nothing_else(
     }
 
 
+@pytest.mark.slow
 def test_a_put_killed_before_other_content_spends_a_version_at_most(world: World) -> None:
     path = world.file(CONTENT)
     lines = lines_of(SOURCE, lambda: world.put("secret", path, "measured"))
@@ -94,6 +97,7 @@ def test_a_put_killed_before_other_content_spends_a_version_at_most(world: World
     assert_agreement(world, "secret", versions)
 
 
+@pytest.mark.slow
 def test_a_killed_removal_is_done_or_not_begun(world: World) -> None:
     path = world.file(b"something small")
 
@@ -116,6 +120,7 @@ def test_a_killed_removal_is_done_or_not_begun(world: World) -> None:
     assert_agreement(world, "secret", {})
 
 
+@pytest.mark.slow
 def test_a_killed_audit_is_brought_to_one_verdict(world: World) -> None:
     world.put("plain", world.file(CONTENT))
 
@@ -137,6 +142,7 @@ def test_a_killed_audit_is_brought_to_one_verdict(world: World) -> None:
     assert set(Counter(opened).values()) == {1}
 
 
+@pytest.mark.slow
 def test_a_killed_registration_is_found_again(world: World) -> None:
     def add(name: str) -> None:
         world.add(name, world.one, encrypted=False, sectors=2)

@@ -151,6 +151,7 @@ def in_missing(change: Callable[[list[int]], list[int]]) -> Lie:
     return lie
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [0, -1, -(2**70), 1, 999, (64 << 20) + 1, 2**70])
 def test_absurd_segments_are_refused_before_anything_is_sent(scene: Scene, size: int) -> None:
     """Before: 0 was a ZeroDivisionError, -(2**70) an OverflowError, the others began an upload."""
@@ -160,6 +161,7 @@ def test_absurd_segments_are_refused_before_anything_is_sent(scene: Scene, size:
     assert scene.liar.segments_sent == {}
 
 
+@pytest.mark.slow
 def test_a_file_is_never_cut_into_more_segments_than_the_longest_one_has(
     monkeypatch: pytest.MonkeyPatch, scene: Scene
 ) -> None:
@@ -171,6 +173,7 @@ def test_a_file_is_never_cut_into_more_segments_than_the_longest_one_has(
     assert scene.liar.segments_sent == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [
@@ -196,6 +199,7 @@ def test_a_segment_is_sent_once_whatever_the_node_asks_for(
     assert scene.get() == CONTENT
 
 
+@pytest.mark.slow
 def test_an_upload_goes_to_the_place_that_was_announced(scene: Scene) -> None:
     def lie(method: str, path: str, content: bytes) -> bytes:
         if method != "POST" or not path.endswith("/uploads"):
@@ -208,6 +212,7 @@ def test_an_upload_goes_to_the_place_that_was_announced(scene: Scene) -> None:
     assert scene.liar.segments_sent == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("samples", [0, -1, -(2**70), 2**70])
 def test_an_absurd_limit_on_samples_neither_hides_damage_nor_breaks_an_audit(
     scene: Scene, samples: int
@@ -221,6 +226,7 @@ def test_an_absurd_limit_on_samples_neither_hides_damage_nor_breaks_an_audit(
         assert sample_cap(holding) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [
@@ -246,6 +252,7 @@ def test_blocks_of_another_length_are_an_error_of_the_node(
             replica.sound([0, 1, 5])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [0, -1, 2**70])
 def test_absurd_segments_break_no_get(scene: Scene, size: int) -> None:
     """Before: where a part was lost, 0 was a ZeroDivisionError."""

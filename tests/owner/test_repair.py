@@ -59,6 +59,7 @@ def test_a_sound_holding_has_no_damage(world: World) -> None:
         assert find_damage(place) == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("path")
 @pytest.mark.parametrize(("holding", "other"), [HOLDINGS, HOLDINGS[::-1]])
 def test_damaged_blocks_are_put_back_from_the_other_replica(
@@ -78,6 +79,7 @@ def test_damaged_blocks_are_put_back_from_the_other_replica(
         assert find_damage(place) == []
 
 
+@pytest.mark.slow
 def test_damaged_blocks_are_put_back_from_the_owners_copy(world: World, path: Path) -> None:
     with world.home.changing("secret") as place:
         flip(segments(world, place, "data")[2], 5)
@@ -86,6 +88,7 @@ def test_damaged_blocks_are_put_back_from_the_owners_copy(world: World, path: Pa
         assert find_damage(place) == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("path")
 @pytest.mark.parametrize("part", ["data", "tags"])
 def test_a_lost_segment_is_put_back(world: World, part: str) -> None:
@@ -99,6 +102,7 @@ def test_a_lost_segment_is_put_back(world: World, part: str) -> None:
         assert find_damage(place) == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("path")
 @pytest.mark.parametrize(
     "offset",
@@ -133,6 +137,7 @@ def test_the_tag_of_an_empty_last_block_is_put_back(world: World) -> None:
         assert tags.read_bytes() == before
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("path")
 def test_a_block_that_nobody_has_is_lost_and_the_others_are_not(world: World) -> None:
     with world.home.changing("plain") as place, world.home.holding("secret") as elsewhere:
@@ -150,6 +155,7 @@ class Liar:
         return [bytes(length) for _, length in ranges]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("path")
 @pytest.mark.parametrize("part", ["data", "tags"])
 def test_nothing_goes_out_for_content_that_was_never_tagged(world: World, part: str) -> None:
@@ -163,6 +169,7 @@ def test_nothing_goes_out_for_content_that_was_never_tagged(world: World, part: 
         assert [segment.read_bytes() for segment in stored] == before
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("path")
 def test_a_block_whose_tag_is_lost_with_it_is_put_back(world: World) -> None:
     with world.home.changing("plain") as place, world.home.holding("secret") as elsewhere:
@@ -175,6 +182,7 @@ def test_a_block_whose_tag_is_lost_with_it_is_put_back(world: World) -> None:
         assert [segment.read_bytes() for segment in stored] == before
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("path")
 def test_damage_in_several_files_is_told_apart(world: World) -> None:
     with world.home.changing("plain") as place:
@@ -185,6 +193,7 @@ def test_damage_in_several_files_is_told_apart(world: World) -> None:
         assert damaged == {"before": [0], "file": firsts, "after": [0]}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("path")
 def test_damage_is_looked_for_within_a_span(world: World) -> None:
     with world.home.changing("plain") as place:

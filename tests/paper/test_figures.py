@@ -10,6 +10,7 @@ from holdfast.paper.experiments import EXPERIMENTS
 from holdfast.paper.result import Result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_the_figures_of_every_experiment_are_drawn(
     published: Path, results: dict[str, Result], name: str
@@ -30,6 +31,7 @@ def test_the_same_data_draw_the_same_files(
         assert again == (published / f"{name}.{kind}").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_taste_is_labelled_in_the_figure(results: dict[str, Result]) -> None:
     for name, result in results.items():
         for paint in figures.painters(result).values():

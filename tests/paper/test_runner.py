@@ -36,6 +36,7 @@ def contents(out: Path, jobs: list[Job]) -> list[bytes]:
     return [done_path(out, job).read_bytes() for job in jobs]
 
 
+@pytest.mark.slow
 def test_every_job_leaves_its_result_and_is_not_done_again(tmp_path: Path) -> None:
     heard: list[str] = []
     run(RULES, tmp_path, lambda job, share: heard.append(job.id) if share == 1 else None, at_once=2)
@@ -101,6 +102,7 @@ def test_a_failing_job_does_not_keep_the_others_from_being_done(tmp_path: Path) 
     assert runner.missing([wrong, RULES[0]], tmp_path) == [wrong]
 
 
+@pytest.mark.slow
 def test_ceilings_out_of_reach_are_a_result(tmp_path: Path) -> None:
     job = Job(None, (Trial(SMALL, "belief:rho=0.0001,latency=1.5"),), 20)
     run([job], tmp_path)

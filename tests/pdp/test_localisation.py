@@ -2,6 +2,7 @@
 
 from math import ceil, log2
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.memory_holding import Holding
@@ -11,6 +12,7 @@ from holdfast.pdp import Challenge, Proof, locate
 BLOCKS = 256
 
 
+@pytest.mark.slow
 @given(damaged=st.sets(st.integers(0, BLOCKS - 1), max_size=12))
 @settings(max_examples=40, deadline=None)
 def test_all_and_only_the_damaged_blocks_are_found(damaged: set[int]) -> None:

@@ -66,6 +66,7 @@ def test_ceilings_are_kept_where_the_lattice_is_an_approximation(
     assert measured(world, Ceilings(rho), 1500).miss_rate.value <= rho
 
 
+@pytest.mark.slow
 def test_a_rollout_predicts_the_simulation(policy: BeliefPolicy) -> None:
     bayes = reduced_filter(PAPER)
     totals = mean_totals(policy, bayes, 2000, np.random.default_rng(5))
@@ -127,17 +128,20 @@ def test_new_nodes_can_join_a_batch_of_known_ones(policy: BeliefPolicy) -> None:
     assert malice[0] != pytest.approx(PAPER.malicious_share)
 
 
+@pytest.mark.slow
 def test_ten_thousand_nodes_are_decided_in_one_call(policy: BeliefPolicy) -> None:
     state = after_outcomes(policy, policy.initial_state(10_000), False)
     actions, _ = policy.act(state, observed(np.arange(10_000) % 2 == 0))
     assert actions.shape == (10_000,)
 
 
+@pytest.mark.slow
 def test_a_ceiling_out_of_reach_is_refused() -> None:
     with pytest.raises(InputError, match="belief in scenario field: no schedule"):
         belief_policy(FIELD, Ceilings(0.05))
 
 
+@pytest.mark.slow
 def test_a_world_without_malice_or_without_faults_can_be_planned_too() -> None:
     small = replace(PAPER, blocks=100, horizon=60)
     for world in (

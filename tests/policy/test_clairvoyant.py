@@ -23,6 +23,7 @@ def test_the_bound_on_gas_lies_where_it_was_calibrated() -> None:
     assert reference.mixture.totals[1] / reference.mixture.totals[2] == pytest.approx(0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("world", "rho"), [(PAPER, 0.05), (DRIFT, 0.1)])
 def test_episodes_cost_and_miss_what_was_planned(world: Scenario, rho: float) -> None:
     reference = clairvoyant(world, Ceilings(rho))
@@ -31,6 +32,7 @@ def test_episodes_cost_and_miss_what_was_planned(world: Scenario, rho: float) ->
     assert seen.miss_rate.value == pytest.approx(rho, rel=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ceilings", [Ceilings(0.05), Ceilings(0.045, 7.5)])
 def test_nobody_who_sees_less_needs_less_gas(ceilings: Ceilings) -> None:
     bound = clairvoyant(PAPER, ceilings).mixture.totals[0]

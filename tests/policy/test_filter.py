@@ -151,6 +151,7 @@ def simulated(
     return malice, malicious, miss_probability, corrupted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", [PAPER, DRIFT, FIELD], ids=lambda world: world.name)
 def test_what_the_filter_believes_comes_true_as_often(world: Scenario) -> None:
     world = replace(world, malicious_share=0.3)  # enough malicious nodes to count, in `field` too
@@ -176,6 +177,7 @@ def test_shared_cells_hardly_change_what_is_believed() -> None:
     assert np.abs(fine[2] - shared[2]).max() < 0.0003
 
 
+@pytest.mark.slow
 def test_seven_classes_stand_for_a_whole_range_of_rates(monkeypatch: pytest.MonkeyPatch) -> None:
     world = replace(FIELD, malicious_share=0.3)
     seven = simulated(world, reduced_filter(world), 100)

@@ -12,6 +12,7 @@ from holdfast.policy.plan import plan_on
 from holdfast.policy.plan_rollout import mean_totals
 
 
+@pytest.mark.slow
 def test_a_mixture_of_unlike_solutions_costs_and_misses_what_was_planned() -> None:
     plan = plan_on(lattice_of(DRIFT), Ceilings(0.042), [])
     assert 0.2 < plan.mixture.shares.max() < 0.8
@@ -22,6 +23,7 @@ def test_a_mixture_of_unlike_solutions_costs_and_misses_what_was_planned() -> No
     assert totals[1] / totals[2] == pytest.approx(0.042, abs=0.003)
 
 
+@pytest.mark.slow
 def test_between_its_grid_points_a_plan_follows_the_nearest() -> None:
     plan = plan_on(lattice_of(PAPER), Ceilings(0.05), [])
     phase = np.zeros(1)

@@ -31,6 +31,7 @@ ROWS = {
 ROUNDING = 0.05  # the paper gives one decimal
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ROWS)
 def test_a_row_of_the_papers_table_comes_out(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     row = ROWS[name]

@@ -89,6 +89,7 @@ def test_a_new_file_is_opened_while_another_writes_the_first_bytes_of_it(
         opening.result(timeout=30)
 
 
+@pytest.mark.slow
 def test_several_processes_create_the_tables_at_once(address: str) -> None:
     with ThreadPoolExecutor(WRITERS) as pool:
         for catalogue in pool.map(Catalogue.open, [address] * WRITERS):
@@ -262,6 +263,7 @@ def test_making_a_file_private_again_drops_no_lock_on_it(tmp_path: Path) -> None
         assert "database is locked" in refused.stderr
 
 
+@pytest.mark.slow
 def test_a_current_database_is_opened_without_alembic(tmp_path: Path) -> None:
     path = str(tmp_path / "holdfast.db")
     Catalogue.open(path).close()

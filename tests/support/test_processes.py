@@ -87,6 +87,7 @@ def lives(process: int) -> bool:
     return stat.rpartition(")")[2].split()[0] != "Z"
 
 
+@pytest.mark.slow
 def test_a_test_that_fails_leaves_no_process_to_the_next(tmp_path: Path) -> None:
     command = pytest_of(tmp_path, FAILURE)
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -97,6 +98,7 @@ def test_a_test_that_fails_leaves_no_process_to_the_next(tmp_path: Path) -> None
     assert not any(map(lives, family))
 
 
+@pytest.mark.slow
 def test_tests_that_are_killed_leave_no_process_and_no_server(tmp_path: Path) -> None:
     """Before: a killed pytest left its PostgreSQL servers, nodes and chains running for ever."""
     with running(pytest_of(tmp_path, KILLED), cwd=tmp_path) as tests:
@@ -109,6 +111,7 @@ def test_tests_that_are_killed_leave_no_process_and_no_server(tmp_path: Path) ->
         wait_until(lambda: not Path(folder).exists())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("-n", "1")], ids=["alone", "by a worker"])
 def test_children_can_be_interrupted_where_the_caller_ignores_it(
     tmp_path: Path, options: tuple[str, ...]

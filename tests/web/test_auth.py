@@ -56,6 +56,7 @@ def wary(door: Door) -> Door:
     return Door(replace(door.context, settings=replace(door.context.settings, web=web)))
 
 
+@pytest.mark.slow
 def test_every_change_is_among_those_tested_here(door: Door) -> None:
     paths = door.app.openapi()["paths"]
     changes = {path for path, methods in paths.items() if set(methods) - {"get"}}
@@ -282,6 +283,7 @@ def test_hostile_names_are_told_as_data_alone(changing: Served) -> None:
     assert changing.client.get("/evidence/leaves").status_code == 200
 
 
+@pytest.mark.slow
 def test_what_never_ends_is_cut_off(changing: Served) -> None:
     def endless() -> Iterator[bytes]:
         yield b'{"reason": "'

@@ -35,6 +35,7 @@ def refused(served: Served, path: str, status: int, **order: Any) -> str:
     return message
 
 
+@pytest.mark.slow
 def test_an_audit_that_is_ordered_is_due_at_once(changing: Served) -> None:
     assert row(changing, 1).due > changing.clock.now
     assert "is due now" in posted(changing, "/holdings/1/audit-now", reason="the disk was moved")
@@ -53,6 +54,7 @@ def test_an_audit_that_is_ordered_is_due_at_once(changing: Served) -> None:
     assert "asked" in [each.rail for each in audit.decision.overrides]
 
 
+@pytest.mark.slow
 def test_what_is_quarantined_is_released_and_told_by_name(changing: Served) -> None:
     with transaction(changing.engine) as connection:
         apart = {"quarantined": True, "due": NEVER}
@@ -76,6 +78,7 @@ def test_what_is_quarantined_is_released_and_told_by_name(changing: Served) -> N
     assert refused(changing, "/holdings/77/release", 404)
 
 
+@pytest.mark.slow
 def test_an_alert_is_acknowledged_once(changing: Served) -> None:
     Alerts(changing.engine, changing.clock).raise_alert("node-offline", "attic", "no answer")
     (alert,) = changing.client.get("/alerts").json()["alerts"]
@@ -90,6 +93,7 @@ def test_an_alert_is_acknowledged_once(changing: Served) -> None:
     assert last.subject == f"alert {alert['id']}: node-offline: attic"
 
 
+@pytest.mark.slow
 def test_an_order_that_can_not_be_recorded_is_not_carried_out(
     changing: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,6 +120,7 @@ def rivals(tmp_path: Path) -> Iterator[Served]:
         yield running
 
 
+@pytest.mark.slow
 def test_policies_are_told_and_the_challenger_beside_the_champion(rivals: Served) -> None:
     found = rivals.client.get("/policies").json()
     assert found["aliases"]["champion"]["name"] == "drqn-cmdp-plus"
@@ -126,6 +131,7 @@ def test_policies_are_told_and_the_challenger_beside_the_champion(rivals: Served
     assert rivals.client.get("/policies/ffff/shadow").status_code == 404
 
 
+@pytest.mark.slow
 def test_nobody_is_promoted_unjudged_but_by_force_with_a_reason(rivals: Served) -> None:
     assert "judged" in refused(rivals, "/policies/challenger/promote", 409)
     assert "reason" in refused(rivals, "/policies/challenger/promote", 400, force=True)

@@ -19,6 +19,7 @@ from holdfast.web.tokens import Role
 DOCUMENT = Path(__file__).parents[2] / "docs" / "api.md"
 
 
+@pytest.mark.slow
 def test_the_examples_run_on_a_real_server(changing: Served) -> None:
     author = Author("tests", changing.clock())
     token = tokens.create(changing.engine, "reader", Role.VIEWER, author)
@@ -27,6 +28,7 @@ def test_the_examples_run_on_a_real_server(changing: Served) -> None:
     assert count == 8
 
 
+@pytest.mark.slow
 def test_the_program_in_the_documents_runs(
     changing: Served, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -19,6 +19,7 @@ DUE = {1: -HOUR, 2: 0, 3: HOUR, 4: DAY, 5: DAY + 1, 6: NEVER}
 WITHIN_A_DAY = 4
 
 
+@pytest.mark.slow
 def test_dashboard_api_and_command_count_alike(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,6 +36,7 @@ def leaves(told: list[Heard]) -> list[int | None]:
     return [each.id for each in told if each.name == "leaf"]
 
 
+@pytest.mark.slow
 def test_a_listener_hears_of_what_happens_after_it_came(changing: Served) -> None:
     stream = events(changing.client, "/events")
     assert {each.name for each in islice(stream, 2)} == {"head", "alerts"}
@@ -61,6 +62,7 @@ def test_a_stream_goes_on_after_the_last_event_that_was_heard(changing: Served) 
     assert leaves(rest) == list(range(size, grown))
 
 
+@pytest.mark.slow
 def test_an_alert_that_is_acknowledged_is_told_again(changing: Served) -> None:
     Alerts(changing.engine, changing.clock).raise_alert("node-offline", "attic", "no answer")
     stream = events(changing.client, "/events")
@@ -120,6 +122,7 @@ def test_all_callers_on_this_machine_count_as_one(changing: Served) -> None:
         stream.close()
 
 
+@pytest.mark.slow
 def test_all_together_have_no_more_than_there_are(changing: Served) -> None:
     callers = [
         bearer(changing, f"viewer-{n}") for n in range(MAX_STREAMS // MAX_STREAMS_PER_CALLER)
@@ -144,6 +147,7 @@ def connected(served: Served, rest: str = "") -> socket.socket:
     return raw
 
 
+@pytest.mark.slow
 def test_the_place_of_a_client_that_goes_without_a_word_is_free_again(
     changing: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:

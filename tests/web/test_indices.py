@@ -1,6 +1,7 @@
 """What views load is found by indices: no query reads all audits or all leaves."""
 
 import httpx
+import pytest
 from tests.support.live_web import Served
 from tests.web.remote import Door
 
@@ -11,6 +12,7 @@ from holdfast.model.scenario import PAPER
 from holdfast.web.server import open_context
 
 
+@pytest.mark.slow
 def test_every_view_finds_its_first_content_by_indices(served: Served) -> None:
     address = served.engine.url.render_as_string(hide_password=False)
     place = address.replace("+psycopg", "").removeprefix("sqlite:///")

@@ -69,6 +69,7 @@ def front(served: Served) -> Iterator[Front]:
         yield Front(context)
 
 
+@pytest.mark.slow
 def test_every_page_finds_what_it_shows_by_indices(front: Front) -> None:
     for path in WITHOUT_SIMULATION:
         with overheard(front.context.reader) as said:
@@ -108,6 +109,7 @@ def test_the_rails_moved_to_the_cost_page(front: Front) -> None:
     assert (moved.status_code, moved.headers["location"]) == (308, "/cost#rails")
 
 
+@pytest.mark.slow
 def test_the_steps_after_a_failure_are_shown(front: Front) -> None:
     step = {"holding": 4, "audit": 1, "step": "localise", "state": "done", "began": 1}
     with transaction(front.context.writer) as connection:
@@ -116,6 +118,7 @@ def test_the_steps_after_a_failure_are_shown(front: Front) -> None:
         assert "3 blocks damaged" in front.ask(path).text
 
 
+@pytest.mark.slow
 def test_no_page_is_shown_to_strangers_or_framed_by_others(front: Front) -> None:
     for path in WITHOUT_SIMULATION:
         near, far = front.ask(path), front.ask(path, origin=FAR)
@@ -129,6 +132,7 @@ def test_no_page_is_shown_to_strangers_or_framed_by_others(front: Front) -> None
             assert "<script>" not in answer.text
 
 
+@pytest.mark.slow
 def test_a_token_in_a_cookie_is_as_good_as_one_that_is_shown(front: Front) -> None:
     token = front.token("guest")
     taken = front.ask("/sign-in", "POST", FAR, data={"token": f" {token} "})
@@ -142,6 +146,7 @@ def test_a_token_in_a_cookie_is_as_good_as_one_that_is_shown(front: Front) -> No
     assert refused.status_code == httpx.codes.FORBIDDEN
 
 
+@pytest.mark.slow
 def test_the_cookie_of_a_page_over_tls_is_sent_over_tls_alone(front: Front) -> None:
     web = replace(front.context.settings.web, origin="https://watch.example.org")
     behind = Front(replace(front.context, settings=replace(front.context.settings, web=web)))
@@ -152,6 +157,7 @@ def test_the_cookie_of_a_page_over_tls_is_sent_over_tls_alone(front: Front) -> N
     assert "secure" not in plain.headers["set-cookie"].lower().split("; ")
 
 
+@pytest.mark.slow
 def test_another_site_can_sign_nobody_in(front: Front) -> None:
     token = front.token("victim")
     cross = {"origin": "https://elsewhere.example", "sec-fetch-site": "cross-site"}
@@ -160,6 +166,7 @@ def test_another_site_can_sign_nobody_in(front: Front) -> None:
     assert "set-cookie" not in answer.headers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", ["page=0", "sort=size", "health=fine", "search=" + "x" * 101])
 def test_what_a_page_can_not_show_it_refuses_in_words(front: Front, query: str) -> None:
     answer = front.ask(f"/?{query}")
@@ -211,6 +218,7 @@ def test_every_character_of_a_name_can_be_seen(text: str) -> None:
     assert all(each.isprintable() for each in shown)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.floats(0.001, 1), st.floats(0, 1)), min_size=1, max_size=20))
 def test_nothing_beats_what_is_on_the_frontier(places: list[tuple[float, float]]) -> None:
     settings = tuple(_costs(str(at), *place) for at, place in enumerate(places))

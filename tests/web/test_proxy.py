@@ -52,6 +52,7 @@ def attempt(url: str, **headers: str) -> tuple[int, int]:
     return look.status_code, change.status_code
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", BEHIND)
 @pytest.mark.parametrize("rewritten", [None, "127.0.0.1:9471", "localhost"])
 def test_who_comes_by_a_proxy_that_adds_nothing_needs_a_token(
@@ -66,6 +67,7 @@ def test_who_comes_by_a_proxy_that_adds_nothing_needs_a_token(
         assert attempt(url, host=NAME, authorization=f"Bearer {token}") == TAKEN
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", BEHIND)
 def test_behind_a_proxy_this_machine_needs_a_token_too_unless_a_setting_trusts_it(
     start: Start, setting: str
@@ -80,6 +82,7 @@ def test_behind_a_proxy_this_machine_needs_a_token_too_unless_a_setting_trusts_i
         assert attempt(url, host=NAME) == REFUSED, "it is called by another name than loopback"
 
 
+@pytest.mark.slow
 def test_without_origin_and_hosts_this_machine_is_trusted_unless_a_setting_says_no(
     start: Start,
 ) -> None:
@@ -87,6 +90,7 @@ def test_without_origin_and_hosts_this_machine_is_trusted_unless_a_setting_says_
     assert attempt(start(WebSettings(ANY_PORT, trust_loopback=False)).url) == (200, 403)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "header",
     [
@@ -106,6 +110,7 @@ def test_any_forwarding_header_shows_a_proxy_whatever_the_settings(
         assert attempt(url) == REFUSED
 
 
+@pytest.mark.slow
 def test_a_public_address_as_host_shows_a_proxy(start: Start) -> None:
     """Before: a proxy that passed an address on as host brought everybody in as admin."""
     with reverse_proxy(start(WebSettings(ANY_PORT)).url) as url:

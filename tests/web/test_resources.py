@@ -51,6 +51,7 @@ def audit_count(served: Served) -> int:
         return connection.execute(select(func.count()).select_from(audits)).scalar_one()
 
 
+@pytest.mark.slow
 def test_the_fleet_is_told_at_a_glance(served: Served) -> None:
     fleet = got(served, "/fleet", days=DAYS + 1)
     assert fleet["holdings"] == sum(fleet["health"].values()) == COUNT
@@ -61,6 +62,7 @@ def test_the_fleet_is_told_at_a_glance(served: Served) -> None:
     assert fleet["evidence"]["leaves"] == audit_count(served) + 1, "the first policy has a leaf"
 
 
+@pytest.mark.slow
 def test_the_fleet_is_fine_where_the_status_is(changing: Served) -> None:
     engine = changing.operation.engine
     for outcome, fine in (("passed", True), ("failed", False), ("timed-out", False)):
@@ -74,6 +76,7 @@ def test_the_fleet_is_fine_where_the_status_is(changing: Served) -> None:
         assert status["silent"] == fleet["health"]["silent"] == (outcome == "timed-out")
 
 
+@pytest.mark.slow
 def test_a_day_that_is_over_is_told_as_it_was_and_today_as_it_is(changing: Served) -> None:
     before = got(changing, "/cost", days=10)
     changing.operation.until(changing.clock.now + 14 * DAY)
@@ -150,6 +153,7 @@ def test_filters_of_audits_are_the_servers(query: dict[str, Any], served: Served
     assert found == [row for row in everything if wanted(row)]
 
 
+@pytest.mark.slow
 def test_each_leaf_is_proven_to_be_in_a_signed_head(changing: Served) -> None:
     with transaction(changing.engine) as connection:
         for number in range(700):
@@ -191,6 +195,7 @@ def test_the_evidence_is_verified_while_one_watches(served: Served) -> None:
     assert told[-1].data["leaves"] == got(served, "/evidence")["size"]
 
 
+@pytest.mark.slow
 def test_a_holding_names_its_node(changing: Served) -> None:
     assert got(changing, "/holdings/1")["holding"]["node"] is None, "the catalogue has none"
     row: dict[str, Any] = {
@@ -208,6 +213,7 @@ def test_a_holding_names_its_node(changing: Served) -> None:
     assert got(changing, "/holdings/1")["holding"]["node"] == node
 
 
+@pytest.mark.slow
 def test_a_holding_tells_what_may_be_damaged_and_as_of_when(changing: Served) -> None:
     assert [each["confidence"] for each in got(changing, "/holdings")["holdings"]] == [None] * 2
     save_fit(changing.engine, fitted(0.1), changing.clock.now)
@@ -231,6 +237,7 @@ def test_a_holding_tells_what_may_be_damaged_and_as_of_when(changing: Served) ->
     assert "of its blocks are damaged, at 95 %, as of" in page
 
 
+@pytest.mark.slow
 def test_the_plan_tells_its_frontier_and_what_keeps_a_limit(changing: Served) -> None:
     tried = got(changing, "/plan")
     assert not tried["ready"], "the settings are tried from now on"
@@ -239,6 +246,7 @@ def test_the_plan_tells_its_frontier_and_what_keeps_a_limit(changing: Served) ->
     assert changing.client.get("/plan", params={"ceiling": 2}).status_code == 400
 
 
+@pytest.mark.slow
 def test_what_is_late_comes_first(changing: Served) -> None:
     changing.clock.now += 20 * DAY + HOUR
     found = got(changing, "/status", limit=1)

@@ -6,6 +6,7 @@ from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.support.live_service import Site, site
 
 from holdfast.control.scheduling.guardrails import DAY
@@ -33,6 +34,7 @@ def step(place: Site) -> None:
         service.step()
 
 
+@pytest.mark.slow
 def test_the_anchors_of_a_home_are_checked_and_a_log_put_back_is_found(tmp_path: Path) -> None:
     """Before: the report counted anchors, and a database that was put back was fine."""
     with site(tmp_path) as place:
