@@ -181,7 +181,7 @@ def test_the_commands_tell_what_was_inferred(
                 clock.now += DAY
                 while service.step() or service.responder.tick():
                     pass
-        assert "nothing was kept" in desk.run("policy", "fit", "--dry-run").stdout
+        assert "not saved" in desk.run("policy", "fit", "--dry-run").stdout
         kept = desk.run("policy", "fit", "--json").data
         assert kept["id"] == 1
         assert (kept["audits"], kept["nodes"]) == (3, 1)

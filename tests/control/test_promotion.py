@@ -152,7 +152,7 @@ def test_commands_tell_what_is_wrong_in_one_sentence(desk: Workplace, running: O
         (("rollback",), "there is no previous"),
         (("withdraw",), "no challenger"),
         (("add", "nobody"), "there is no policy"),
-        (("add", "oracle"), "nobody can observe"),
+        (("add", "oracle"), "needs hidden state"),
         (("challenge", "champion"), "is the champion already"),
     ):
         assert said in desk.run("policy", *command).sentence()

@@ -28,7 +28,7 @@ NOT_COUNTED = -1
 
 _COLUMNS = (
     *("holding", "ended", "outcome", "interval", "ratio"),
-    *("samples", "overrides", "latency", "observation", "damaged_counts"),
+    *("samples", "overrides", "latency", "observation", "found"),
 )
 _ALL = (*_COLUMNS, "planted")
 
@@ -87,11 +87,9 @@ def _log(
 
     node = np.searchsorted(ids, whole("holding"))
     outcome = np.array(columns.get("outcome", ()), np.str_)
-    counted = columns.get("damaged_counts", ())
-    damaged_counts = np.array(
-        [NOT_COUNTED if count is None else count for count in counted], np.int64
-    )
-    rows = _is_row(node, outcome, damaged_counts, whole("overrides"))
+    counted = columns.get("found", ())
+    found = np.array([NOT_COUNTED if count is None else count for count in counted], np.int64)
+    rows = _is_row(node, outcome, found, whole("overrides"))
     kept = np.flatnonzero(rows & (whole("planted") == 0))
 
     # Rounding the time since the beginning, not each interval, lets no error add up.
@@ -111,7 +109,7 @@ def _log(
         sampled=np.minimum(whole("samples")[kept], blocks[node]),
         failed=outcome[kept] != Outcome.PASSED,
         latency=np.where(latency > 0, latency, np.nan),
-        damaged=np.minimum(damaged_counts[kept], blocks[node]),
+        damaged=np.minimum(found[kept], blocks[node]),
         action=np.array(
             [GRID.nearest(*action) for action in zip(planned, ratio, strict=True)], int
         ),
@@ -119,9 +117,7 @@ def _log(
     )
 
 
-def _is_row(
-    node: IntArray, outcome: Any, damaged_counts: IntArray, overrides: IntArray
-) -> BoolArray:
+def _is_row(node: IntArray, outcome: Any, found: IntArray, overrides: IntArray) -> BoolArray:
     """Return which audits are rows of the log.
 
     A time-out is cleared by the next audit that taught something, if that passed or not one damaged
@@ -129,12 +125,12 @@ def _is_row(
     which is known already.
     """
     teaching = np.flatnonzero(np.isin(outcome, [str(kind) for kind in TEACHING]))
-    fine = (outcome == Outcome.PASSED) | (damaged_counts == 0)
-    cleared = damaged_counts == 0
+    fine = (outcome == Outcome.PASSED) | (found == 0)
+    cleared = found == 0
     before, after = teaching[:-1], teaching[1:]
     cleared[before] |= (node[before] == node[after]) & fine[after]
-    silent = (outcome == Outcome.TIMED_OUT) & ((damaged_counts > 0) | ~cleared)
-    failed = ((outcome == Outcome.FAILED) & (damaged_counts != 0)) | silent
+    silent = (outcome == Outcome.TIMED_OUT) & ((found > 0) | ~cleared)
+    failed = ((outcome == Outcome.FAILED) & (found != 0)) | silent
     again = np.zeros(len(node), np.bool_)
     again[1:] = (node[1:] == node[:-1]) & failed[:-1]
     again &= (overrides & Override.FOLLOW_UP) > 0
