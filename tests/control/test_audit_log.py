@@ -194,7 +194,7 @@ def test_the_commands_tell_what_was_inferred(
         assert 0 < attic["damaged"] < 1
         shown = desk.run("confidence", "attic").stdout
         assert "inferred from the log, not observed" in shown
-        assert "no ceiling is declared" in shown
+        assert "no ceiling is set" in shown
         held = desk.run("confidence", "--ceiling", "1")
-        assert (held.code, "inside the ceiling of 100.0%" in held.stdout) == (0, True)
+        assert (held.code, "below the ceiling of 100.0%" in held.stdout) == (0, True)
         assert "is not on the schedule" in desk.run("confidence", "cellar").sentence()
