@@ -16,6 +16,8 @@ from holdfast.policy.registry import policy_named
 from holdfast.sim import evaluation
 from holdfast.sim.measures import measure
 
+ROOT = Path(__file__).parents[2]
+
 
 @pytest.mark.parametrize("function", ["scenario", "policy", "evaluate"])
 def test_the_examples_run(function: str) -> None:
@@ -28,7 +30,12 @@ def test_training_runs_as_its_example_shows(
 ) -> None:
     parts.package("jax")
     monkeypatch.chdir(tmp_path)
-    assert run_examples(holdfast.train) == 3
+    program = (
+        "import holdfast; from tests.support.docstrings import run_examples;"
+        "print(run_examples(holdfast.train))"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    assert run_python(program).split()[-1] == "3"
 
 
 @pytest.mark.slow

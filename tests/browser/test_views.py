@@ -92,7 +92,7 @@ def test_a_holding_tells_its_decisions_with_reasons_and_hashes(page: Page) -> No
     expect(first).to_contain_text("drqn-cmdp-plus chose")
     expect(first).to_contain_text(f"In shadow, {CHALLENGER} would have chosen")
     first.locator("summary").click()
-    for fact in ("Policy", "Proof (SHA-256)", "Transaction", "Gas", "Evidence"):
+    for fact in ("Policy", "Proof (Keccak-256)", "Transaction", "Gas", "Evidence"):
         expect(first.locator("dt", has_text=fact).first).to_be_visible()
     marks = page.locator("#belief .area circle").count()
     page.locator("#belief summary").click()

@@ -51,7 +51,9 @@ class Client:
         except httpx.InvalidURL as error:
             raise InputError(f"{url!r} is not the address of a server: {error}") from error
         if address.scheme not in {"http", "https"} or not address.host:
-            raise InputError(f"{url!r} is not the address of a server: it begins with https://")
+            raise InputError(
+                f"{url!r} is not the address of a server: it must begin with http:// or https://"
+            )
         self._http = httpx.Client(
             base_url=f"{url.rstrip('/')}/api/v1/",
             headers={} if token is None else {"authorization": f"Bearer {token}"},

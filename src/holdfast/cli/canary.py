@@ -89,6 +89,8 @@ def list_canaries(home: HomeFolder = DEFAULT_HOME, as_json: Json = False) -> Non
         f"{len(trials.detected)} audits sampled planted damage: they detect {share.value:.0%} of "
         f"what they should, between {share.low:.0%} and {share.high:.0%}"
     )
+    if not len(trials.detected):
+        summary = "no audit has sampled planted damage yet"
     report(data, [*map(_describe, planted), summary], as_json=as_json)
 
 

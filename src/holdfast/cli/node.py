@@ -98,7 +98,7 @@ def serve(
 ) -> None:
     """Run a storage node until SIGTERM or Ctrl-C.
 
-    Example: holdfast node serve --store /srv/holdfast --key node.key --owner alice.owner
+    Example: holdfast node serve --store /srv/holdfast --key node.key --owner owner.pub
     """
     if (certificate is None) != (private_key is None):
         raise InputError("TLS needs both --certificate and --private-key")

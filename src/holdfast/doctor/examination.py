@@ -61,7 +61,9 @@ def _settings(folder: Path) -> tuple[Settings | None, ControlSettings | None, li
         check_settings(control, folder)
     except HoldfastError as error:
         return settings, control, [fault(SETTINGS, one_line(str(error)), cure)]
-    message = f"holdfast.toml can be used; the policy is {control.policy}"
+    exists = (folder / "holdfast.toml").exists()
+    file = "holdfast.toml is valid" if exists else "there is no holdfast.toml: defaults apply"
+    message = f"{file}; the policy is {control.policy}"
     return settings, control, [ok(SETTINGS, message)]
 
 

@@ -134,8 +134,9 @@ def _decision(decision: Decision) -> Iterator[str]:
     else:
         yield "No policy could decide."
     for override in decision.overrides:
-        made = _action(override.action)
-        yield f"The rail {override.rail} made it {made}, because {override.reason}."
+        changed = decision.chosen is None or override.action != decision.chosen.action
+        made = f"made it {_action(override.action)}" if changed else "applied"
+        yield f"The rail {override.rail} {made}, because {override.reason}."
     if decision.shadow:
         shadow = decision.shadow
         yield f"In shadow, {_policy(shadow.policy)} would have chosen {_action(shadow.action)}."

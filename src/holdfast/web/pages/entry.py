@@ -77,7 +77,7 @@ def _facts(content: dict[str, Any]) -> dict[str, str]:
         if choice:
             facts[label] = f"{choice['policy']['name']} {choice['policy']['hash']}"
     if content.get("proof"):
-        facts["Proof (SHA-256)"] = content["proof"]
+        facts["Proof (Keccak-256)"] = content["proof"]
     if content.get("verdict"):
         facts["Transaction"] = content["verdict"]["hash"]
         facts["Block"] = f"{content['verdict']['block']:,}"
