@@ -13,7 +13,7 @@ from tests.support.ledger_env import Kept, World, evm_world, names, wrong
 from web3 import Web3
 
 from holdfast.control.audits.pending import PendingAudit
-from holdfast.control.audits.running import RunningAudit
+from holdfast.control.audits.running_audit import RunningAudit
 from holdfast.control.audits.types import AuditResult
 from holdfast.control.scheduling.guardrails import SECOND
 from holdfast.control.settings.models import Timeouts

@@ -8,7 +8,7 @@ from sqlalchemy import select
 from tests.support.fits import fitted
 from tests.support.simulated_operation import Operation, operation
 
-from holdfast.control.inference.confidence import Confidences, declared_ceiling, say_now
+from holdfast.control.inference.confidence import Confidences, declared_ceiling, infer_confidence
 from holdfast.control.inference.fits import save_fit
 from holdfast.control.policies.aliases import Author, promote, read_aliases
 from holdfast.control.policies.versions import Registry
@@ -43,7 +43,7 @@ def kept(running: Operation) -> dict[str, tuple[int, int, float, float]]:
 def test_the_table_says_of_a_part_what_is_said_of_the_whole(running: Operation) -> None:
     now = running.clock.now
     assert Confidences(running.engine, SETTINGS).refresh(now) == COUNT
-    said = say_now(running.engine, SETTINGS, now)
+    said = infer_confidence(running.engine, SETTINGS, now)
     assert {name: told[2:] for name, told in kept(running).items()} == {
         each.holding: (each.at_most, each.damaged) for each in said.holdings
     }

@@ -14,7 +14,12 @@ from tests.support.chain_operation import DAILY, TOGETHER, Interrupted, check_ev
 from tests.support.simulated_fleet import START
 from tests.support.simulated_operation import Operation, operation
 
-from holdfast.control.audits.running import OPENED_LATE, WE_WERE_AWAY, WE_WERE_LATE, WRONG_AND_LATE
+from holdfast.control.audits.running_audit import (
+    OPENED_LATE,
+    WE_WERE_AWAY,
+    WE_WERE_LATE,
+    WRONG_AND_LATE,
+)
 from holdfast.control.audits.types import AuditResult
 from holdfast.control.scheduling.guardrails import DAY, HOUR, MINUTE, SECOND
 from holdfast.control.settings.models import Pace, SettlementMode, Timeouts

@@ -5,7 +5,7 @@ import pytest
 from tests.support.live_web import Served
 from tests.web.remote import Door
 
-from holdfast.bench.query_plans import overheard, scanned
+from holdfast.bench.query_plans import record_statements, scanned
 from holdfast.bench.web import SIMULATED, views
 from holdfast.control.settings.models import ControlSettings
 from holdfast.model.scenario import PAPER
@@ -23,7 +23,7 @@ def test_every_view_finds_its_first_content_by_indices(served: Served) -> None:
         found = [path for name, path in views(4, 30).items() if name not in SIMULATED]
         found.remove("policies/challenger/shadow")  # there is none here
         for path in (*found, "audits?since=1&outcome=passed", "holdings?sort=confidence"):
-            with overheard(context.reader) as said:
+            with record_statements(context.reader) as said:
                 answer = door.ask("GET", f"/{path}")
             assert answer.status_code == httpx.codes.OK, answer.text
             assert said

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, event, insert
 from tests.support.live_web import Served
 from tests.web.remote import FAR, NEAR
 
-from holdfast.bench.query_plans import overheard, scanned
+from holdfast.bench.query_plans import record_statements, scanned
 from holdfast.bench.web import SIMULATED, pages
 from holdfast.control.policies.aliases import Author
 from holdfast.control.queries.fleet import Health
@@ -72,7 +72,7 @@ def front(served: Served) -> Iterator[Front]:
 @pytest.mark.slow
 def test_every_page_finds_what_it_shows_by_indices(front: Front) -> None:
     for path in WITHOUT_SIMULATION:
-        with overheard(front.context.reader) as said:
+        with record_statements(front.context.reader) as said:
             answer = front.ask(path)
         assert answer.status_code == httpx.codes.OK, answer.text
         with front.context.reader.begin() as connection:

@@ -12,7 +12,7 @@ from tests.support.merkle import includes
 from tests.support.simulated_operation import SIGNER
 from tests.web.listening import events
 
-from holdfast.control.inference.confidence import Confidences, say_now
+from holdfast.control.inference.confidence import Confidences, infer_confidence
 from holdfast.control.inference.fits import save_fit
 from holdfast.control.operator_commands import record_instruction
 from holdfast.control.policies.aliases import Author
@@ -220,7 +220,7 @@ def test_a_holding_tells_what_may_be_damaged_and_as_of_when(changing: Served) ->
     settings = ControlSettings(scenario=PAPER)
     Confidences(changing.engine, settings).refresh(changing.clock.now)
     rows = got(changing, "/holdings", sort="confidence")["holdings"]
-    said = say_now(changing.engine, settings, changing.clock.now)
+    said = infer_confidence(changing.engine, settings, changing.clock.now)
     assert [(each["name"], each["confidence"]) for each in rows] == [
         (
             each.holding,

@@ -14,7 +14,7 @@ from holdfast.web.app import build_app
 from holdfast.web.context import Context
 
 LARGE = ("audits", "leaves")
-Said = tuple[str, Any]
+Statement = tuple[str, Any]
 
 
 def scans(context: Context, paths: Mapping[str, str]) -> dict[str, list[str]]:
@@ -27,7 +27,7 @@ def scans(context: Context, paths: Mapping[str, str]) -> dict[str, list[str]]:
             return await client.get(path)
 
     for name, path in paths.items():
-        with overheard(context.reader) as statements:
+        with record_statements(context.reader) as statements:
             answer = asyncio.run(asked(path))
         if answer.status_code != httpx.codes.OK:
             raise StorageError(f"{path} was answered with {answer.status_code}: {answer.text}")
@@ -39,27 +39,27 @@ def scans(context: Context, paths: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 @contextmanager
-def overheard(engine: Engine) -> Iterator[list[Said]]:
-    """Yield the queries that are statements to a database meanwhile."""
-    statements: list[Said] = []
+def record_statements(engine: Engine) -> Iterator[list[Statement]]:
+    """Yield the statements that are sent to a database meanwhile."""
+    statements: list[Statement] = []
 
-    def hear(_1: object, _2: object, statement: str, parameters: Any, *_3: object) -> None:
+    def on_statement(_1: object, _2: object, statement: str, parameters: Any, *_3: object) -> None:
         if statement.startswith("SELECT"):
             statements.append((statement, parameters))
 
-    event.listen(engine, "before_cursor_execute", hear)
+    event.listen(engine, "before_cursor_execute", on_statement)
     try:
         yield statements
     finally:
-        event.remove(engine, "before_cursor_execute", hear)
+        event.remove(engine, "before_cursor_execute", on_statement)
 
 
-def scanned(connection: Connection, statements: Said, *, small: bool = False) -> list[str]:
+def scanned(connection: Connection, query: Statement, *, small: bool = False) -> list[str]:
     """Return the steps by which a query reads a large table as a whole, or sorts it.
 
     If the tables are small, PostgreSQL is kept from reading them as a whole for that reason.
     """
-    statement, parameters = statements
+    statement, parameters = query
     if connection.dialect.name == "sqlite":
         rows = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
         steps = [row.detail for row in rows]

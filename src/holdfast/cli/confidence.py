@@ -10,7 +10,7 @@ from rich.table import Table
 from holdfast.cli.control import open_control
 from holdfast.cli.home import DEFAULT_HOME, HomeFolder
 from holdfast.cli.terminal import Json, report, table
-from holdfast.control.inference.confidence import say_now
+from holdfast.control.inference.confidence import infer_confidence
 from holdfast.errors import InputError
 
 MAX_ROWS = 50
@@ -41,7 +41,7 @@ def confidence(
     Example: holdfast confidence
     """
     with open_control(home, read_only=True) as control:
-        estimates = say_now(control.engine, control.settings, control.now())
+        estimates = infer_confidence(control.engine, control.settings, control.now())
     known = {estimate.holding for estimate in estimates.holdings}
     for name in holding or ():
         if name not in known:

@@ -61,7 +61,7 @@ def caller(request: Request, context: RequestContext) -> Caller:
 
 def _loopback_role(request: Request, settings: WebSettings) -> Role:
     """Return the role of a caller without a token; refuse it unless it is on this machine."""
-    if not _near(request):
+    if not _is_local(request):
         raise WebRefusedError(
             Code.UNKNOWN_CALLER, "from another machine a token is needed: Authorization: Bearer"
         )
@@ -74,7 +74,7 @@ def _loopback_role(request: Request, settings: WebSettings) -> Role:
     return Role.VIEWER if settings.trust_loopback is False else Role.ADMIN
 
 
-def _able(request: Request, known: Caller, needed: Role) -> Caller:
+def _require_role(request: Request, known: Caller, needed: Role) -> Caller:
     if not known.role.covers(needed):
         raise WebRefusedError(
             Code.FORBIDDEN, f"{known.name} is {known.role}: this needs a token of role {needed}"
@@ -86,11 +86,11 @@ def _able(request: Request, known: Caller, needed: Role) -> Caller:
 
 
 def operator(request: Request, known: Annotated[Caller, Depends(caller)]) -> Caller:
-    return _able(request, known, Role.OPERATOR)
+    return _require_role(request, known, Role.OPERATOR)
 
 
 def admin(request: Request, known: Annotated[Caller, Depends(caller)]) -> Caller:
-    return _able(request, known, Role.ADMIN)
+    return _require_role(request, known, Role.ADMIN)
 
 
 Known = Annotated[Caller, Depends(caller)]
@@ -101,7 +101,7 @@ Admin = Annotated[Caller, Depends(admin)]
 def check_place(headers: Headers, scheme: str, settings: WebSettings) -> None:
     """Refuse a request unless its host is a name of ours and it comes from no other site."""
     host = headers.get("host", "")
-    if not _ours(host, settings):
+    if not _is_our_host(host, settings):
         raise WebRefusedError(
             Code.FORBIDDEN, "this server has no such name: add it to hosts in [control.web]"
         )
@@ -112,7 +112,7 @@ def check_place(headers: Headers, scheme: str, settings: WebSettings) -> None:
         raise WebRefusedError(Code.FORBIDDEN, "requests from pages of another origin are refused")
 
 
-def _ours(host: str, settings: WebSettings) -> bool:
+def _is_our_host(host: str, settings: WebSettings) -> bool:
     """Return whether the host is a name of ours, or an IP address, which needs no DNS."""
     name = _name_of(host)
     public = None if settings.origin is None else urlsplit(settings.origin).hostname
@@ -131,7 +131,7 @@ def _name_of(host: str) -> str:
     return (known["address"] or known["name"]) if known else ""
 
 
-def _near(request: Request) -> bool:
+def _is_local(request: Request) -> bool:
     """Return whether the caller is on this machine and nothing shows that a proxy is between."""
     if request.client is None or any(map(_forwards, request.headers)):
         return False

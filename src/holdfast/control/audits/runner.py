@@ -18,7 +18,7 @@ from typing import Protocol
 
 from holdfast.control.audits.contacts import Contacts
 from holdfast.control.audits.pending import PendingAudit
-from holdfast.control.audits.running import Reply, RunningAudit
+from holdfast.control.audits.running_audit import Reply, RunningAudit
 from holdfast.control.audits.settlement import expire_audits, settle_answers
 from holdfast.control.audits.types import AuditResult, Deferred, PreparedAudit, PreparedBatch
 from holdfast.control.scheduling.guardrails import SECOND

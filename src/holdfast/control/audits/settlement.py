@@ -7,7 +7,7 @@ own; if it can't be reached, later.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from holdfast.control.audits.running import RunningAudit
+from holdfast.control.audits.running_audit import RunningAudit
 from holdfast.control.settings.models import Timeouts
 from holdfast.errors import LedgerError
 from holdfast.ledger.interface import Batch, LedgerRefusedError, Receipt, max_answers

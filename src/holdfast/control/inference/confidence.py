@@ -50,7 +50,7 @@ class ConfidenceReport:
     holdings: tuple[HoldingConfidence, ...]
 
 
-def say_now(engine: Engine, settings: ControlSettings, now: int) -> ConfidenceReport:
+def infer_confidence(engine: Engine, settings: ControlSettings, now: int) -> ConfidenceReport:
     """Infer misses and damage from the whole log, with the latest fit or one made now."""
     episodes = read_episodes(engine, settings.rails.unit, now)
     works = efficacy(read_trials(engine))

@@ -7,7 +7,7 @@ from multiprocessing.connection import Connection
 from fastapi import APIRouter
 from fastapi.responses import StreamingResponse
 
-from holdfast.control.inference.confidence import say_now
+from holdfast.control.inference.confidence import infer_confidence
 from holdfast.control.settings.models import ControlSettings
 from holdfast.errors import HoldfastError
 from holdfast.processes import start_child
@@ -38,6 +38,6 @@ async def _stream(context: Context) -> AsyncIterator[bytes]:
 def infer(sender: Connection, address: str, settings: ControlSettings, now: int) -> None:
     try:
         with opened(address, read_only=True) as engine:
-            sender.send(("confidence", asdict(say_now(engine, settings, now))))
+            sender.send(("confidence", asdict(infer_confidence(engine, settings, now))))
     except HoldfastError as error:
         sender.send((FAILED, {"reason": str(error)}))
