@@ -59,6 +59,17 @@ def test_audits_run_by_themselves_and_go_on_when_a_worker_is_killed(shell: Shell
 
 
 @pytest.mark.slow
+def test_a_database_of_a_newer_version_is_refused_before_anything_listens(shell: Shell) -> None:
+    assert shell.run("init").code == 0
+    assert shell.run("holding", "list").code == 0
+    engine = connect(str(shell.directory / "home" / "holdfast.db"))
+    with engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+    engine.dispose()
+    assert "newer Holdfast" in shell.run("serve").sentence()
+
+
+@pytest.mark.slow
 def test_workers_do_not_outlive_who_started_them(shell: Shell) -> None:
     assert shell.run("init").code == 0
     with shell.start("serve", "--workers", "2", "--json") as process:

@@ -260,6 +260,25 @@ def test_a_home_with_a_database_file_and_another_database_is_named(
     assert "has its database in a file" in named_faults(found)["settings"]
 
 
+@pytest.mark.parametrize("content", [None, b""], ids=["gone", "empty"])
+def test_a_database_that_was_lost_is_named_and_not_made_anew(
+    content: bytes | None, world: World, desk: Workplace
+) -> None:
+    world.put("plain", world.file(b"content"))
+    for path in world.home.folder.glob("holdfast.db*"):
+        path.unlink()
+    if content is not None:
+        (world.home.folder / "holdfast.db").write_bytes(content)
+    assert "is lost" in named_faults(desk.run("doctor", "--json"))["database"]
+    assert "restore a backup" in desk.run("holding", "list").sentence()
+
+
+def test_a_database_without_a_version_is_named(world: World, desk: Workplace) -> None:
+    run_sql(world.home.address, "DROP TABLE alembic_version")
+    assert "no version" in named_faults(desk.run("doctor", "--json"))["database"]
+    assert "restore it from a backup" in desk.run("holding", "list").sentence()
+
+
 def share(home: Home, address: str) -> None:
     """Let a home have its database in PostgreSQL, and a chain, which nobody runs."""
     folder = home.folder

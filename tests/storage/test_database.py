@@ -232,7 +232,7 @@ def test_a_database_of_another_version_is_refused(address: str) -> None:
     migrate(engine)
     with transaction(engine) as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
-    with pytest.raises(InputError, match="another schema \\(9999\\)"):
+    with pytest.raises(InputError, match="newer Holdfast \\(schema 9999\\)"):
         create_tables(engine)
     engine.dispose()
 

@@ -1,8 +1,10 @@
 """`holdfast.Client` reads a real server: everything, page by page, and events as they happen."""
 
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import islice
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from tests.docs.blocks import blocks_of
@@ -87,3 +89,36 @@ def test_a_server_that_is_not_there_is_an_error_in_one_sentence() -> None:
 def test_an_address_that_is_none_is_refused(url: str) -> None:
     with pytest.raises(InputError, match="is not the address of a server"):
         holdfast.Client(url).fleet()
+
+
+LIES = ["[1, 2]", "null", "{}", "[" * 200_000, '{"holdings": 5, "pages": 1}', "<html>", ""]
+
+
+@pytest.mark.parametrize("lie", LIES, ids=range(len(LIES)))
+def test_a_server_that_is_not_ours_is_an_error_of_one_sentence(lie: str) -> None:
+    class Liar(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(lie.encode())
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Liar) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            with holdfast.Client(f"http://127.0.0.1:{server.server_port}") as client:
+                for call in (client.fleet, client.holdings, client.audits, client.events):
+                    with pytest.raises(StorageError, match="is not a Holdfast server"):
+                        list(call())
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_a_token_that_can_not_be_sent_is_refused_and_not_shown() -> None:
+    with pytest.raises(InputError) as caught:
+        holdfast.Client("http://127.0.0.1:1", "secret\ntoken")
+    assert "secret" not in str(caught.value)

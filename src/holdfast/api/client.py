@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Self
 
 import httpx
 
+from holdfast import jsontext
 from holdfast.errors import InputError, RefusedError, StorageError
 
 MAX_ROWS = 200  # that the API returns at once
@@ -54,6 +55,8 @@ class Client:
             raise InputError(
                 f"{url!r} is not the address of a server: it must begin with http:// or https://"
             )
+        if token is not None and not (token.isascii() and token.isprintable()):
+            raise InputError("a token has only printable ASCII characters")
         self._http = httpx.Client(
             base_url=f"{url.rstrip('/')}/api/v1/",
             headers={} if token is None else {"authorization": f"Bearer {token}"},
@@ -77,7 +80,7 @@ class Client:
         >>> client.fleet()["scenario"]
         'paper'
         """
-        return self._get("fleet", {"days": days})
+        return self._get("fleet", {"days": days}, scenario=str)
 
     def holdings(
         self, *, health: str | None = None, search: str = "", sort: str = "health"
@@ -91,7 +94,7 @@ class Client:
             query["health"] = health
         page, pages = 1, 1
         while page <= pages:
-            answer = self._get("holdings", query | {"page": page})
+            answer = self._get("holdings", query | {"page": page}, holdings=list, pages=int)
             yield from answer["holdings"]
             page, pages = page + 1, answer["pages"]
 
@@ -111,7 +114,7 @@ class Client:
         query: Json = {name: value for name, value in given.items() if value is not None}
         query["limit"] = MAX_ROWS
         while True:
-            answer = self._get("audits", query)
+            answer = self._get("audits", query, audits=list, next=str | None)
             yield from answer["audits"]
             if answer["next"] is None:
                 return
@@ -135,16 +138,26 @@ class Client:
             if not answer.is_success:
                 answer.read()
             _check(answer)
+            if not answer.headers.get("content-type", "").startswith("text/event-stream"):
+                raise self._foreign()
             yield from _parse_events(answer.iter_lines())
 
-    def _get(self, path: str, query: Mapping[str, Any]) -> Json:
+    def _get(self, path: str, query: Mapping[str, Any], **fields: Any) -> Json:
+        """Return an answer that has these fields, each of its type."""
         with self._errors():
             answer = self._http.get(path, params=query)
         _check(answer)
-        try:
-            return dict(answer.json())
-        except ValueError as error:
-            raise StorageError(f"{self._url} is not a Holdfast server of this version") from error
+        with self._errors():
+            data = jsontext.loads(answer.text)
+        missing = object()
+        if not isinstance(data, dict) or not all(
+            isinstance(data.get(name, missing), kind) for name, kind in fields.items()
+        ):
+            raise self._foreign()
+        return data
+
+    def _foreign(self) -> StorageError:
+        return StorageError(f"{self._url} is not a Holdfast server of this version")
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -152,6 +165,8 @@ class Client:
             yield
         except httpx.HTTPError as error:
             raise StorageError(f"{self._url} can't be read: {error}") from error
+        except ValueError as error:  # what it sent is no JSON
+            raise self._foreign() from error
 
 
 def _check(answer: httpx.Response) -> None:

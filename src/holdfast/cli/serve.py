@@ -1,7 +1,7 @@
 """`holdfast serve`: the control plane, until it is stopped."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
@@ -16,7 +16,9 @@ from holdfast.cli.terminal import Json, PassphraseFile, report, say
 from holdfast.cli.worker import stop_signals, work
 from holdfast.control.service import check_settings
 from holdfast.control.settings.models import ControlSettings, read_control
+from holdfast.errors import InputError, StorageError
 from holdfast.processes import CONTEXT, stop_all
+from holdfast.storage.database import Standing, standing_of
 from holdfast.web.server import listen, serve_web, url_of
 
 MAX_WORKERS = 64
@@ -46,6 +48,11 @@ def serve(
     opened = open_home(home, passphrase_file)
     settings = read_control(opened.folder)
     check_settings(settings, opened.folder)
+    with suppress(StorageError):  # workers wait for a database that is unreachable
+        if (standing := standing_of(settings.address(opened.folder)))[0] is Standing.NEWER:
+            raise InputError(
+                f"a newer Holdfast made the database ({standing[1]}): upgrade this one"
+            )
     root = opened.keyring.root
     with _web(opened.folder, settings) as (url, web):
         data = {"home": str(opened.folder), "policy": settings.policy, "workers": workers}

@@ -1,14 +1,17 @@
 """The home's database: whether it exists, and of which version."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from holdfast.doctor.finding import Check, fault, ok, warning
+from holdfast.owner.home import check_database
 from holdfast.storage.database import Standing, standing_of
 
 PART = "database"
 
 
-def check(address: str) -> Iterator[Check]:
+def check(folder: Path, address: str) -> Iterator[Check]:
+    check_database(folder, address)
     standing, revision = standing_of(address)
     if standing is None:
         yield ok(PART, "there is none yet: the first holding makes it")

@@ -91,8 +91,8 @@ class _Examination:
 
     def checks(self) -> Iterator[Check]:
         address = self.control.address(self.folder)
-        cure = "start the database, or correct its address in holdfast.toml"
-        stored = run_check(database.PART, partial(database.check, address), cure)
+        cure = "start the database, correct its address in holdfast.toml, or restore a backup"
+        stored = run_check(database.PART, partial(database.check, self.folder, address), cure)
         yield from stored
         holdings, trouble = self._holdings(address)
         yield from trouble

@@ -23,7 +23,7 @@ from typing import Self
 from urllib.parse import parse_qs, urlsplit
 
 from holdfast import atomic
-from holdfast.errors import InputError, RefusedError
+from holdfast.errors import InputError, RefusedError, StorageError
 from holdfast.ledger.interface import Ledger
 from holdfast.node.client import NodeClient
 from holdfast.node.identity import encode_owner, read_owner
@@ -34,7 +34,7 @@ from holdfast.owner.ledgers import evm_ledger, local_ledger
 from holdfast.owner.settings import DATABASE, Settings, read_settings
 from holdfast.pdp.sealing import DEFAULT_COST, ScryptCost
 
-KEY, PUBLIC = "owner.key", "owner.pub"
+KEY, PUBLIC, HOLDINGS = "owner.key", "owner.pub", "holdings"
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,7 @@ class Home:
 
     def catalogue(self) -> AbstractContextManager[Catalogue]:
         check_home(self.folder)
+        check_database(self.folder, self.address)
         return closing(Catalogue.open(self.address))
 
     @property
@@ -110,7 +111,7 @@ class Home:
             yield holding
 
     def _folder_of(self, holding: str) -> Path:
-        folder = self.folder / "holdings" / holding
+        folder = self.folder / HOLDINGS / holding
         atomic.make_directory(folder / "tags", mode=atomic.PRIVATE_FOLDER)
         return folder
 
@@ -128,7 +129,17 @@ def check_home(folder: Path) -> None:
 def catalogue_in(folder: Path) -> AbstractContextManager[Catalogue]:
     """Open a home's catalogue, which is not secret."""
     check_home(folder)
-    return closing(Catalogue.open(address_in(folder, read_settings(folder).database)))
+    address = address_in(folder, read_settings(folder).database)
+    check_database(folder, address)
+    return closing(Catalogue.open(address))
+
+
+def check_database(folder: Path, address: str) -> None:
+    """Raise if the home has holdings, but the file of its database is gone or empty."""
+    if "://" in address or not any((folder / HOLDINGS).glob("*")):
+        return
+    if not (file := Path(address)).exists() or not file.stat().st_size:
+        raise StorageError(f"{file} is lost, though the home has holdings: restore a backup")
 
 
 def address_in(folder: Path, database: str) -> str:

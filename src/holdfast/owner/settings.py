@@ -36,6 +36,8 @@ def _parse_database(value: Any) -> str:
     if not isinstance(value, str) or not value:
         raise InputError("must be a file or an address as in postgresql://host/name")
     if "://" not in value:
+        if "=" in value:  # a driver's own form, which may have a password
+            raise InputError("must be a file or an address as in postgresql://host/name")
         return value
     if not value.startswith(("postgresql://", "postgres://")):
         raise InputError("must be a file or an address as in postgresql://host/name")

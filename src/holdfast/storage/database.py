@@ -122,19 +122,20 @@ def migrate(engine: Engine) -> None:
                 connection.exec_driver_sql(f"CREATE SCHEMA IF NOT EXISTS {name}")
         standing, revision = schema(connection)
         if standing is Standing.NEWER:
-            raise InputError(
-                f"the database was made by a newer Holdfast (schema {revision}): upgrade this one"
-            )
+            raise InputError(_made_by_newer(revision))
         if standing is not Standing.CURRENT:
             _upgrade(connection)
 
 
 def schema(connection: Connection) -> tuple[Standing, str | None]:
     """Return how the schema compares with ours, and its revision."""
-    if not inspect(connection).has_table("alembic_version"):
-        return Standing.EMPTY, None
-    revision = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
+    tables = inspect(connection)
+    revision = None
+    if tables.has_table("alembic_version"):
+        revision = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
     if revision is None:
+        if tables.has_table("catalogue"):
+            raise InputError("the database has tables but no version: restore it from a backup")
         return Standing.EMPTY, None
     if revision == HEAD:
         return Standing.CURRENT, revision
@@ -180,11 +181,17 @@ def _standing(engine: Engine) -> tuple[Standing, str | None]:
 def check_schema(engine: Engine) -> None:
     """Raise if the database has another schema than this version's."""
     standing, revision = _standing(engine)
+    if standing is Standing.NEWER:
+        raise InputError(_made_by_newer(revision))
     if standing is not Standing.CURRENT:
         raise InputError(
-            f"the database has another schema ({revision}) than this Holdfast: "
-            "`holdfast serve` brings an older one up to date"
+            f"the database has the schema of an older Holdfast ({revision}): `holdfast serve` "
+            "brings it up to date"
         )
+
+
+def _made_by_newer(revision: str | None) -> str:
+    return f"the database was made by a newer Holdfast (schema {revision}): upgrade this one"
 
 
 def _upgrade(connection: Connection) -> None:

@@ -94,7 +94,7 @@ def _parse_origin(value: Any) -> str:
     parts = split_address(parse_text(value).lower())
     origin = f"{parts.scheme}://{parts.netloc}"
     if parts.scheme not in {"http", "https"} or not parts.hostname or origin != value.lower():
-        raise InputError(f'must be an origin such as "https://audits.example.org", not {value!r}')
+        raise InputError('must be an origin such as "https://audits.example.org"')
     return origin
 
 
