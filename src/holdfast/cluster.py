@@ -29,7 +29,7 @@ def connected(address: str) -> Iterator[Executor]:
         ) from error
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # errors are raised, too
     try:
-        asyncio.run(_knock(address))
+        asyncio.run(asyncio.wait_for(_knock(address), CONNECT_TIMEOUT_SECONDS))
     except Exception as error:  # a malformed address can raise anything
         raise InputError(
             f"can't reach a dask scheduler at {address}: check the address and that it runs"

@@ -20,7 +20,7 @@ from holdfast import atomic
 from holdfast.control.backup.manifest import FORMAT, MANIFEST, Manifest, Member
 from holdfast.control.backup.snapshot import copy_database, copy_file
 from holdfast.control.evidence.reader import VERIFIER
-from holdfast.errors import InputError
+from holdfast.errors import InputError, StorageError
 from holdfast.owner.home import KEY, PUBLIC, address_in, check_home
 from holdfast.owner.settings import DATABASE, Settings, read_settings
 from holdfast.storage.database import Standing, exists, standing_of
@@ -88,9 +88,12 @@ def _files(folder: Path, settings: Settings, database: Path) -> tuple[list[Path]
         named.append(settings.evm.keystore)
         left_out += [settings.evm.passphrase_file] if settings.evm.passphrase_file else []
     if database.exists():
-        with closing(sqlite3.connect(database)) as copy:
-            rows = copy.execute("SELECT DISTINCT ca FROM catalogue WHERE ca IS NOT NULL")
-            named += [Path(path) for (path,) in rows]
+        try:
+            with closing(sqlite3.connect(database)) as copy:
+                rows = copy.execute("SELECT DISTINCT ca FROM catalogue WHERE ca IS NOT NULL")
+                named += [Path(path) for (path,) in rows]
+        except sqlite3.Error as error:
+            raise StorageError(f"can't write the backup: {error}; is the disk full?") from error
     existing = [path for path in dict.fromkeys(named) if path.exists()]
     inside = [path for path in existing if path.is_relative_to(folder)]
     return inside, [*left_out, *(path for path in existing if path not in inside)]
