@@ -383,7 +383,7 @@ def test_before_the_first_start_commands_say_what_to_do(desk: Workplace, place: 
     with transaction(engine) as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
     engine.dispose()
-    assert "another schema (9999)" in desk.run("status").sentence()
+    assert "newer Holdfast (schema 9999)" in desk.run("status").sentence()
 
 
 @pytest.mark.slow
