@@ -22,7 +22,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help:
 	@echo "make demo    set up, then the whole system live: nodes, a chain, damage, repair; about a minute"
 	@echo "make test    set up, then run all tests; names what it skipped"
-	@echo "make test-fast  set up, then run the tests that take less than half a second each; about a minute"
+	@echo "make test-fast  set up, then run the tests that take less than half a second each; about two minutes"
 	@echo "make cover   make test, and which lines it reached"
 	@echo "make test-plain  uninstall the packages of the extra crosscheck, then run the tests that name one"
 	@echo "make test-long  the tests that last: a year of 1,000 holdings, 200 kills on each database"
