@@ -56,7 +56,7 @@ Say = Callable[[str], None]
 
 
 def measure(*, count: int, rounds: int, say: Say) -> dict[str, Any]:
-    """Return the figures with so many holdings; PostgreSQL's only where it is installed."""
+    """Return the figures with `count` holdings; those of PostgreSQL only if it is installed."""
     batch = Pace().batch
     if count < batch:
         raise InputError(f"there must be at least a batch of holdings, {batch}")

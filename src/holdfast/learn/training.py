@@ -1,6 +1,6 @@
 """The one loop that trains every agent: curves, events, snapshots, and a checkpoint at the end.
 
-A folder that holds an unfinished training goes on where it stopped, and ends with the weights it
+An unfinished training in a folder resumes where it stopped, and ends with the weights it
 would have had without the interruption.
 """
 

@@ -96,7 +96,7 @@ class Home:
     def changing(self, name: str, *, wait: bool = True) -> Iterator[Holding]:
         """Yield a holding that nobody else changes meanwhile, in agreement with its node.
 
-        Wait for whoever does, or raise.
+        If another process changes it, wait or raise.
         """
         with ExitStack() as stack:
             holding = stack.enter_context(self.holding(name))

@@ -176,7 +176,7 @@ def audit_holding(
 ) -> Finding | None:
     """Audit a holding, after any audit of it that a crash left open; None if it is empty.
 
-    `count_samples` returns how many of so many blocks to sample, before the node's own limit.
+    `count_samples` takes the number of blocks and returns the sample size, before the node's limit.
     """
     with home.holding(record.name) as place, home.ledger(record.sectors) as ledger:
         for finding in resume(ledger, place):

@@ -19,7 +19,7 @@ class Inputs:
     """What the network sees."""
 
     masked: tuple[str, ...] = ()  # signals that are shown as 0
-    frames: int = 1  # observations shown: the last so many, newest first, zeros before the first
+    frames: int = 1  # last observations that are inputs, newest first; zeros before the first
     dial: bool = False  # whether the signals of a dial follow, the same for all nodes
 
     def __post_init__(self) -> None:

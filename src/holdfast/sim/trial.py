@@ -39,7 +39,7 @@ OnProgress = Callable[[Trial, float], None]
 
 
 def local_executor(episodes: int) -> LocalExecutor | None:
-    """Return an executor for so many episodes; None if they are best run here."""
+    """Return an executor for this number of episodes; None if they are best run here."""
     return LocalExecutor() if episodes >= WORTH_PROCESSES and len(cores()) > 1 else None
 
 

@@ -1,4 +1,4 @@
-"""Types of audits: prepared, deferred and ended, and the interface of whoever carries them out.
+"""Types of audits: prepared, deferred and ended, and the interface of an auditor.
 
 What `prepare` returns is saved before anything happens. `carry_out` must reach the same end however
 often it is started with it.

@@ -1,7 +1,7 @@
 """The sequencer: gives leaves their places in the tree, signs its heads and anchors its roots.
 
-Leaves wait where the audit's own transaction put them, so none is lost whoever dies. Any worker may
-call: the tree's row keeps one at a time at it.
+Leaves are saved in the audit's own transaction, so none is lost if a worker dies. Any worker may
+call the sequencer: a lock on the tree's row lets one in at a time.
 """
 
 from collections.abc import Callable

@@ -66,7 +66,7 @@ class Posteriors:
         return self._future(observations).result()
 
     def infer_within(self, observations: Observations, seconds: float) -> Belief | None:
-        """Return the belief, or nothing if it takes longer; the computation goes on."""
+        """Return the belief, or None if it takes longer; the computation continues."""
         try:
             return self._future(observations).result(seconds)
         except TimeoutError:
