@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from benchmarks import inference, retraining, sim
+from benchmarks import inference, retraining, sim, size_classes
 from holdfast import learn as trainers
 from holdfast.cli import terminal
 from holdfast.cli.bench import Rounds, on_step, report_figures
@@ -48,6 +48,18 @@ def learn_command(
     from benchmarks import learn  # noqa: PLC0415 - optional extras
 
     report_figures(learn.measure(rounds=rounds, episodes=episodes, say=on_step), as_json=as_json)
+
+
+@app.command(name="size-classes")
+def size_classes_command(
+    sizes: Annotated[int, typer.Option(min=1, help="Sizes of the largest fleet.")] = 1000,
+    as_json: Json = False,
+) -> None:
+    """Compare inference in size classes with a filter for every size, in minutes.
+
+    Example: python -m benchmarks size-classes --json
+    """
+    report_figures(size_classes.measure(sizes=sizes, say=on_step), as_json=as_json)
 
 
 @app.command(name="inference")

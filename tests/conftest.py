@@ -1,8 +1,10 @@
 """Rules for all tests: nothing is skipped where the whole machine is promised."""
 
+import logging
 import os
 import tempfile
 from collections.abc import Generator, Iterator
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
@@ -25,6 +27,13 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
     os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
     end_with_tests(folder=Path(os.environ["JAX_COMPILATION_CACHE_DIR"]))
+
+# The log handler of absl, which JAX's libraries install, closes the stream that it was made with
+# when uvicorn configures logging. In tests that is pytest's own capture.
+with suppress(ImportError):
+    from absl.logging import PythonHandler
+
+    setattr(PythonHandler, "close", logging.StreamHandler.close)  # noqa: B010
 
 if os.environ.get("HOLDFAST_NO_SKIPS"):
     # A change is judged by the same examples each time, none of them too slow; `make test` without

@@ -11,8 +11,8 @@ import holdfast
 SOURCE = Path(holdfast.__file__).parent
 
 FOUNDATION = {
-    *("errors", "atomic", "jsontext"),
-    *("durations", "http_errors", "secret_variables", "settings_file"),
+    *("errors", "atomic", "jsontext", "progress"),
+    *("durations", "http_errors", "secret_variables", "settings_file", "words"),
     *("processes", "executor", "folder_jobs", "cluster", "slots"),
 }
 ALLOWED = {
@@ -59,9 +59,12 @@ ALLOWED = {
 # The modules of control beside queries/ that may hold SQL: those that own the writes of a table,
 # and two that read for the service itself.
 OWN_WRITES = {
-    *("operator_commands", "audits/contacts", "scheduling/schedule", "settings/configuration"),
+    *("audits/contacts", "audits/reachability", "holding_commands"),
+    *("operator_commands", "scheduling/schedule", "settings/configuration"),
     *("evidence/sequencer", "evidence/signer", "incidents/alerts", "incidents/store"),
+    *("incidents/repeated_repairs",),
     *("inference/canaries", "inference/confidence", "inference/fits"),
+    "inference/refresh_lease",
     *("policies/aliases", "policies/versions", "policies/shadow_states", "backup/snapshot"),
     *("evidence/leaves", "incidents/holding_alerts"),
 }

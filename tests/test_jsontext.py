@@ -16,6 +16,7 @@ values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(values)
 def test_what_is_not_deep_is_read_as_json(value: object) -> None:
     assert jsontext.loads(json.dumps(value)) == value

@@ -1,5 +1,6 @@
 """Files that appear whole or not at all, whatever interrupts their writing."""
 
+import errno
 import fcntl
 import glob
 import os
@@ -11,30 +12,39 @@ from pathlib import Path
 
 from holdfast.errors import InputError, StorageError
 
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+MAX_DRAFT_NAME_BYTES = 200  # of the file's own name, in the name of its draft
 PRIVATE, PRIVATE_FOLDER = 0o600, 0o700  # modes of what only its owner may read
 
 
 @contextmanager
 def replacing(
-    path: Path, *, mode: int = 0o666, overwrite: bool = True, drafts: Path | None = None
+    path: Path,
+    *,
+    mode: int = 0o666,
+    overwrite: bool = True,
+    drafts: Path | None = None,
+    sync_folder: bool = True,
 ) -> Iterator[Path]:
     """Yield a fresh path beside `path`; it takes the name `path` only if the block succeeds.
 
     `mode` is subject to the umask. Without `overwrite` an existing `path` is left as it is and
     `InputError` is raised, even if it appears while the block runs. `drafts` is another directory
-    of the same file system for what is unfinished.
+    of the same file system for what is unfinished. Without `sync_folder` a loss of power may undo
+    the new name, but never leaves half a file under it.
     """
     check_output(path, overwrite=overwrite)
     draft = (drafts or path.parent) / f".{path.name}.{secrets.token_hex(4)}.part"
     try:
         os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
         yield draft
-        _sync(draft)
+        sync(draft)
         if overwrite:
             draft.replace(path)
         else:
             _link(draft, path)
-        _sync(path.parent)
+        if sync_folder:
+            sync(path.parent)
     except OSError as error:
         raise StorageError(f"can't write {path}: {error.strerror}") from error
     finally:
@@ -49,7 +59,7 @@ def resuming(path: Path, mark: str) -> Iterator[BufferedRandom]:
     tells drafts of different contents apart.
     """
     check_output(path, overwrite=False)
-    draft = path.parent / f".{path.name}.{mark}.part"
+    draft = path.parent / f".{_shortened(path.name)}.{mark}.part"
     try:
         with open(draft, "r+b", opener=_open_or_create) as file:
             status = os.fstat(file.fileno())
@@ -65,9 +75,18 @@ def resuming(path: Path, mark: str) -> Iterator[BufferedRandom]:
             os.fsync(file.fileno())
             _link(draft, path)
             draft.unlink()
-        _sync(path.parent)
+        sync(path.parent)
     except OSError as error:
         raise StorageError(f"can't write {path}: {error.strerror}") from error
+
+
+def is_disk_full(error: BaseException | None) -> bool:
+    """Return whether an error, or what caused it, is that a disk has no space left."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in _FULL:
+            return True
+        error = error.__cause__
+    return False
 
 
 def check_output(path: Path, *, overwrite: bool = True) -> None:
@@ -105,7 +124,7 @@ def make_directory(path: Path, *, mode: int = 0o777) -> None:
     make_directory(path.parent, mode=mode)
     try:
         path.mkdir(mode=mode, exist_ok=True)
-        _sync(path.parent)
+        sync(path.parent)
     except OSError as error:
         raise StorageError(f"can't make the directory {path}: {error.strerror}") from error
 
@@ -138,6 +157,11 @@ def read(path: Path, *, at_most: int) -> bytes:
     return content
 
 
+def _shortened(name: str) -> str:
+    """Return a file's name, without its end if nothing could be added to it."""
+    return os.fsdecode(os.fsencode(name)[:MAX_DRAFT_NAME_BYTES])
+
+
 def _open_or_create(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW, 0o666)
 
@@ -149,7 +173,8 @@ def _link(draft: Path, path: Path) -> None:
         raise InputError(f"{path} appeared meanwhile: choose another name") from error
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Make sure that a file's content, or the names in a folder, outlast a loss of power."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

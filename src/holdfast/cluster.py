@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from holdfast.errors import HoldfastError, InputError
 
 CONNECT_TIMEOUT_SECONDS = 10
+_LOGGERS = ("distributed", "distributed.client")  # each has a level of its own
 
 
 @contextmanager
@@ -27,7 +28,8 @@ def connected(address: str) -> Iterator[Executor]:
         raise InputError(
             "a cluster needs dask: install it with pip install 'holdfast[cluster]'"
         ) from error
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # errors are raised, too
+    for name in _LOGGERS:
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # errors are raised, too
     try:
         asyncio.run(asyncio.wait_for(_knock(address), CONNECT_TIMEOUT_SECONDS))
     except Exception as error:  # a malformed address can raise anything

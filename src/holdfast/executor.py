@@ -8,7 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import CancelledError, Executor, Future
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -110,9 +110,9 @@ def result_of(future: Future[R], name: str) -> R:
 
 def failure(future: Future[Any]) -> str | None:
     """Return why a job failed, or None if it did not."""
-    if future.cancelled():
+    error = None if future.cancelled() else future.exception()
+    if future.cancelled() or isinstance(error, CancelledError):
         return "the connection to the scheduler was lost"
-    error = future.exception()
     return None if error is None else str(error) or type(error).__name__
 
 

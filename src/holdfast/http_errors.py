@@ -25,6 +25,7 @@ class ErrorCodes(Generic[C]):
     malformed: C  # a request that can't be understood
     by_type: Mapping[type[Exception], C]
     statuses: Mapping[C, int]
+    message_of: Callable[[Exception], str] = str
 
     def describe(self, error: Exception) -> tuple[C, str]:
         """Return the code and the message of an error."""
@@ -33,7 +34,7 @@ class ErrorCodes(Generic[C]):
         if isinstance(error, HTTPException):
             by_status = {status: code for code, status in self.statuses.items()}
             return by_status.get(error.status_code, self.malformed), str(error.detail)
-        message = str(error)
+        message = self.message_of(error)
         if isinstance(error, ClientDisconnect):
             message = "the request ended before its body"
         code: C | None = getattr(error, "code", None)  # of a refusal

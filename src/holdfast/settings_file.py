@@ -52,6 +52,8 @@ class SettingsFile:
         path = home / FILE_NAME
         if not path.exists():
             return cls(path, {})
+        if not path.is_file():  # reading a pipe would wait for its writer
+            raise InputError(f"{path} is not a regular file")
         try:
             return cls(path, tomllib.loads(atomic.read(path, at_most=MAX_SETTINGS_BYTES).decode()))
         except ValueError as error:
@@ -180,7 +182,8 @@ def public_address(address: str) -> str:
 
 Text = Annotated[str, Strict(), Field(min_length=1)]
 Switch = Annotated[bool, Strict()]
-Count = Annotated[int, Strict(), Field(ge=1)]
+Count = Annotated[int, Strict(), Field(ge=1, lt=10**9)]
+Wei = Annotated[int, Strict(), Field(ge=1, lt=2**63)]
 Number = Annotated[float, Strict(), Field(ge=0, lt=1e9, allow_inf_nan=False)]
 Share = Annotated[float, Strict(), Field(ge=0, lt=1, allow_inf_nan=False)]
 Duration = Annotated[int, parsed_by(parse_duration), PlainSerializer(format_duration)]

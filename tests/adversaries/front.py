@@ -3,13 +3,13 @@
 It passes on to a real node whatever it lets through, and can hang up or stop listening.
 """
 
-import json
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Event, Thread
 from urllib.parse import urlsplit
 
+from holdfast.node.proof_codec import ProofRequest
 from holdfast.pdp import Challenge
 
 Refuses = Callable[[Challenge], bool]
@@ -60,8 +60,8 @@ class Front:
         """Take one request, and pass it on or hang up."""
         head, body = _request(connection)
         if b"/proofs" in head.split(b"\r\n")[0]:
-            challenge = Challenge.decode(json.loads(body)["challenge"].encode())
-            if self._hangs_up_on(challenge):
+            questions = ProofRequest.decode(body).questions
+            if any(self._hangs_up_on(question.challenge) for question in questions):
                 return
         with socket.create_connection(self._node, timeout=5) as node:
             node.sendall(head.replace(b"\r\n", b"\r\nconnection: close\r\n", 1) + body)

@@ -10,30 +10,31 @@ from threading import Thread
 
 import numpy as np
 from tests.support.ledger_env import World
+from tests.support.single_audit import Clock, SingleAudit, draw
 
-from holdfast.ledger import check, signing
-from holdfast.ledger.interface import Answer, Batch, Entry, Registered, batch_seed
+from holdfast.control.audits.types import AuditResult
+from holdfast.ledger import signing
+from holdfast.ledger.interface import Answer, Batch, Registered
 from holdfast.node.client import NodeClient
 from holdfast.node.holding import Holding as Kept
 from holdfast.node.identity import NodeKey
 from holdfast.node.node import Node
 from holdfast.node.objects import open_objects
-from holdfast.node.proof_messages import ProofAnswer, ProofRequest, signed_part
+from holdfast.node.proof_messages import ProofQuestion
 from holdfast.node.serving import RunningNode
 from holdfast.node.signature import Gate
 from holdfast.node.store import Store
 from holdfast.node.wire import Limits
-from holdfast.owner import Finding, Holding, HoldingRecord, Original, put, run_audit
-from holdfast.owner.audit import BatchPosition, Clock, Question, ask, id_on, open_on, settle
+from holdfast.owner import Holding, HoldingRecord, Original, put
 from holdfast.owner.catalogue import Catalogue
 from holdfast.owner.keyring import Keyring
-from holdfast.pdp import Challenge, Location, Proof, draw_challenge, target_of
+from holdfast.pdp import Location, Proof
 
 SEGMENT = 1000  # bytes: small files have several
 BLOCKS = 400
 PATIENCE = 10  # seconds of the ledger's time
 
-Way = Callable[["Turncoat", Kept, ProofRequest], ProofAnswer]
+Way = Callable[["Turncoat", Kept, ProofQuestion], Answer]
 
 
 @dataclass(frozen=True)
@@ -42,10 +43,10 @@ class Turncoat(Node):
 
     ways: list[Way] = field(default_factory=list)
 
-    def prove(self, holding: Kept, request: ProofRequest) -> ProofAnswer:
+    def prove(self, holding: Kept, question: ProofQuestion) -> Answer:
         if self.ways:
-            return self.ways[-1](self, holding, request)
-        return super().prove(holding, request)
+            return self.ways[-1](self, holding, question)
+        return super().prove(holding, question)
 
     def turn(self, way: Way) -> None:
         self.ways.append(way)
@@ -53,13 +54,10 @@ class Turncoat(Node):
     def kept(self, holding: Holding) -> Kept:
         return self.store.account(holding.owner).holding(holding.key_id)
 
-    def signed(self, holding: Kept, request: ProofRequest, proof: Proof) -> ProofAnswer:
-        """Sign whatever proof as the answer to a request, as any node can."""
-        challenge = Challenge.decode(request.challenge.encode())
-        asked = signed_part(holding.layout.key_id, challenge, request.answer_to)
-        proof = replace(proof, challenge_id=challenge.id)
-        signature = signing.sign(self.key.private, *asked, proof)
-        return ProofAnswer(proof=proof.encode().decode(), signature=signature.hex())
+    def signed(self, question: ProofQuestion, proof: Proof) -> Answer:
+        """Sign whatever proof as the answer to a question, as any node can."""
+        proof = replace(proof, challenge_id=question.challenge.id)
+        return Answer(proof, signing.sign(self.key.private, *question.signed_part, proof))
 
 
 @dataclass
@@ -147,47 +145,35 @@ class Stage:
         length = 31 * self.world.owner.sectors * blocks - 1
         return np.random.default_rng(seed).bytes(length)
 
-    def audit(self, holding: Holding, samples: int) -> Finding:
+    def audit(self, holding: Holding, samples: int) -> AuditResult:
         """Audit the whole way; pauses pass on the ledger's clock alone."""
+        return self.draw(holding, samples).finish()
+
+    def draw(self, holding: Holding, samples: int, seed: bytes | None = None) -> SingleAudit:
+        return self._draw(holding, samples, seed=seed)
+
+    def draw_batch(self, holding: Holding, samples: int, seed: bytes) -> tuple[SingleAudit, Batch]:
+        """Return an audit that is the only one in its batch, and the batch."""
+        audit = self._draw(holding, samples, batch=seed)
+        assert audit.batch is not None
+        return audit, audit.batch
+
+    def _draw(self, holding: Holding, samples: int, **seeds: bytes | None) -> SingleAudit:
         clock = Clock(self.world.now, lambda seconds: self.world.advance(math.ceil(seconds)))
         ledger = self.world.owner
-        return run_audit(ledger, holding, samples, patience=PATIENCE, clock=clock)
+        return draw(ledger, holding, samples, clock, deadline_seconds=PATIENCE, **seeds)
 
-    def question(self, holding: Holding, samples: int, seed: bytes) -> Question:
-        challenge = draw_challenge(holding.inventory, samples, seed=seed)
-        target = check.target_address(target_of(holding.key, holding.inventory, challenge))
-        where = id_on(self.world.owner, holding)
-        return Question(where, challenge, target, self.world.now() + PATIENCE)
-
-    def batched(self, holding: Holding, samples: int, seed: bytes) -> Question:
-        """Return a question that is the only one in its batch."""
-        question = self.question(
-            holding, samples, batch_seed(seed, id_on(self.world.owner, holding))
-        )
-        prefix = question.challenge.inventory_hash[:4]
-        word = Entry(question.target, holding.number, samples, prefix).encode()
-        batch = Batch(self.world.owner.sender, seed, question.deadline, (word,))
-        return replace(question, position=BatchPosition(batch, 0))
-
-    def asked(self, holding: Holding, question: Question) -> Answer:
-        """Open the challenge and return the node's answer, which must be one."""
-        open_on(self.world.owner, holding, question)
-        answer = ask(self.world.owner, holding, question)
-        assert isinstance(answer, Answer)
-        return answer
-
-    def seeded(self, holding: Holding, samples: int, seed: int) -> Finding:
+    def audit_by_seed(self, holding: Holding, samples: int, seed: int) -> AuditResult:
         """Audit once by a known challenge."""
-        question = self.question(holding, samples, (seed + 1).to_bytes(8, "big") * 4)
-        answer = self.asked(holding, question)
-        finding = settle(self.world.owner, holding, question, answer)
-        assert isinstance(finding, Finding)
-        return finding
+        result = self.draw(holding, samples, (seed + 1).to_bytes(8, "big") * 4).try_once()
+        assert isinstance(result, AuditResult)
+        return result
 
 
 def drop(node: Turncoat, holding: Holding, blocks: list[int]) -> None:
     """Free the space of these blocks; their tags stay."""
     kept = node.kept(holding)
     file = kept.record.files[0]
-    lost = kept.blocks(file.file_id, blocks)
-    kept.replace_blocks(file.file_id, blocks, b"".join(bytes(len(block)) for block in lost))
+    spans = [(block, block + 1) for block in blocks]
+    lost = kept.blocks(file.file_id, spans)
+    kept.replace_blocks(file.file_id, spans, b"".join(bytes(len(block)) for block in lost))

@@ -15,10 +15,11 @@ from tests.adversaries.front import Front, standing_before
 from tests.support.live_service import SECTORS, Site, site
 
 from holdfast.control.incidents.alerts import Kind
-from holdfast.control.scheduling.guardrails import HOUR, MINUTE, Rails
+from holdfast.control.scheduling.guardrails import Rails
 from holdfast.control.scheduling.telemetry import FAILURES
 from holdfast.control.service import Service
 from holdfast.control.settings.models import ControlSettings, Timeouts, Upkeep
+from holdfast.durations import HOUR, MINUTE
 from holdfast.evidence.leaf import Outcome
 from holdfast.model.action import Action
 from holdfast.model.detection import samples
@@ -29,7 +30,15 @@ RATIO = 0.03  # 12 blocks of 400
 SPAN = 6 * HOUR  # between two audits
 SETTINGS = ControlSettings(
     policy=f"constant:1,{RATIO}",
-    rails=Rails(unit=SPAN, longest=1, jitter=0.0, surprise=0.0, fail_safe=Action(1, RATIO)),
+    rails=Rails(
+        unit=SPAN,
+        longest=1,
+        jitter=0.0,
+        surprise=0.0,
+        first=0.0,
+        recovery=14,
+        fail_safe=Action(1, RATIO),
+    ),
     patience=Timeouts(deadline=HOUR, first_pause=20 * MINUTE, longest_pause=20 * MINUTE),
     upkeep=Upkeep(enrol=30 * MINUTE, anchor=1000 * HOUR),
 )
@@ -117,7 +126,7 @@ class Watcher:
         self._until = 0  # seconds, as the ledger counts
 
     def watch(self, service: Service) -> None:
-        ledger = service.fleet.ledger("kept")
+        ledger = service.fleet.ledger(SECTORS)
         opened = ledger.open
 
         def seen(number: int, challenge: Challenge, target: bytes, deadline: int) -> Any:

@@ -2,19 +2,22 @@
 
 import math
 import random
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from tests.adversaries.stage import BLOCKS, Stage, Turncoat, drop
 
+from holdfast.evidence.leaf import Outcome
 from holdfast.ledger import signing
+from holdfast.ledger.interface import Answer
 from holdfast.model.detection import detection_probability
 from holdfast.node.holding import Holding as Kept
 from holdfast.node.identity import NodeKey
-from holdfast.node.proof_messages import ProofAnswer, ProofRequest
+from holdfast.node.proof_messages import ProofQuestion
 from holdfast.node.wire import Code, NodeRefusedError
-from holdfast.owner import Holding, LedgerVerdict, upload
+from holdfast.owner import Holding, upload
 
 NEVER = 1e-9
 
@@ -27,7 +30,7 @@ def flip(node: Turncoat, holding: Holding, rate: float, seed: int) -> int:
     """Flip bits as a bad disk does; return how many blocks are hit."""
     kept = node.kept(holding)
     file = kept.record.files[0]
-    every = list(range(BLOCKS))
+    every = [(block, block + 1) for block in range(BLOCKS)]
     before = kept.blocks(file.file_id, every)
     bits = np.unpackbits(np.frombuffer(b"".join(before), np.uint8))
     bits ^= np.random.default_rng(seed).random(bits.size) < rate
@@ -40,34 +43,36 @@ def escape(damaged: int, samples: int) -> float:
     return 1 - float(detection_probability(damaged, samples, BLOCKS))
 
 
+@pytest.mark.slow
 def test_a_node_that_drops_blocks_and_keeps_their_tags_fails(any_stage: Stage) -> None:
     node, url = any_stage.node()
     holding = any_stage.holding(node, url, any_stage.content())
-    assert any_stage.audit(holding, 200).outcome is LedgerVerdict.PASSED
+    assert any_stage.audit(holding, 200).outcome is Outcome.PASSED
     drop(node, holding, chosen(40, seed=1))
     assert escape(40, 200) < NEVER
-    assert any_stage.audit(holding, 200).outcome is LedgerVerdict.FAILED
+    assert any_stage.audit(holding, 200).outcome is Outcome.FAILED
 
 
+@pytest.mark.slow
 def test_a_node_that_flips_bits_fails(any_stage: Stage) -> None:
     node, url = any_stage.node()
     holding = any_stage.holding(node, url, any_stage.content())
-    assert any_stage.audit(holding, 200).outcome is LedgerVerdict.PASSED
+    assert any_stage.audit(holding, 200).outcome is Outcome.PASSED
     hit = flip(node, holding, rate=3e-4, seed=2)
     assert 0 < hit < BLOCKS / 2
     assert escape(hit, 200) < NEVER
-    assert any_stage.audit(holding, 200).outcome is LedgerVerdict.FAILED
+    assert any_stage.audit(holding, 200).outcome is Outcome.FAILED
 
 
 def test_one_flipped_bit_is_found_where_every_block_is_sampled(stage: Stage) -> None:
     node, url = stage.node()
     holding = stage.holding(node, url, stage.content())
-    assert stage.audit(holding, BLOCKS).outcome is LedgerVerdict.PASSED
+    assert stage.audit(holding, BLOCKS).outcome is Outcome.PASSED
     kept = node.kept(holding)
     file = kept.record.files[0]
-    (block,) = kept.blocks(file.file_id, [7])
-    kept.replace_blocks(file.file_id, [7], bytes([block[0] ^ 1]) + block[1:])
-    assert stage.audit(holding, BLOCKS).outcome is LedgerVerdict.FAILED
+    (block,) = kept.blocks(file.file_id, [(7, 8)])
+    kept.replace_blocks(file.file_id, [(7, 8)], bytes([block[0] ^ 1]) + block[1:])
+    assert stage.audit(holding, BLOCKS).outcome is Outcome.FAILED
 
 
 @pytest.mark.slow
@@ -80,13 +85,15 @@ def test_droppers_are_found_as_often_as_the_formula_says(
     monkeypatch.setattr(upload, "draw_nonce", lambda: bytes(32))
     holding = stage.holding(node, url, stage.content())
     audits, samples, dropped = 120, 5, 40
-    honest = [stage.seeded(holding, samples, seed).outcome for seed in range(20)]
-    assert set(honest) == {LedgerVerdict.PASSED}
+    honest = [stage.audit_by_seed(holding, samples, seed).outcome for seed in range(20)]
+    assert set(honest) == {Outcome.PASSED}
     drop(node, holding, chosen(dropped, seed=3))
-    outcomes = [stage.seeded(holding, samples, seed).outcome for seed in range(20, 20 + audits)]
-    assert set(outcomes) == {LedgerVerdict.PASSED, LedgerVerdict.FAILED}
+    outcomes = [
+        stage.audit_by_seed(holding, samples, seed).outcome for seed in range(20, 20 + audits)
+    ]
+    assert set(outcomes) == {Outcome.PASSED, Outcome.FAILED}
     probability = 1 - escape(dropped, samples)
-    assert likelihood(outcomes.count(LedgerVerdict.FAILED), audits, probability) > 0.01
+    assert likelihood(outcomes.count(Outcome.FAILED), audits, probability) > 0.01
 
 
 def likelihood(hits: int, trials: int, probability: float) -> float:
@@ -102,23 +109,23 @@ def likelihood(hits: int, trials: int, probability: float) -> float:
 def test_a_dropper_gains_nothing_by_silence_or_by_another_signature(any_stage: Stage) -> None:
     node, url = any_stage.node()
     holding = any_stage.holding(node, url, any_stage.content())
-    assert any_stage.audit(holding, 200).outcome is LedgerVerdict.PASSED
+    assert any_stage.audit(holding, 200).outcome is Outcome.PASSED
     drop(node, holding, chosen(40, seed=4))
 
-    def refuse(_node: Turncoat, _holding: Kept, _request: ProofRequest) -> ProofAnswer:
+    def refuse(_node: Turncoat, _holding: Kept, _question: ProofQuestion) -> Answer:
         raise NodeRefusedError(Code.STORAGE, "the disk is busy")
 
-    def disown(node: Turncoat, holding: Kept, request: ProofRequest) -> ProofAnswer:
+    def disown(node: Turncoat, holding: Kept, question: ProofQuestion) -> Answer:
         """Answer under another name, so that the failing proof does not count."""
         stranger = Turncoat(NodeKey(b"s" * 32), node.store, node.gate)
-        return stranger.prove(holding, request)
+        return stranger.prove(holding, question)
 
-    def garble(node: Turncoat, holding: Kept, request: ProofRequest) -> ProofAnswer:
-        honest = Turncoat(node.key, node.store, node.gate).prove(holding, request)
-        return ProofAnswer(proof=honest.proof, signature="00" * signing.SIGNATURE_BYTES)
+    def garble(node: Turncoat, holding: Kept, question: ProofQuestion) -> Answer:
+        honest = Turncoat(node.key, node.store, node.gate).prove(holding, question)
+        return replace(honest, signature=bytes(signing.SIGNATURE_BYTES))
 
     for way in (refuse, disown, garble):
         node.turn(way)
-        finding = any_stage.audit(holding, 200)
-        assert finding.outcome is LedgerVerdict.TIMEOUT
-        assert finding.reason
+        result = any_stage.audit(holding, 200)
+        assert result.outcome is Outcome.TIMED_OUT
+        assert result.reason

@@ -10,14 +10,16 @@ from pathlib import Path
 import pytest
 from tests.adversaries.stage import PATIENCE, SEGMENT, Stage, Turncoat, drop
 
+from holdfast.evidence.leaf import Outcome
+from holdfast.ledger.interface import Answer
 from holdfast.node.holding import Holding as Kept
 from holdfast.node.layout import Part
 from holdfast.node.objects import open_objects
-from holdfast.node.proof_messages import ProofAnswer, ProofRequest
+from holdfast.node.proof_messages import ProofQuestion
 from holdfast.node.store import Store
 from holdfast.node.wire import Limits
-from holdfast.owner import Holding, LedgerVerdict
-from holdfast.pdp import Challenge, Prover, StoredFile
+from holdfast.owner import Holding
+from holdfast.pdp import Prover, StoredFile
 
 
 class Borrower:
@@ -26,35 +28,36 @@ class Borrower:
     def __init__(self, lender: Turncoat, lent: Holding) -> None:
         self.kept = lender.kept(lent)
 
-    def __call__(self, node: Turncoat, holding: Kept, request: ProofRequest) -> ProofAnswer:
+    def __call__(self, node: Turncoat, holding: Kept, question: ProofQuestion) -> Answer:
         (mine,), (theirs,) = holding.record.files, self.kept.record.files
         data = self.kept.reader(theirs, Part.DATA)
         stored = {mine.file_id: StoredFile(data, holding.stored_file(mine).tags)}
-        challenge = Challenge.decode(request.challenge.encode())
+        challenge = question.challenge
         proof = Prover(holding.record.inventory, stored).prove(challenge)
-        return node.signed(holding, request, proof)
+        return node.signed(question, proof)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("salts", "encrypted", "outcome"),
     [
-        ((b"same", b"same"), False, LedgerVerdict.PASSED),
-        ((b"one", b"two"), False, LedgerVerdict.PASSED),
-        ((b"one", b"two"), True, LedgerVerdict.FAILED),
+        ((b"same", b"same"), False, Outcome.PASSED),
+        ((b"one", b"two"), False, Outcome.PASSED),
+        ((b"one", b"two"), True, Outcome.FAILED),
     ],
     ids=["one key, plain", "two keys, plain", "two keys, encrypted"],
 )
 def test_one_copy_serves_two_replicas_only_if_they_are_alike(
-    stage: Stage, salts: tuple[bytes, bytes], encrypted: bool, outcome: LedgerVerdict
+    stage: Stage, salts: tuple[bytes, bytes], encrypted: bool, outcome: Outcome
 ) -> None:
     content = stage.content(60)
     (lender, lender_url), (borrower, borrower_url) = stage.node(), stage.node()
     first = stage.holding(lender, lender_url, content, salt=salts[0], encrypted=encrypted)
     second = stage.holding(borrower, borrower_url, content, salt=salts[1], encrypted=encrypted)
     for holding in (first, second):
-        assert stage.audit(holding, 30).outcome is LedgerVerdict.PASSED
+        assert stage.audit(holding, 30).outcome is Outcome.PASSED
     borrower.turn(Borrower(lender, first))
-    assert stage.audit(first, 30).outcome is LedgerVerdict.PASSED
+    assert stage.audit(first, 30).outcome is Outcome.PASSED
     assert stage.audit(second, 30).outcome is outcome
 
 
@@ -69,19 +72,20 @@ class Fetcher:
         self.kept = store.account(owner).holding(moved.key_id)
         self.advance, self.seconds = stage.world.advance, seconds
 
-    def __call__(self, node: Turncoat, holding: Kept, request: ProofRequest) -> ProofAnswer:
+    def __call__(self, node: Turncoat, _holding: Kept, question: ProofQuestion) -> Answer:
         self.advance(self.seconds)
-        challenge = Challenge.decode(request.challenge.encode())
-        return node.signed(holding, request, self.kept.prove(challenge))
+        challenge = question.challenge
+        return node.signed(question, self.kept.prove(challenge))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("seconds", "outcome"),
-    [(PATIENCE - 1, LedgerVerdict.PASSED), (PATIENCE + 1, LedgerVerdict.TIMEOUT)],
+    [(PATIENCE - 1, Outcome.PASSED), (PATIENCE + 1, Outcome.TIMED_OUT)],
     ids=["before the deadline", "after the deadline"],
 )
 def test_a_node_may_fetch_the_sample_from_a_neighbour_and_only_the_deadline_bounds_it(
-    stage: Stage, seconds: int, outcome: LedgerVerdict
+    stage: Stage, seconds: int, outcome: Outcome
 ) -> None:
     """A pass shows that the sample can be had within the deadline, not on whose disk it lies."""
     node, url = stage.node()
@@ -90,8 +94,8 @@ def test_a_node_may_fetch_the_sample_from_a_neighbour_and_only_the_deadline_boun
     (own,) = stage.folder.glob("store-*")
     shutil.copytree(own, neighbour)
     drop(node, holding, list(range(60)))
-    assert stage.audit(holding, 30).outcome is LedgerVerdict.FAILED, "it keeps nothing itself"
+    assert stage.audit(holding, 30).outcome is Outcome.FAILED, "it keeps nothing itself"
     node.turn(Fetcher(stage, neighbour, holding, seconds))
-    finding = stage.audit(holding, 30)
-    assert finding.outcome is outcome
-    assert outcome is LedgerVerdict.PASSED or "deadline" in str(finding.reason)
+    result = stage.audit(holding, 30)
+    assert result.outcome is outcome
+    assert outcome is Outcome.PASSED or "deadline" in result.reason

@@ -16,9 +16,11 @@ from typing import Self
 import numpy as np
 import pytest
 from tests.support.owner_env import flip
+from tests.support.single_audit import run_audit
 from tests.support.tag_definition import sectors_of
 
 from holdfast.errors import RefusedError
+from holdfast.evidence.leaf import Outcome
 from holdfast.node.holding import Holding as StoredHolding
 from holdfast.node.identity import NodeKey
 from holdfast.node.node import Node
@@ -29,7 +31,6 @@ from holdfast.node.store import Store
 from holdfast.node.wire import Code, Limits, NodeRefusedError
 from holdfast.owner import (
     Home,
-    LedgerVerdict,
     LocalCopy,
     Original,
     Replica,
@@ -38,7 +39,6 @@ from holdfast.owner import (
     get,
     put,
     repair_file,
-    run_audit,
 )
 from holdfast.pdp import Location, TagFile
 from holdfast.pdp.field import Q
@@ -239,14 +239,14 @@ def assert_usable(victim: Victim, node: Thief, content: bytes) -> None:
     """Check that audits pass, damage is repaired, and the file comes back."""
     out, copy = victim.folder / "out", LocalCopy(Location(str(victim.folder / "file")))
     with victim.home.changing(NAME) as holding, victim.home.ledger(holding.key.sectors) as ledger:
-        finding = run_audit(ledger, holding, holding.inventory.blocks, patience=60)
-        assert finding.outcome is LedgerVerdict.PASSED
+        result = run_audit(ledger, holding, holding.inventory.blocks, deadline_seconds=60)
+        assert result.outcome is Outcome.PASSED
         for part in ("data", "tags"):
             flip(node.segments(part)[-1], 500)
         (damaged,) = find_damage(holding)
-        assert repair_file(damaged, [copy]) == []
-        finding = run_audit(ledger, holding, holding.inventory.blocks, patience=60)
-        assert finding.outcome is LedgerVerdict.PASSED
+        assert not repair_file(damaged, [copy])
+        result = run_audit(ledger, holding, holding.inventory.blocks, deadline_seconds=60)
+        assert result.outcome is Outcome.PASSED
         assert get(Replica(holding, holding.file("file")), [], out).lost == ()
     assert out.read_bytes() == content
 
@@ -261,8 +261,9 @@ def test_a_nonce_that_the_node_invents_makes_checks_fail_and_nothing_else(tmp_pa
         record = node.holding.record
         node.holding.record = replace(record, files=(replace(record.files[0], nonce=bytes(32)),))
         with victim.home.holding(NAME) as holding, victim.home.ledger(1) as ledger:
-            with pytest.raises(NodeRefusedError, match="disagree on what is stored"):
-                run_audit(ledger, holding, 10, patience=1)
+            result = run_audit(ledger, holding, 10, deadline_seconds=1)
+            assert result.outcome is Outcome.TIMED_OUT
+            assert "disagree on what is stored" in result.reason
             out = tmp_path / "out"
             assert get(Replica(holding, holding.file("file")), [], out).lost == ()
         assert out.read_bytes() == content

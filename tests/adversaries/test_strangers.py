@@ -10,13 +10,12 @@ from coincurve import PrivateKey
 from tests.adversaries.stage import PATIENCE, Stage, Turncoat
 from tests.ledger.mutants import sources
 from tests.support.ledger_env import Kept, World, evm_world, names, wrong
+from tests.support.single_audit import SingleAudit
 from web3 import Web3
 
-from holdfast.control.audits.pending import PendingAudit
-from holdfast.control.audits.running_audit import RunningAudit
 from holdfast.control.audits.types import AuditResult
-from holdfast.control.scheduling.guardrails import SECOND
-from holdfast.control.settings.models import Timeouts
+from holdfast.control.audits.verdicts import OUTCOMES, verdict_in
+from holdfast.durations import SECOND
 from holdfast.evidence.leaf import Outcome
 from holdfast.ledger import signing
 from holdfast.ledger.build import compile_contract
@@ -37,10 +36,8 @@ from holdfast.ledger.interface import (
 from holdfast.ledger.keccak import address_of, keccak
 from holdfast.node.holding import Holding as Stored
 from holdfast.node.node import Node
-from holdfast.node.proof_messages import ProofAnswer, ProofRequest
-from holdfast.owner import Holding
-from holdfast.owner.audit import VERDICTS, verdict_in
-from holdfast.pdp import Challenge, Proof, PublicKey, Target, curve, draw_challenge, target_of
+from holdfast.node.proof_messages import ProofQuestion
+from holdfast.pdp import Challenge, Proof, PublicKey, curve
 from holdfast.pdp.field import Q
 
 LOW_32 = 2**32 - 1
@@ -175,10 +172,10 @@ class Copycat:
         assert names(receipt) == ["Passed"]
 
 
-def key_for(target: Target, sectors: int) -> tuple[PublicKey, Proof]:
+def key_for(target: bytes, challenge_id: bytes, sectors: int) -> tuple[PublicKey, Proof]:
     """Return a key under which one knows a proof for another owner's target: A = sigma G - T."""
     for sigma in count(1):
-        minus_t = curve.times(curve.decode(target.point), Q - 1)
+        minus_t = curve.times(curve.decode(target), Q - 1)
         sigma_g = curve.times_base(sigma)
         assert minus_t is not None
         assert sigma_g is not None
@@ -186,35 +183,21 @@ def key_for(target: Target, sectors: int) -> tuple[PublicKey, Proof]:
         assert point is not None
         if (encoded := curve.encode(point))[0] == EVEN:
             others = (curve.encode(curve.times_base(1))[1:],) * (sectors - 1)
-            proof = Proof(target.challenge_id, sigma, (1, *(0,) * (sectors - 1)))
+            proof = Proof(challenge_id, sigma, (1, *(0,) * (sectors - 1)))
             return PublicKey((encoded[1:], *others)), proof
     raise AssertionError
 
 
-def begun(stage: Stage) -> tuple[Turncoat, Holding, PendingAudit, Opened]:
-    """Return an audit of the control plane whose challenge has just been opened."""
+def begun(stage: Stage) -> tuple[Turncoat, SingleAudit, Opened]:
+    """Return an audit whose challenge has just been opened, as another worker resumes it."""
     node, url = stage.node()
     holding = stage.holding(node, url, stage.content(40))
     ledger = stage.world.owner
-    challenge = draw_challenge(holding.inventory, 20, seed=b"s" * 32)
-    target = target_of(holding.key, holding.inventory, challenge)
-    deadline = stage.world.now() + PATIENCE
-    flight = PendingAudit(0, challenge, target, deadline, since=ledger.height())
-    RunningAudit(holding, ledger, flight, None, anew=True).open(milliseconds(stage), {})
+    audit = stage.draw(holding, 20, b"s" * 32)
+    audit.open()
     (opened,) = ledger.receipts(ledger.height())[-1].events
     assert isinstance(opened, Opened)
-    return node, holding, flight, opened
-
-
-SHORT = Timeouts(deadline=PATIENCE * SECOND)
-
-
-def not_blamed(_going: RunningAudit) -> str:
-    return ""
-
-
-def milliseconds(stage: Stage) -> int:
-    return stage.world.now() * SECOND
+    return node, audit.resume(), opened
 
 
 @pytest.mark.slow
@@ -223,17 +206,14 @@ def test_a_copy_of_an_honest_nodes_challenge_does_not_fail_it(any_stage: Stage) 
 
     The stranger's copy failed first, and the control plane concluded `failed` for a right proof.
     """
-    _, holding, flight, opened = begun(any_stage)
-    world = any_stage.world
-    copycat = Copycat(any_stage, opened, holding.key.public)
-    going = RunningAudit(holding, world.owner, flight, None, anew=False)
-    going.open(milliseconds(any_stage), {})
-    going.receive(going.ask(lambda: milliseconds(any_stage)))
-    assert going.answer is not None
-    copycat.fail(wrong(going.answer.proof))
-    world.stranger.submit(opened.holding, opened.challenge, going.answer)  # before the owner does
-    going.settle()
-    result = going.conclude(SHORT, milliseconds(any_stage), not_blamed)
+    _, audit, opened = begun(any_stage)
+    copycat = Copycat(any_stage, opened, audit.holding.key.public)
+    answer = audit.answer()
+    copycat.fail(wrong(answer.proof))
+    # A stranger submits the answer before the owner does.
+    any_stage.world.stranger.submit(opened.holding, opened.challenge, answer)
+    audit.settle()
+    result = audit.conclude()
     assert isinstance(result, AuditResult)
     assert result.outcome is Outcome.PASSED
     assert copycat.name != opened.challenge
@@ -245,54 +225,53 @@ def test_a_copy_of_a_silent_nodes_challenge_does_not_excuse_it(any_stage: Stage)
 
     The control plane concluded `unknown` for a node that had kept silent.
     """
-    _, holding, flight, opened = begun(any_stage)
-    world = any_stage.world
-    opened_at, deadline = milliseconds(any_stage), flight.deadline * SECOND
-    asked = replace(flight, opened_at=opened_at, tries=1, delivered=True, next_try=deadline)
-    public, proof = key_for(flight.target, world.owner.sectors)
+    _, audit, opened = begun(any_stage)
+    world, pending = any_stage.world, audit.pending
+    asked = replace(
+        pending,
+        opened_at=audit.clock(),
+        tries=1,
+        delivered=True,
+        next_try=pending.deadline * SECOND,
+    )
+    public, proof = key_for(pending.target, pending.challenge.id, world.owner.sectors)
     Copycat(any_stage, opened, public).succeed(proof)
     world.advance(PATIENCE + 1)
     world.stranger.expire(opened.holding, opened.challenge)  # before the owner does
-    going = RunningAudit(holding, world.owner, asked, None, anew=False)
-    going.open(milliseconds(any_stage), {})
-    result = going.conclude(SHORT, milliseconds(any_stage), not_blamed)
+    result = audit.resume(asked).try_once()
     assert isinstance(result, AuditResult)
     assert result.outcome is Outcome.TIMED_OUT
 
 
+@pytest.mark.slow
 def test_a_proof_that_comes_after_its_verdict_is_kept_only_if_it_fits(any_stage: Stage) -> None:
     """Before, a node that was mended since its failure put a right proof under it.
 
     The evidence then did not verify: "it failed, but its proof passes".
     """
-    node, holding, flight, _ = begun(any_stage)
-    ledger = any_stage.world.owner
+    node, audit, _ = begun(any_stage)
 
-    def lie(liar: Turncoat, kept: Stored, request: ProofRequest) -> ProofAnswer:
-        honest = Proof.decode(Node.prove(liar, kept, request).proof.encode())
-        return liar.signed(kept, request, wrong(honest))
+    def lie(liar: Turncoat, kept: Stored, question: ProofQuestion) -> Answer:
+        return liar.signed(question, wrong(Node.prove(liar, kept, question).proof))
 
     node.turn(lie)
-    first = RunningAudit(holding, ledger, flight, None, anew=False)
-    first.open(milliseconds(any_stage), {})
-    first.receive(first.ask(lambda: milliseconds(any_stage)))
-    first.settle()
+    audit.answer()
+    audit.settle()
     node.ways.clear()  # the worker dies before it records that, and the node is mended
-    second = RunningAudit(holding, ledger, flight, None, anew=False)
-    second.open(milliseconds(any_stage), {})
-    second.receive(second.ask(lambda: milliseconds(any_stage)))
-    result = second.conclude(SHORT, milliseconds(any_stage), not_blamed)
+    result = audit.resume().try_once()
     assert isinstance(result, AuditResult)
     assert (result.outcome, result.proof) == (Outcome.FAILED, None)
 
 
 def test_an_event_counts_for_the_holding_and_the_name_that_it_bears(stage: Stage) -> None:
-    _, holding, flight, opened = begun(stage)
-    question = flight.question(opened.holding, None)
-    for event in (Failed, Passed, TimedOut):
+    _, audit, opened = begun(stage)
+    holding, name = opened.holding, audit.name
+    for event, outcome in OUTCOMES.items():
         digest = (bytes(32),) if event is Failed else ()
-        for where in ((opened.holding ^ 1, question.name), (opened.holding, bytes(32))):
-            with pytest.raises(LookupError):
-                verdict_in(Receipt(bytes(32), 1, 0, (event(*where, *digest),)), holding, question)
-        own = Receipt(bytes(32), 1, 0, (event(opened.holding, question.name, *digest),))
-        assert verdict_in(own, holding, question).outcome is VERDICTS[event]
+        for where in ((holding ^ 1, name), (holding, bytes(32))):
+            other = Receipt(bytes(32), 1, 0, (event(*where, *digest),))
+            assert verdict_in(other, holding, name) is None
+        own = Receipt(bytes(32), 1, 0, (event(holding, name, *digest),))
+        verdict = verdict_in(own, holding, name)
+        assert verdict is not None
+        assert verdict.outcome is outcome

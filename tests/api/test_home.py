@@ -12,9 +12,10 @@ from tests.support.owner_env import PASSPHRASE, flip
 
 import holdfast
 from holdfast.api import home as api_home
-from holdfast.control.scheduling.guardrails import DAY, MINUTE
+from holdfast.durations import DAY, MINUTE
 from holdfast.errors import InputError, PassphraseError
-from holdfast.owner import LedgerVerdict, add_holding
+from holdfast.evidence.leaf import Outcome
+from holdfast.owner import add_holding
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "owner.md"
 CONTENT = random.Random(5).randbytes(20_000)
@@ -40,8 +41,9 @@ def test_the_examples_run_on_a_real_home(place: Site, monkeypatch: pytest.Monkey
     assert run_examples(holdfast.open_home, passphrase=PASSPHRASE.decode()) == 2
     with place.service():
         pass  # which makes the database
+    add_holding(place.home, "shed", place.node.url, sectors=SECTORS, encrypted=False)
     home = holdfast.open_home(place.home.folder, PASSPHRASE)
-    assert run_examples(api_home.Home, home=home) == 9
+    assert run_examples(api_home.Home, home=home, url=place.node.url) == 13
     Path("restored.tar").unlink()
     (block,) = [block for block in blocks_of(DOCUMENT) if block.language == "python"]
     exec(compile(block.text, DOCUMENT, "exec"), {"passphrase": PASSPHRASE})  # noqa: S102
@@ -57,7 +59,7 @@ def test_damage_is_found_and_repaired(place: Site) -> None:
         segment = place.node.stored(holding, "data")[0]
         flip(segment, *range(0, segment.stat().st_size, 50))
     (audit,) = home.audit("attic")
-    assert audit.outcome is LedgerVerdict.FAILED
+    assert audit.outcome is Outcome.FAILED
     assert home.get("photos.tar", "lost.tar").lost
     assert not Path("lost.tar").exists()
     repair = home.repair("attic", sources=["photos.tar"])

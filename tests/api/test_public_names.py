@@ -38,6 +38,7 @@ def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
         holdfast.polices  # type: ignore[attr-defined]  # noqa: B018
 
 
+@pytest.mark.slow
 def test_policy_stays_the_function_when_the_package_of_that_name_is_imported() -> None:
     program = (
         "import holdfast, holdfast.policy.registry\n"

@@ -116,3 +116,43 @@ def test_gymnasium_makes_the_environment_in_a_fresh_process() -> None:
     )
     assert run_python(program).split() == ["True", "drift"]
     assert gymnasium.spec("holdfast/Audit-v0").entry_point == "holdfast.sim.environment:AuditEnv"
+
+
+NO_NAMES = ["a\0b", "x" * 5000, "\ud800x", "", None]
+
+
+@pytest.mark.parametrize("name", NO_NAMES)
+def test_what_can_be_no_name_is_an_input_error_of_one_short_sentence(
+    tmp_path: Path, name: Any
+) -> None:
+    parts.package("jax")
+    for call in (
+        lambda: holdfast.scenario(name),
+        lambda: holdfast.policy(name),
+        lambda: holdfast.evaluate(name, episodes=1),
+        lambda: holdfast.evaluate("fixed-low", name, episodes=1),
+        lambda: holdfast.train(name, "paper", tmp_path, units=1),
+        lambda: holdfast.train("dqn", name, tmp_path, units=1),
+        lambda: holdfast.train("dqn", "paper", name, units=1),
+        lambda: holdfast.open_home(name, b"a passphrase"),
+    ):
+        with pytest.raises(InputError) as refused:
+            call()
+        sentence = str(refused.value)
+        assert len(sentence.encode()) < 200
+        assert "\n" not in sentence
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, True, None, "1"])
+def test_what_is_no_seed_is_an_input_error(tmp_path: Path, seed: Any) -> None:
+    parts.package("jax")
+    with pytest.raises(InputError, match="a seed is a whole number from 0 on, not"):
+        holdfast.evaluate("fixed-low", episodes=1, seed=seed)
+    with pytest.raises(InputError, match="a seed is a whole number from 0 on, not"):
+        holdfast.train("dqn", "paper", tmp_path, seeds=[seed], units=1)
+
+
+@pytest.mark.parametrize("passphrase", [None, 7, "\ud800"])
+def test_what_is_no_passphrase_is_an_input_error(tmp_path: Path, passphrase: Any) -> None:
+    with pytest.raises(InputError, match=r"^a passphrase must be a text or bytes$"):
+        holdfast.open_home(tmp_path, passphrase)

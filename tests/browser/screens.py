@@ -35,7 +35,9 @@ def main() -> None:
     ):
         stage.answer()
         stage.infer()
-        draw_all(stage)
+        stage.observe_nodes(30)
+        with stage.case(9, "repair", "31 blocks are damaged"):
+            draw_all(stage)
 
 
 def draw_all(stage: Stage) -> None:

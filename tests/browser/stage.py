@@ -11,26 +11,30 @@ from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import ViewportSize
-from sqlalchemy import select
+from sqlalchemy import delete, insert, select
 from tests.support.chain_operation import OnChain
 from tests.support.fits import fitted
 from tests.support.ledger_env import evm_world
 from tests.support.simulated_operation import SIGNER, Operation, operation
 
+from holdfast.control.audits.contacts import Contacts
 from holdfast.control.evidence.reader import VERIFIER
 from holdfast.control.incidents.alerts import Alerts
 from holdfast.control.incidents.responder import Responder
 from holdfast.control.incidents.store import Cases
-from holdfast.control.incidents.types import Step
+from holdfast.control.incidents.types import State, Step
 from holdfast.control.inference.confidence import Confidences
 from holdfast.control.inference.fits import save_fit
 from holdfast.control.policies.aliases import Author, challenge, read_aliases
 from holdfast.control.policies.versions import Registry
-from holdfast.control.scheduling.guardrails import DAY, Rails, Window
+from holdfast.control.scheduling.guardrails import Rails, Window
 from holdfast.control.settings.models import Conditions, ControlSettings, Responses, WebSettings
+from holdfast.durations import DAY, HOUR
+from holdfast.evidence import leaf
 from holdfast.model.scenario import FIELD
 from holdfast.storage.database import transaction
-from holdfast.storage.schema import holdings
+from holdfast.storage.home_schema import catalogue
+from holdfast.storage.schema import holdings, leaves, responses
 from holdfast.web.server import RunningServer, listen, url_of
 
 # As in the field, but small, and with more to find.
@@ -66,6 +70,46 @@ class Stage:
         """Work out what may be damaged now, as the server does beside its pages."""
         save_fit(self.operation.engine, fitted(0.2), self.operation.clock.now)
         Confidences(self.operation.engine, self.settings).refresh(self.operation.clock.now)
+
+    def observe_nodes(self, days: int) -> None:
+        """Let every node have an address on the network, and be probed every four hours."""
+        now, contacts = self.operation.clock.now, Contacts(self.operation.engine)
+        subjects = self.operation.world.subjects
+        names = select(holdings.c.id, holdings.c.name).order_by(holdings.c.id)
+        constant = {"salt": b"", "sectors": 1, "encrypted": False, "block": 0}
+        with transaction(self.operation.engine) as connection:
+            rows = connection.execute(names.limit(len(subjects))).all()
+            entries = [
+                {"name": row.name, "scheduled": row.id, "node": subject.address}
+                | {"url": f"https://node-{row.id}.example:8470"}
+                | constant
+                for row, subject in zip(rows, subjects, strict=True)
+            ]
+            connection.execute(insert(catalogue), entries)
+        for at in range(now - days * DAY, now, 4 * HOUR):
+            for number, subject in enumerate(subjects):
+                # One is away for good, and another for a day.
+                away = number == SILENT or (number == 1 and now - 9 * DAY < at < now - 8 * DAY)
+                contacts.record_probe(subject.address, at, present=not away)
+
+    @contextmanager
+    def case(self, holding: int, step: str, detail: str) -> Iterator[None]:
+        """Let a case of a holding be at a step for a while."""
+        row = {"holding": holding, "audit": 1, "step": step, "state": State.READY}
+        row |= {"began": self.operation.clock.now, "detail": detail}
+        with transaction(self.operation.engine) as connection:
+            id_ = connection.execute(insert(responses).returning(responses.c.id), [row]).scalar()
+        yield
+        with transaction(self.operation.engine) as connection:
+            connection.execute(delete(responses).where(responses.c.id == id_))
+
+    def orders_of(self, name: str) -> list[str]:
+        """Return the commands of an operator that the evidence has."""
+        with transaction(self.operation.engine) as connection:
+            bodies = connection.execute(select(leaves.c.body)).scalars().all()
+        decoded = [leaf.decode(bytes(body)) for body in bodies]
+        orders = [entry for entry in decoded if isinstance(entry, leaf.Instruction)]
+        return [str(entry.order) for entry in orders if entry.by == name]
 
     def pass_days(self, count: int) -> None:
         self.operation.until(self.operation.clock.now + count * DAY)

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
-from sqlalchemy import select
-from tests.browser.stage import CHALLENGER, PHONE, VIEWS, Stage
+from sqlalchemy import select, update
+from tests.browser.stage import CHALLENGER, PHONE, SILENT, VIEWS, Stage
 
 from holdfast.control.scheduling.schedule import Schedule
 from holdfast.evidence.bundle import Bundle
 from holdfast.evidence.verification import verify
 from holdfast.pdp import SecretKey
 from holdfast.storage.database import transaction
+from holdfast.storage.inference_schema import confidences
 from holdfast.storage.schema import leaves
 
 every_view = pytest.mark.parametrize("path", VIEWS)
@@ -54,7 +55,7 @@ def test_a_list_on_a_phone_is_cards_that_name_their_figures(page: Page) -> None:
     page.set_viewport_size(PHONE)
     page.goto("/")
     cell = page.locator("#holdings td[data-label=Health]").first
-    assert cell.evaluate("each => getComputedStyle(each, '::before').content") == '"Health"'
+    assert cell.evaluate("cell => getComputedStyle(cell, '::before').content") == '"Health"'
     assert (
         page.locator("#holdings tr").nth(1).evaluate("e => getComputedStyle(e).display") == "grid"
     )
@@ -274,6 +275,52 @@ def test_what_may_be_damaged_is_told_with_its_moment(page: Page, stage: Stage) -
     expect(first.locator("time")).to_be_visible()
     page.locator("#holdings tbody a").first.click()
     expect(page.locator("#summary .headline")).to_contain_text("at 95 %, as of")
+
+
+@pytest.mark.slow
+def test_within_a_health_the_largest_bound_on_damage_comes_first(page: Page, stage: Stage) -> None:
+    stage.infer()
+    page.goto("/")
+    rows = page.locator("#holdings tbody tr")
+    bounds: dict[str, list[float]] = {}
+    for row in rows.all():
+        confidence = row.locator("td[data-label=Confidence]").inner_text()
+        bound = re.match(r"≤ ([0-9.]+)", confidence)
+        health = row.locator(".badge").inner_text()
+        bounds.setdefault(health, []).append(float(bound[1]) if bound else -1.0)
+    assert max(len(values) for values in bounds.values()) > 1
+    assert all(values == sorted(values, reverse=True) for values in bounds.values())
+
+
+@pytest.mark.slow
+def test_a_tiny_probability_is_shown_as_less_than_a_hundredth_of_a_percent(
+    page: Page, stage: Stage
+) -> None:
+    stage.infer()
+    with transaction(stage.operation.engine) as connection:
+        tiny = update(confidences).where(confidences.c.holding == 2)
+        connection.execute(tiny.values(damaged=1e-155, at_most=1e-9))
+    page.goto("/holdings/2")
+    tile = page.locator("#summary .tiles div", has_text="Any damage at all")
+    expect(tile).to_contain_text("< 0.01 %")
+    expect(page.locator("#summary .headline")).to_contain_text("At most 0.01 % of its blocks")
+    for path in ("/", "/holdings/2"):
+        page.goto(path)
+        assert not re.search(r"\de-\d", page.locator("main").inner_text())
+
+
+@pytest.mark.slow
+def test_a_holding_shows_the_hours_in_which_its_node_was_reachable(
+    page: Page, stage: Stage
+) -> None:
+    stage.observe_nodes(10)
+    page.goto("/holdings/1")
+    tile = page.locator("#summary .tiles div", has_text="Node reachable")
+    expect(tile).to_contain_text(re.compile(r"100\s% 236 of 236 h observed in 30 days"))
+    page.goto("/holdings/2")
+    expect(tile).to_contain_text(re.compile(r"9[0-9.]+\s% 21\d of 236 h"))
+    page.goto(f"/holdings/{SILENT + 1}")
+    expect(tile).to_contain_text(re.compile(r"0\s% 0 of 236 h"))
 
 
 @pytest.mark.slow

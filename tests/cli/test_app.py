@@ -154,6 +154,7 @@ def test_a_closed_output_leads_to_no_traceback(holding: Workplace) -> None:
     assert finished == Finished(0, "", "")
 
 
+@pytest.mark.slow
 def test_only_the_command_that_is_typed_is_imported() -> None:
     code = (
         "import sys; from holdfast.cli.app import run\n"
@@ -194,3 +195,24 @@ def test_the_help_takes_little_time() -> None:
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     assert spent < MAX_HELP_SECONDS
+
+
+def test_a_fault_of_our_own_is_one_sentence_and_exit_70(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise ZeroDivisionError("with a secret in it")
+
+    monkeypatch.setattr("holdfast.cli.config.show", fail)
+    finished = workplace.run("config", "show")
+    assert (finished.code, finished.stdout) == (70, "")
+    (sentence,) = finished.stderr.splitlines()
+    assert sentence.startswith(
+        "holdfast: this is a fault of Holdfast (ZeroDivisionError at test_app.py:"
+    )
+    assert sentence.endswith("run it again with HOLDFAST_TRACEBACK=1 and report what it prints")
+    assert "secret" not in sentence
+    monkeypatch.setenv("HOLDFAST_TRACEBACK", "1")
+    traced = workplace.run("config", "show")
+    assert traced.code == 70
+    assert traced.stderr.startswith("Traceback (most recent call last):")

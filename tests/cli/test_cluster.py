@@ -116,6 +116,18 @@ def test_ctrl_c_ends_the_command_and_the_jobs_on_the_workers(
 
 
 @pytest.mark.slow
+def test_a_killed_scheduler_ends_the_command_with_a_sentence(tmp_path: Path, shell: Shell) -> None:
+    with dask_cluster(tmp_path) as running, running.worker("only"):
+        command = (*TRAIN, "--episodes", "1000000", "--out", "long", "--cluster", running.address)
+        with shell.start(*command) as process:
+            wait_until(lambda: running.is_busy("only"), process)
+            running.scheduler.kill()
+            finished = end(process)
+    sentence = finished.sentence()
+    assert sentence == "the training in long stopped: the connection to the scheduler was lost"
+
+
+@pytest.mark.slow
 def test_without_workers_a_sentence_says_so(
     tmp_path: Path, workplace: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

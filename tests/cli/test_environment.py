@@ -16,9 +16,9 @@ from tests.support.processes import process_tree
 
 from holdfast import secret_variables
 from holdfast.control.inference.retraining import Retraining
-from holdfast.control.scheduling.guardrails import DAY
 from holdfast.control.settings.models import RetrainingSettings
 from holdfast.demo.nodes import StorageNode
+from holdfast.durations import DAY
 from holdfast.node.identity import RequestKey
 from holdfast.secret_variables import KEYSTORE_PASSPHRASE, accept, secret, withdraw_secrets
 

@@ -77,6 +77,7 @@ def test_a_checkpoint_is_named_by_its_folder(
     assert "can't read" in refused(capsys, "--policy", name)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_is_served_without_the_frameworks_that_train_it(tmp_path: Path) -> None:
     save(tmp_path, MANIFEST, random_weights(MANIFEST.architecture))
     script = (

@@ -219,6 +219,7 @@ def test_anchors_are_checked_on_a_local_ledger(folder: Workplace) -> None:
     assert folder.run(*verify, "--owner", stranger).code == 1
 
 
+@pytest.mark.slow
 def test_anchors_are_checked_on_a_chain_over_http(folder: Workplace) -> None:
     with anvil() as url:
         world = anvil_world(url, folder.directory)

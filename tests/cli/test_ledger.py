@@ -75,6 +75,7 @@ def audited(world: World, sectors: int) -> None:
     world.owner.submit(kept.id, audit.id, Answer(audit.proof))
 
 
+@pytest.mark.slow
 def test_a_deployed_contract_audits_and_its_events_are_shown(
     chain: str, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -65,6 +65,7 @@ def test_a_new_home_is_empty_and_says_who_it_is(place: Workplace) -> None:
         assert path.is_dir() or PASSPHRASE.encode() not in path.read_bytes()
 
 
+@pytest.mark.slow
 def test_a_home_may_be_named(place: Workplace) -> None:
     other = Path("elsewhere") / "deeper"
     assert place.run("init", "--home", other).code == 0

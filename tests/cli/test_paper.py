@@ -47,6 +47,7 @@ def test_shipped_results_are_shown_at_once_and_without_jax(
     assert "TASTE" not in finished.stdout
 
 
+@pytest.mark.slow
 def test_json_is_the_data_alone(workplace: Workplace, shipped: Path) -> None:
     data = workplace.run("paper", "shift", "--json").data
     assert data == json.loads((shipped / "shift.json").read_text())

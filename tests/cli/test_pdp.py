@@ -311,6 +311,7 @@ def test_a_name_that_is_not_text_does_no_harm(shell: Shell) -> None:
     assert "No such file" in missing.sentence()
 
 
+@pytest.mark.slow
 def test_an_empty_file_is_audited_too(workplace: Workplace) -> None:
     new_key(workplace.directory)
     empty = workplace.directory / "empty"
@@ -327,6 +328,7 @@ def test_an_empty_file_is_audited_too(workplace: Workplace) -> None:
     assert "extended" in workplace.pdp("prove challenge.json empty --out proof.json").sentence()
 
 
+@pytest.mark.slow
 def test_one_sector_a_block_is_the_papers_scheme(workplace: Workplace) -> None:
     made = workplace.must("keygen --sectors 1 --out slow.key --json").data
     assert (made["sectors"], made["block_bytes"]) == (1, 31)
@@ -411,6 +413,7 @@ def test_a_passphrase_file_is_read_without_its_line_end(
     holding.must(f"{VERIFY_WITH_KEY} --passphrase-file note")
 
 
+@pytest.mark.slow
 def test_a_passphrase_may_come_through_a_pipe(holding: Workplace) -> None:
     verify = f"$holdfast pdp {VERIFY_WITH_KEY} --passphrase-file /dev/stdin"
     piped = Shell(holding.directory).script(
@@ -490,6 +493,7 @@ def test_two_passphrases_that_differ_make_no_key(shell: Shell) -> None:
     assert not list(shell.directory.iterdir())
 
 
+@pytest.mark.slow
 def test_progress_is_shown_at_a_terminal_only(holding: Workplace) -> None:
     shell = Shell(holding.directory)
     os.truncate(holding.directory / "two.bin", 10 << 20)
@@ -504,6 +508,7 @@ def test_progress_is_shown_at_a_terminal_only(holding: Workplace) -> None:
     assert unwatched.data["files"][0]["version"] == 3
 
 
+@pytest.mark.slow
 def test_several_processes_make_the_tags_that_one_makes(workplace: Workplace) -> None:
     new_key(workplace.directory, sectors=16)
     file = workplace.directory / "file"

@@ -425,6 +425,7 @@ def test_a_directory_is_no_file(holding: Workplace, line: str, place: str) -> No
     refused(holding, line, place)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["/dev/zero", "pipe"])
 def test_what_is_no_regular_file_is_refused_without_waiting(holding: Workplace, file: str) -> None:
     os.mkfifo(holding.directory / "pipe")
@@ -584,6 +585,7 @@ def test_an_inventory_of_more_blocks_than_can_be_counted_is_refused(holding: Wor
     refused(holding, "challenge --samples 5 --out new.json")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "file", "way"),
     [

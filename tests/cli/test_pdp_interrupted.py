@@ -120,6 +120,7 @@ def assert_a_later_tag_succeeds(work: Workplace) -> None:
     work.must("verify challenge.json proof.json --key owner.key")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("interrupt", "processes"),
     [
@@ -145,6 +146,7 @@ def test_an_interrupted_tag_leaves_nothing_behind(
     assert_a_later_tag_succeeds(work)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", ["1", "2"])
 def test_a_killed_tag_leaves_no_output_and_no_worker(work: Workplace, processes: str) -> None:
     before = files(work)
@@ -160,6 +162,7 @@ def test_a_killed_tag_leaves_no_output_and_no_worker(work: Workplace, processes:
     assert_a_later_tag_succeeds(work)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interrupt", [CTRL_C, TERMINATE], ids=["Ctrl-C", "SIGTERM"])
 def test_workers_that_are_just_starting_leave_in_silence(
     work: Workplace, interrupt: Signal
@@ -231,6 +234,7 @@ def test_a_worker_that_ends_while_handing_over_does_not_keep_the_command(work: W
     assert files(work) == before
 
 
+@pytest.mark.slow
 def test_a_disk_that_fills_up_stops_the_command_in_one_sentence(work: Workplace) -> None:
     before = files(work)
     # A limit of the shell stands in for the end of the disk: 1000 blocks, at most a megabyte.
@@ -240,6 +244,7 @@ def test_a_disk_that_fills_up_stops_the_command_in_one_sentence(work: Workplace)
     assert files(work) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "reason"), [(1 << 20, "ends before"), (LARGE // 6 + 1, "changed while")]
 )
@@ -279,6 +284,7 @@ def test_two_tags_at_once_both_enter_the_inventory(work: Workplace) -> None:
     work.must("verify challenge.json proof.json --key owner.key")
 
 
+@pytest.mark.slow
 def test_a_tag_that_waits_for_another_can_be_interrupted(work: Workplace) -> None:
     (work.directory / "other").write_bytes(b"another file")
     before = files(work)

@@ -73,6 +73,7 @@ def agree(one: dict[str, float], other: dict[str, float]) -> bool:
     return one["low"] <= slack * other["high"] and other["low"] <= slack * one["high"]
 
 
+@pytest.mark.slow
 def test_a_budget_and_its_inverse_agree_with_what_evaluation_finds(
     desk: Workplace, policy: Path
 ) -> None:
@@ -95,6 +96,7 @@ def test_a_budget_and_its_inverse_agree_with_what_evaluation_finds(
         assert agree(gas, plan["cost_per_month"]["gas"])
 
 
+@pytest.mark.slow
 def test_a_deadline_has_its_price(desk: Workplace, policy: Path) -> None:
     loose, tight = (
         planned(desk, policy, "--deadline", time, "--share", "0.7", "--normalised")
@@ -105,6 +107,7 @@ def test_a_deadline_has_its_price(desk: Workplace, policy: Path) -> None:
     assert tight["cost_per_month"]["units"]["value"] > loose["cost_per_month"]["units"]["value"]
 
 
+@pytest.mark.slow
 def test_money_buys_what_its_gas_buys(desk: Workplace, policy: Path) -> None:
     prices = ("--gas-price", "2", "--ether-price", "2500")
     by_money = planned(desk, policy, "--money-per-month", "4", *prices)
@@ -147,6 +150,7 @@ def test_references_that_do_better_are_named(
     assert data["better"] == ["constant:14,0.20"]
 
 
+@pytest.mark.slow
 def test_the_home_says_what_the_options_leave_open(desk: Workplace, policy: Path) -> None:
     home = desk.directory / "home"
     Home.create(home, b"a passphrase", ScryptCost(n=16))

@@ -19,7 +19,7 @@ from holdfast.control.inference.fits import latest_fit
 from holdfast.control.inference.retraining import FOLDER, ORDER, alone
 from holdfast.control.policies.aliases import named_aliases
 from holdfast.control.policies.versions import Registry
-from holdfast.control.scheduling.guardrails import DAY
+from holdfast.durations import DAY
 from holdfast.model.scenario import PAPER
 from holdfast.owner import Home
 from holdfast.storage.database import connect, transaction

@@ -19,8 +19,9 @@ from tests.support.owner_env import PASSPHRASE
 from holdfast import atomic
 from holdfast.cli.reference import PAGES, commands
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE
-from holdfast.control.scheduling.guardrails import MINUTE, SECOND, Rails
+from holdfast.control.scheduling.guardrails import Rails
 from holdfast.control.settings.models import ControlSettings, Timeouts, Upkeep
+from holdfast.durations import MINUTE, SECOND
 from holdfast.owner.catalogue import Catalogue
 
 COMMANDS = dict(commands())
@@ -77,6 +78,9 @@ ELSEWHERE = {
     "plan": "cli/test_plan.py",
     "train": "cli/test_train.py",
     "holding add": "owner/test_commands.py",
+    "holding set-url": "owner/test_holding_commands.py",
+    "holding rename": "owner/test_holding_commands.py",
+    "holding rm": "owner/test_holding_commands.py",
     "canary plant": "control/test_canaries.py",
     "canary lift": "control/test_canaries.py",
     "policy fit": "cli/test_retrain.py",
@@ -92,7 +96,7 @@ ELSEWHERE = {
 }
 HURRIED = ControlSettings(
     policy="fixed-high",
-    rails=Rails(unit=MINUTE, jitter=0.0, surprise=0.0),
+    rails=Rails(unit=MINUTE, jitter=0.0, surprise=0.0, first=0.0, recovery=14),
     patience=Timeouts(deadline=MINUTE),
     upkeep=Upkeep(idle=20 * SECOND),
 )
@@ -216,6 +220,7 @@ WRITING = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", [9, 17])
 @pytest.mark.parametrize("line", WRITING)
 def test_an_interrupted_command_leaves_nothing_half_written(

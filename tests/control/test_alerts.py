@@ -10,8 +10,8 @@ from tests.support.simulated_fleet import Clock
 from tests.support.webhook import Receiver, listening
 
 from holdfast.control.incidents.alerts import DELIVERY_LEASE, Alerts, Kind
-from holdfast.control.scheduling.guardrails import HOUR
 from holdfast.control.settings.models import AlertSettings, read_control
+from holdfast.durations import HOUR
 from holdfast.errors import InputError
 from holdfast.storage import schema
 from holdfast.storage.database import transaction

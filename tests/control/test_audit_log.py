@@ -18,9 +18,10 @@ from tests.support.simulated_operation import operation
 from tests.support.small_node import SEGMENT_BYTES
 
 from holdfast.control.inference.audit_log import read_episodes, read_log
-from holdfast.control.scheduling.guardrails import DAY, MINUTE, Override, Rails
+from holdfast.control.scheduling.guardrails import Override, Rails
 from holdfast.control.scheduling.schedule import Schedule
 from holdfast.control.settings.models import ControlSettings
+from holdfast.durations import DAY, MINUTE
 from holdfast.evidence import leaf
 from holdfast.evidence.leaf import Outcome
 from holdfast.model.action import GRID
@@ -55,7 +56,13 @@ def test_the_log_has_every_audit_of_an_operation_with_its_outcome(tmp_path: Path
 @pytest.mark.slow
 def test_audits_that_come_early_are_in_the_log_with_their_times(tmp_path: Path) -> None:
     """Before, a first audit was taken for as old as its interval, whenever it came."""
-    place = operation(tmp_path, SMALL, 10, policy="constant:7,0.20", rails=Rails(surprise=0.5))
+    place = operation(
+        tmp_path,
+        SMALL,
+        10,
+        policy="constant:7,0.20",
+        rails=Rails(surprise=0.5, first=0.0, recovery=14),
+    )
     place.until(START + 37 * DAY)
     log = read_log(place.engine, DAY, place.clock.now)
     for node in range(10):
@@ -107,6 +114,14 @@ def test_a_time_out_after_which_damage_was_counted_is_a_failure(engine: Engine) 
     assert log.failed.tolist() == [True]
     assert log.damaged.tolist() == [3]
     assert np.isnan(log.latency).all()
+
+
+def test_a_loss_that_the_node_admits_is_a_detection(engine: Engine) -> None:
+    kept, admitted = {"outcome": "passed"}, {"outcome": "admitted", "latency": 0.0}
+    added(engine, admitted | {"found": 4}, kept, admitted, kept, admitted | {"found": 0}, kept)
+    log = read_log(engine, DAY, START + 50 * DAY)
+    assert log.failed.tolist() == [True, False, True, False, False]
+    assert log.damaged.tolist() == [4, -1, -1, -1, -1]
 
 
 def test_a_time_out_that_nothing_clears_is_a_failure(engine: Engine) -> None:
@@ -165,7 +180,8 @@ def test_the_commands_tell_what_was_inferred(
     clock = Clock()
     monkeypatch.setattr("holdfast.cli.control.milliseconds", lambda: clock.now)
     settings = ControlSettings(
-        policy="fixed-high", rails=Rails(jitter=0.0, surprise=0.0, sample_cap=100)
+        policy="fixed-high",
+        rails=Rails(jitter=0.0, surprise=0.0, first=0.0, recovery=14, sample_cap=100),
     )
     with site(tmp_path, settings) as place:
         monkeypatch.setenv("HOLDFAST_HOME", str(place.home.folder))

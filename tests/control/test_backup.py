@@ -29,8 +29,9 @@ from holdfast.control.backup.restore import restore
 from holdfast.control.backup.snapshot import copy_file
 from holdfast.control.evidence.reader import DatabaseLog, read_verifier
 from holdfast.control.evidence.signer import evidence_signer
-from holdfast.control.scheduling.guardrails import MINUTE, SECOND, Rails
+from holdfast.control.scheduling.guardrails import Rails
 from holdfast.control.settings.models import ControlSettings, Timeouts, Upkeep, read_control
+from holdfast.durations import MINUTE, SECOND
 from holdfast.errors import InputError, MalformedError, PassphraseError, StorageError
 from holdfast.evidence.bundle import Bundle
 from holdfast.evidence.checkpoint_check import root_in
@@ -44,7 +45,7 @@ from holdfast.ledger.transactions import Node
 from holdfast.owner import Home, Original, put
 from holdfast.owner.catalogue import Catalogue
 from holdfast.pdp import Location
-from holdfast.storage.database import SHARED_SCHEMA, opened
+from holdfast.storage.database import SHARED_SCHEMA, open_database
 
 __all__ = ["place"]
 
@@ -54,7 +55,7 @@ NOW = 1_800_000_000_000
 
 HURRIED = ControlSettings(
     policy="fixed-high",
-    rails=Rails(unit=MINUTE, jitter=0.0, surprise=0.0),
+    rails=Rails(unit=MINUTE, jitter=0.0, surprise=0.0, first=0.0, recovery=14),
     patience=Timeouts(deadline=MINUTE),
     upkeep=Upkeep(anchor=MINUTE, idle=20 * SECOND),
 )
@@ -76,7 +77,7 @@ def made_from(at: Site, backup: Path, name: str, *, moved: bool = False) -> Site
 
 def verified(home: Path, *heads: Path) -> Report:
     """Check the evidence of a home as its operator does."""
-    with opened(read_control(home).address(home), read_only=True) as engine:
+    with open_database(read_control(home).address(home), read_only=True) as engine:
         log = DatabaseLog(engine, read_verifier(home))
         first = evidence_signer(Home.open(home, PASSPHRASE).keyring).verifier
         known = [root_in(path.read_bytes(), first, str(path)) for path in heads]
@@ -253,6 +254,7 @@ def test_a_backup_that_is_cut_off_is_refused(backup: Path, share: float) -> None
     refused(backup, MalformedError, "not a backup|damaged")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("key", "value"), [("format", 2), ("schema", "9999")], ids=["format", "schema"]
 )

@@ -1,7 +1,7 @@
 """What is due together is opened and settled together, and comes to the same as one by one."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -23,8 +23,10 @@ from tests.support.simulated_fleet import START
 from tests.support.simulated_operation import Operation, operation
 
 from holdfast.control.audits.types import Auditor, AuditResult, Deferred
-from holdfast.control.scheduling.guardrails import DAY, HOUR, Rails
+from holdfast.control.scheduling.claims import Claim
+from holdfast.control.scheduling.guardrails import Rails
 from holdfast.control.settings.models import Pace, SettlementMode
+from holdfast.durations import DAY, HOUR
 from holdfast.errors import LedgerError
 from holdfast.evidence.leaf import Outcome
 from holdfast.ledger.interface import Answer, Batch, Opened, OpenedMany, Passed, Receipt, TimedOut
@@ -61,6 +63,7 @@ def test_a_batch_comes_to_the_same_as_one_by_one(tmp_path: Path) -> None:
     assert sum(came[SettlementMode.BATCH].values()) == 3 * TOGETHER
 
 
+@pytest.mark.slow
 def test_answers_that_the_ledger_refuses_do_no_harm_to_their_neighbours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,7 +163,7 @@ def test_an_interruption_anywhere_tells_the_ledger_nothing_twice(
     # Those who take over get other shares of the batch than the one who left it.
     running.worker._pace = Pace(batch=5)
     running.clock.now += Pace().lease + 1
-    while running.worker.tick().claimed:
+    while running.worker.tick().busy:
         pass
     with transaction(running.engine) as connection:
         made = connection.execute(select(audits.c.outcome)).scalars().all()
@@ -222,8 +225,9 @@ def test_a_ledger_that_is_away_is_asked_once_for_a_batch(
     assert len(events(running, OpenedMany)) == 1
 
 
+@pytest.mark.slow
 def test_what_is_due_waits_for_more_to_be_settled_with(tmp_path: Path) -> None:
-    running = daily(tmp_path, rails=Rails(jitter=0.1))
+    running = daily(tmp_path, rails=Rails(jitter=0.1, first=0.0))
     running.worker._pace = Pace(gather=6 * HOUR)
     while running.clock.now < START + 5 * DAY:
         running.worker.tick()
@@ -249,6 +253,7 @@ def test_a_whole_batch_waits_for_nobody(tmp_path: Path) -> None:
     assert running.worker.tick().claimed == TOGETHER
 
 
+@pytest.mark.slow
 def test_a_holding_that_its_owner_changes_meanwhile_has_not_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -293,22 +298,22 @@ class Slow:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
 
-    def carry_out(self, audits: Sequence[Any]) -> list[AuditResult | Deferred]:
+    def collect(self, seconds: float) -> Sequence[tuple[Claim, AuditResult | Deferred]]:
         self.running.clock.now += self.lease // 2
         extend = self.running.schedule.extend
 
-        def extended(token: int, until: int) -> int:
-            held = extend(token, until)
+        def extended(claims: Collection[Claim], until: int) -> None:
+            extend(claims, until)
             self.extended.set()
-            return held
 
         self.running.schedule.extend = extended  # type: ignore[method-assign]
         assert self.extended.wait(60)
         self.running.clock.now += self.lease * 3 // 4
-        assert self.running.schedule.claim(self.running.clock.now, self.lease, 99)[1] == []
-        return self.inner.carry_out(audits)
+        assert self.running.schedule.claim(self.running.clock.now, self.lease, 99) == []
+        return self.inner.collect(seconds)
 
 
+@pytest.mark.slow
 def test_a_lease_is_lengthened_while_nodes_take_their_time(tmp_path: Path) -> None:
     running = daily(tmp_path)
     running.until(START)

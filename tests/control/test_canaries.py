@@ -16,8 +16,9 @@ from tests.support.small_node import SEGMENT_BYTES
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE
 from holdfast.control.inference.audit_log import read_log
 from holdfast.control.inference.canaries import lift, listing, plant, read_trials
-from holdfast.control.scheduling.guardrails import DAY, MINUTE, Rails
+from holdfast.control.scheduling.guardrails import Rails
 from holdfast.control.settings.models import ControlSettings
+from holdfast.durations import DAY, MINUTE
 from holdfast.errors import InputError
 from holdfast.node.canary import flip_blocks
 from holdfast.node.objects import Folder
@@ -30,6 +31,7 @@ def flip(running: Guarded, world: World, blocks: Sequence[int]) -> None:
         flip_blocks(Folder(world.one.folder), place.owner, place.key_id, blocks)
 
 
+@pytest.mark.slow
 def test_a_canary_is_found_without_alarm_and_lifted_without_trace(
     engine: Engine, world: World, tmp_path: Path
 ) -> None:
@@ -90,7 +92,8 @@ def test_the_commands_plant_list_and_lift(
     monkeypatch.setattr("holdfast.cli.control.milliseconds", lambda: clock.now)
     monkeypatch.setenv(PASSPHRASE_VARIABLE, PASSPHRASE.decode())
     settings = ControlSettings(
-        policy="fixed-high", rails=Rails(jitter=0.0, surprise=0.0, sample_cap=100)
+        policy="fixed-high",
+        rails=Rails(jitter=0.0, surprise=0.0, first=0.0, recovery=14, sample_cap=100),
     )
     with site(tmp_path, settings) as place:
         monkeypatch.setenv("HOLDFAST_HOME", str(place.home.folder))

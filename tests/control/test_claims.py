@@ -17,8 +17,8 @@ from holdfast.control.policies.active import PolicyLoader
 from holdfast.control.policies.claims import compare_claims
 from holdfast.control.policies.promotion import ceiling_of, fresh_seed
 from holdfast.control.policies.versions import Registry
-from holdfast.control.scheduling.guardrails import DAY
 from holdfast.control.settings.models import Conditions
+from holdfast.durations import DAY
 from holdfast.evidence import leaf
 from holdfast.model.observation import OBSERVATION
 from holdfast.model.scenario import PAPER, SCENARIOS

@@ -12,7 +12,8 @@ from holdfast.control.policies.comparison import Comparison, compare
 from holdfast.control.policies.shadow import DecisionContext, run_shadows
 from holdfast.control.policies.shadow_states import ShadowRecord, record_shadows
 from holdfast.control.scheduling.decisions import Decisions
-from holdfast.control.scheduling.guardrails import DAY, HOUR, Override, Plan
+from holdfast.control.scheduling.guardrails import Override, Plan
+from holdfast.durations import DAY, HOUR
 from holdfast.storage.database import transaction
 
 START = 1_800_000_000_000
@@ -54,6 +55,7 @@ def compared_in(engine: Engine, version: str, champion: str, *, unit: int) -> Co
         return compare(connection, version, champion, unit=unit)
 
 
+@pytest.mark.slow
 def test_decisions_count_for_as_long_as_they_are_in_force(engine: Engine) -> None:
     short = {"champion_interval": 1, "champion_gas": 0.4, "interval": 1, "gas": 0.4, "agreed": 1}
     write(engine, row(1, 1), row(1, 2, **short), row(2, 1), row(2, 4))

@@ -22,11 +22,12 @@ from tests.support.owner_env import PASSPHRASE, QUICK
 
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE
 from holdfast.control.policies.aliases import Author
-from holdfast.control.scheduling.guardrails import DAY, Rails
+from holdfast.control.scheduling.guardrails import Rails
 from holdfast.control.service import open_service
 from holdfast.control.settings.configuration import operator, record_configuration
 from holdfast.control.settings.models import AlertSettings, ControlSettings, read_control
 from holdfast.control.settings.show import recorded_settings
+from holdfast.durations import DAY
 from holdfast.evidence.explain import explain
 from holdfast.evidence.leaf import ConfigurationChange, Leaf, Registration, Setting, decode
 from holdfast.owner import Home
@@ -34,7 +35,7 @@ from holdfast.owner.settings import read_settings
 from holdfast.storage.database import connect, transaction
 from holdfast.storage.schema import configurations, leaves
 
-STRICT = Rails(jitter=0.0, surprise=0.0)
+STRICT = Rails(jitter=0.0, surprise=0.0, first=0.0, recovery=14)
 LOOSE = replace(STRICT, longest=60, sample_cap=10)
 WORKERS = 4
 ROUNDS = 5  # of starts
@@ -257,6 +258,7 @@ def test_no_secret_is_in_the_leaf_and_its_change_is(engine: Engine, tmp_path: Pa
     }
 
 
+@pytest.mark.slow
 def test_a_value_too_long_for_a_leaf_is_cut_and_bound_by_its_hash(engine: Engine) -> None:
     for end in ("a", "b"):
         assert record_configuration(engine, {"hosts": "x" * 600 + end}, Author("me", 1))

@@ -21,7 +21,7 @@ from holdfast.control.audits.contacts import (
     Contacts,
     Record,
 )
-from holdfast.control.scheduling.guardrails import DAY, HOUR
+from holdfast.durations import DAY, HOUR
 from holdfast.model.scenario import PAPER
 from holdfast.storage.database import transaction
 from holdfast.storage.schema import audits, nodes
@@ -217,6 +217,7 @@ def test_half_of_all_pauses_are_shorter_than_they_would_be_at_fixed_times() -> N
         assert np.mean([pause > HOUR for pause in rest]) == pytest.approx(exp(-1), abs=0.03)
 
 
+@pytest.mark.slow
 def test_an_outage_of_days_counts_as_one_challenge(tmp_path: Path) -> None:
     running = operation(tmp_path, PAPER, 2, policy="constant:1,0.01")
     running.world.audited = lambda *_drawn: False  # type: ignore[method-assign]

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from holdfast.control.scheduling.decisions import Decisions, StoredMemory, decide
-from holdfast.control.scheduling.guardrails import DAY, DRAWS, HOUR, Override, Rails
+from holdfast.control.scheduling.guardrails import DRAWS, Override, Rails
 from holdfast.control.scheduling.telemetry import Telemetry, empty_history_bytes
+from holdfast.durations import DAY, HOUR
 from holdfast.evidence.leaf import Outcome
 from holdfast.model.action import GRID
 from holdfast.model.observation import HistoryConstants
@@ -13,7 +14,7 @@ from holdfast.model.scenario import PAPER
 from holdfast.policy.serving import Serving, load_serving
 
 NOW = 1_800_000_000_000
-RAILS = Rails(jitter=0.0, surprise=0.0)
+RAILS = Rails(jitter=0.0, surprise=0.0, first=0.0, recovery=14)
 CONSTANTS = PAPER.constants
 
 
@@ -89,12 +90,48 @@ def test_without_news_the_fail_safe_decides_and_nothing_is_learnt(
 
 
 @pytest.mark.parametrize(
-    ("outcome", "failures"), [(Outcome.PASSED, 0), (Outcome.FAILED, 1), (Outcome.TIMED_OUT, 1)]
+    ("outcome", "failures"),
+    [
+        (Outcome.PASSED, 0),
+        (Outcome.FAILED, 1),
+        (Outcome.ADMITTED, 1),
+        (Outcome.TIMED_OUT, 1),
+    ],
 )
 def test_what_concerns_the_data_is_learnt(outcome: Outcome, failures: int) -> None:
     telemetry = audited(new(1), NOW + DAY, outcome)
     assert telemetry.history.failures == failures
     assert telemetry.observed.tolist() == [NOW + DAY]
+
+
+@pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.ADMITTED, Outcome.TIMED_OUT])
+def test_a_failure_is_recovered_from_by_three_passes_in_a_row(outcome: Outcome) -> None:
+    rails = Rails(recovery_passes=3)
+    telemetry = audited(new(1), NOW, Outcome.PASSED)
+    assert not telemetry.recovering(rails)[0]
+    story = [
+        *((outcome, True), (Outcome.PASSED, True), (Outcome.PASSED, True), (outcome, True)),
+        *((Outcome.PASSED, True), (Outcome.OFFLINE, True), (Outcome.UNKNOWN, True)),
+        *((Outcome.PASSED, True), (Outcome.PASSED, False), (Outcome.OFFLINE, False)),
+    ]
+    for ended, recovering in story:
+        telemetry = audited(telemetry, NOW, ended)
+        assert telemetry.recovering(rails).tolist() == [recovering]
+        telemetry = Telemetry.stored(
+            telemetry.rows(), CONSTANTS, telemetry.observed, telemetry.news
+        )
+
+
+def test_a_policy_that_waits_long_after_a_failure_is_overruled() -> None:
+    """Before, it chose 14 days through seven failures in a row."""
+    long = load_serving("constant:14,0.05", PAPER)
+    before = stored(long, decided(long, new(1), blank(1)))
+    telemetry = audited(new(1), NOW, Outcome.FAILED)
+    luck = np.full((DRAWS, 1), 0.5)
+    found = decide(long, Rails(jitter=0.0, surprise=0.0), NOW, telemetry, before, luck)
+    assert found.plan.overrides.tolist() == [int(Override.RECOVERY)]
+    assert found.plan.due.tolist() == [NOW + DAY]
+    assert found.chosen.tolist() == [GRID.index_of(14, 0.05)], "the evidence has the choice, too"
 
 
 def test_stale_telemetry_brings_the_fail_safe(policy: Serving) -> None:

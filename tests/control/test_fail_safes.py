@@ -12,12 +12,13 @@ import pytest
 from sqlalchemy import update
 from tests.support.live_service import Site, site
 
-from holdfast.control.scheduling.guardrails import DAY, HOUR, MINUTE, REASONS, Override, Rails
+from holdfast.control.audits import lanes
+from holdfast.control.scheduling.guardrails import REASONS, Override, Rails
 from holdfast.control.settings.models import ControlSettings, Timeouts, Upkeep
+from holdfast.durations import DAY, HOUR, MINUTE
 from holdfast.evidence import leaf
 from holdfast.evidence.leaf import Freshness, Outcome
 from holdfast.model.action import Action
-from holdfast.owner import audit
 from holdfast.storage.database import transaction
 from holdfast.storage.schema import holdings
 
@@ -29,7 +30,7 @@ FAIL_SAFE = Action(1, 0.10)
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Site]:
     settings = ControlSettings(
-        rails=Rails(jitter=0.0, surprise=0.0),
+        rails=Rails(jitter=0.0, surprise=0.0, first=0.0, recovery=14),
         patience=Timeouts(deadline=6 * HOUR),  # so that it asks often enough, idle as it is
         upkeep=Upkeep(enrol=DAY, idle=10 * MINUTE),
     )
@@ -97,7 +98,7 @@ def test_an_audit_decided_without_the_policys_state_is_the_fail_safe(place: Site
 def test_an_audit_decided_outside_the_envelope_is_the_fail_safe(
     place: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = audit.ask
+    asked = lanes.ask_node
 
     def slowly(*arguments: Any) -> Any:
         """Answer after two minutes, and training met 50 seconds at most."""
@@ -107,7 +108,7 @@ def test_an_audit_decided_outside_the_envelope_is_the_fail_safe(
 
     with place.service() as service:
         with monkeypatch.context() as patch:
-            patch.setattr(audit, "ask", slowly)
+            patch.setattr(lanes, "ask_node", slowly)
             while not place.audits():
                 place.run(service, DAY)
         while len(place.audits()) < 3:

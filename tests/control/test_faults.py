@@ -25,9 +25,11 @@ from web3 import Web3
 from holdfast.bench.postgres import Server
 from holdfast.control.audits.types import Auditor, AuditResult, Deferred
 from holdfast.control.incidents.alerts import Kind
-from holdfast.control.scheduling.guardrails import HOUR, MINUTE, Rails
+from holdfast.control.scheduling.claims import Claim
+from holdfast.control.scheduling.guardrails import Rails
 from holdfast.control.service import Service
 from holdfast.control.settings.models import AlertSettings, ControlSettings, Pace, Timeouts, Upkeep
+from holdfast.durations import HOUR, MINUTE
 from holdfast.errors import InputError
 from holdfast.evidence.leaf import Outcome
 from holdfast.ledger.evm import deploy
@@ -42,7 +44,7 @@ pytestmark = pytest.mark.slow
 CONTENT = random.Random(3).randbytes(3000)
 HOURLY = ControlSettings(
     policy="heuristic",
-    rails=Rails(unit=HOUR, longest=1, jitter=0.0, surprise=0.0),
+    rails=Rails(unit=HOUR, longest=1, jitter=0.0, surprise=0.0, first=0.0, recovery=14),
     patience=Timeouts(deadline=2 * HOUR, first_pause=10 * MINUTE, longest_pause=10 * MINUTE),
     upkeep=Upkeep(enrol=10 * MINUTE, anchor=24 * HOUR, idle=MINUTE // 2),
 )
@@ -94,9 +96,9 @@ class Interrupted:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
 
-    def carry_out(self, audits: Sequence[Any]) -> list[AuditResult | Deferred]:
-        results = self.inner.carry_out(audits)
-        if audits and self.left:
+    def collect(self, seconds: float) -> Sequence[tuple[Claim, AuditResult | Deferred]]:
+        results = self.inner.collect(seconds)
+        if results and self.left:
             self.left -= 1
             self.act()
         return results

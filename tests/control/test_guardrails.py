@@ -8,11 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.control.scheduling.guardrails import (
-    DAY,
     DRAWS,
     FAIL_SAFE,
-    HOUR,
-    MINUTE,
     REASONS,
     Override,
     Plan,
@@ -22,12 +19,13 @@ from holdfast.control.scheduling.guardrails import (
     override_names,
     plan,
 )
+from holdfast.durations import DAY, HOUR, MINUTE
 from holdfast.errors import InputError
 from holdfast.model.action import GRID
 from holdfast.model.arrays import IntArray
 
 NOW = 1_800_000_000_000
-REGULAR = Rails(jitter=0.0, surprise=0.0)
+REGULAR = Rails(jitter=0.0, surprise=0.0, first=0.0, recovery=14)
 
 
 def planned(
@@ -37,6 +35,8 @@ def planned(
     telemetry: bool = True,
     state: bool = True,
     inside: bool = True,
+    new: bool = False,
+    recovering: bool = False,
     luck: float = 0.5,
 ) -> Plan:
     size = len(chosen)
@@ -47,6 +47,8 @@ def planned(
         telemetry=np.full(size, telemetry),
         state=np.full(size, state),
         inside=np.full(size, inside),
+        new=np.full(size, new),
+        recovering=np.full(size, recovering),
         uniforms=np.full((DRAWS, size), luck),
     )
 
@@ -197,7 +199,15 @@ def largest_mass(due: IntArray) -> float:
     return float(np.unique(due, return_counts=True)[1].max() / len(due))
 
 
-def drawn(rails: Rails, interval: int, now: int = NOW, count: int = MANY, seed: int = 1) -> Plan:
+def drawn(
+    rails: Rails,
+    interval: int,
+    now: int = NOW,
+    count: int = MANY,
+    seed: int = 1,
+    *,
+    new: bool = False,
+) -> Plan:
     """Plan many audits after the same interval."""
     sound = np.ones(count, np.bool_)
     return plan(
@@ -207,6 +217,8 @@ def drawn(rails: Rails, interval: int, now: int = NOW, count: int = MANY, seed: 
         telemetry=sound,
         state=sound,
         inside=sound,
+        new=sound if new else ~sound,
+        recovering=~sound,
         uniforms=np.random.default_rng(seed).random((DRAWS, count)),
     )
 
@@ -269,6 +281,54 @@ def test_as_many_audits_come_early_as_the_settings_say(
     told = np.abs(waits - GRID.interval_of[found.action[early]])
     assert np.allclose(told, nearest), "the policy is told what will be carried out"
     assert not (drawn(Rails(surprise=0.0), interval).overrides & Override.SURPRISE).any()
+
+
+@pytest.mark.parametrize("quiet", [(), NIGHT, BREAKS, ALL_DAY], ids=["", "night", "breaks", "day"])
+def test_new_holdings_are_audited_at_random_within_the_first_day(
+    quiet: tuple[Window, ...],
+) -> None:
+    """Before, the policy chose 14 days for all of them at once."""
+    found = drawn(Rails(quiet=quiet), 14, new=True)
+    waits = found.due - NOW
+    assert (found.overrides == int(Override.FIRST)).all()
+    assert (found.interval == 1).all()
+    assert (waits.min() >= 0) & (waits.max() <= DAY)
+    assert largest_mass(found.due) < 0.001
+    for window in quiet:
+        assert not ((found.due - window.start) % DAY < window.length).any()
+    if not quiet:
+        hours = np.bincount(waits // HOUR)
+        assert hours.min() == pytest.approx(MANY / 24, rel=0.1), "no hour is safe"
+
+
+def test_a_first_audit_does_not_wait_for_a_window_that_fills_all_its_time() -> None:
+    rails = Rails(quiet=ALL_DAY, first=0.01)
+    midnight = NOW - NOW % DAY
+    found = drawn(rails, 14, midnight, new=True)
+    assert (found.due - midnight).max() <= 0.01 * DAY
+
+
+def test_the_first_audit_can_be_left_to_the_policy() -> None:
+    found = planned(replace(REGULAR, first=0.0), [GRID.index_of(14, 0.05)], new=True)
+    assert found.due.tolist() == [NOW + 14 * DAY]
+    assert found.overrides.tolist() == [0]
+
+
+def test_after_a_failure_the_interval_is_short_whatever_the_policy_chose() -> None:
+    rails = replace(REGULAR, recovery=3)
+    chosen = [GRID.index_of(interval, 0.05) for interval in (1, 3, 14)]
+    found = planned(rails, chosen, recovering=True)
+    assert ((found.due - NOW) / DAY).tolist() == [1.0, 3.0, 3.0]
+    assert found.overrides.tolist() == [0, 0, int(Override.RECOVERY)]
+    assert found.ratio.tolist() == [0.05] * 3
+    assert found.action.tolist() == [chosen[0], chosen[1], chosen[1]]
+
+
+def test_recovery_stays_within_the_bounds_on_the_interval() -> None:
+    rails = replace(REGULAR, shortest=5, longest=7, recovery=1)
+    found = planned(rails, [GRID.index_of(14, 0.05), GRID.index_of(1, 0.05)], recovering=True)
+    assert ((found.due - NOW) / DAY).tolist() == [5.0, 5.0]
+    assert found.overrides.tolist() == [int(Override.RECOVERY), int(Override.SHORTEST)]
 
 
 @pytest.mark.parametrize("surprise", [0.0, 0.05, 0.3])

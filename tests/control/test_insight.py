@@ -23,7 +23,7 @@ from holdfast.cli.terminal import PASSPHRASE_VARIABLE
 from holdfast.control.incidents.types import Step
 from holdfast.control.logging import configure_logs
 from holdfast.control.queries.holdings import AsOf, HoldingFilter, list_holdings
-from holdfast.control.scheduling.guardrails import DAY, HOUR, SECOND, Rails
+from holdfast.control.scheduling.guardrails import Rails
 from holdfast.control.service import Service, milliseconds
 from holdfast.control.settings.models import (
     AlertSettings,
@@ -32,6 +32,7 @@ from holdfast.control.settings.models import (
     Responses,
     read_control,
 )
+from holdfast.durations import DAY, HOUR, MINUTE, SECOND
 from holdfast.errors import InputError
 from holdfast.storage.database import connect, migrate, transaction
 from holdfast.storage.schema import holdings, versions
@@ -52,7 +53,7 @@ def port() -> int:
 def place(tmp_path: Path, port: int) -> Iterator[Site]:
     settings = ControlSettings(
         policy="fixed-high",
-        rails=Rails(jitter=0.0, surprise=0.0, sample_cap=100),
+        rails=Rails(jitter=0.0, surprise=0.0, first=0.0, recovery=14, sample_cap=100),
         responses=Responses(failed=(Step.LOCALISE, Step.QUARANTINE, Step.ALERT)),
         metrics=MetricsSettings(("127.0.0.1", port)),
     )
@@ -197,7 +198,7 @@ def test_a_port_that_is_taken_is_told(place: Site, clock: Clock) -> None:
 def test_a_running_service_answers_a_failure_by_itself(place: Site) -> None:
     quick = replace(
         place.settings,
-        rails=Rails(unit=SECOND, jitter=0.0, surprise=0.0, sample_cap=100),
+        rails=Rails(unit=SECOND, jitter=0.0, surprise=0.0, first=0.0, recovery=14, sample_cap=100),
         metrics=MetricsSettings(),
     )
     damage(place, "attic")
@@ -252,7 +253,7 @@ def test_the_first_confirmed_loss_alerts_and_status_says_so_until_it_is_repaired
             assert (raised["state"], raised["kind"]) == ("raised", "holding-damaged")
             assert raised["subject"] == "cellar"
             assert re.match(
-                "audit 2 failed by a wrong proof .*; node 0x[0-9a-f]{40}$", raised["detail"]
+                "audit 2: the node signed a wrong proof; node 0x[0-9a-f]{40}$", raised["detail"]
             )
 
             move_node(place.home, "http://127.0.0.1:9", "attic")  # which has the same file
@@ -272,13 +273,20 @@ def test_the_first_confirmed_loss_alerts_and_status_says_so_until_it_is_repaired
             assert [each["state"] for each in receiver.bodies] == ["raised", "changed", "ended"]
             finished = desk.run("status", "--json")
             assert (finished.code, finished.data["fine"], finished.data["alerts"]) == (0, True, [])
-            assert desk.run("status").stdout.startswith("2 holdings: all is well")
+            (loss,) = finished.data["past_losses"]
+            assert (loss["subject"], loss["detail"]) == ("cellar", ended["detail"])
+            verdict, told, *_ = desk.run("status").stdout.splitlines()
+            assert verdict == "2 holdings: all is well, after 1 loss in 30 days"
+            assert told == f"past loss: cellar: {ended['detail']} (just now)"
+            clock.now += 31 * DAY
+            settle(service)
+            assert desk.run("status").stdout.startswith("2 holdings: all is well\n")
     (past,) = place.alerts()
-    assert past.ended == clock.now, "what was repaired stays visible"
+    assert past.ended is not None, "what was repaired stays visible"
 
 
 @pytest.mark.slow
-def test_status_is_not_fine_while_a_node_is_silent(
+def test_status_is_not_fine_while_a_node_is_silent_or_admits_a_loss(
     place: Site, clock: Clock, desk: Workplace
 ) -> None:
     """Before, a holding whose last audit was offline or timed out left `status` at 0."""
@@ -289,6 +297,68 @@ def test_status_is_not_fine_while_a_node_is_silent(
             with transaction(service.schedule.engine) as connection:
                 connection.execute(ended)
             assert_status(desk, "1 silent", silent=1)
+        for outcome in ("failed", "admitted"):
+            ended = update(holdings).where(holdings.c.name == "attic").values(outcome=outcome)
+            with transaction(service.schedule.engine) as connection:
+                connection.execute(ended)
+            assert_status(desk, "1 damaged", damaged=1)
+
+
+@pytest.mark.slow
+def test_a_node_that_is_away_for_too_long_raises_an_alert_between_its_audits(
+    place: Site, clock: Clock, desk: Workplace
+) -> None:
+    """Before, a node could be away for weeks until its next audit."""
+    with place.service(clock, clock) as service:
+        settle(service)
+        service.contacts.record_probe(place.node.address, clock.now, present=True)
+        clock.now += HOUR
+        service.contacts.record_probe(place.node.address, clock.now, present=False)
+        clock.now += 4 * HOUR
+        service.step()
+        assert desk.run("status").code == 0, "six hours are allowed"
+        clock.now += 2 * HOUR
+        service.step()
+        (alert,) = desk.run("status", "--json").data["alerts"]
+        assert alert["subject"] == f"0x{place.node.address.hex()}"
+        said = "it has not been reached for 7 h; it stores attic, cellar"
+        assert (alert["kind"], alert["detail"]) == ("node-offline", said)
+        assert_status(desk, "1 alert")
+        service.contacts.record_probe(place.node.address, clock.now, present=True)
+        clock.now += MINUTE
+        service.step()
+        assert desk.run("status").code == 0
+
+
+@pytest.mark.slow
+def test_the_hours_in_which_a_node_was_reachable_are_in_status_and_metrics(
+    place: Site, clock: Clock, desk: Workplace, port: int
+) -> None:
+    def pass_hours(count: int) -> tuple[float, float]:
+        """Let hours pass with their probes; return how many the node was reachable, observed."""
+        for _ in range(4 * count):
+            for probe in service.prober.tick():
+                probe.result(timeout=60)
+            clock.now += HOUR // 4
+        (node,) = desk.run("status", "--json").data["nodes"]
+        found = scraped(port)
+        for name in ("reachable_hours", "observed_hours"):
+            label = f'holdfast_node_{name}{{node="{node["address"]}"}}'
+            assert found[label] == pytest.approx(node[name])
+        assert node["url"] == url
+        return node["reachable_hours"], node["observed_hours"]
+
+    url = place.node.url
+    with place.service(clock, clock) as service:
+        settle(service)
+        reachable, observed = pass_hours(20)
+        assert reachable == observed > 0
+        url = "http://127.0.0.1:9"
+        for name in ("attic", "cellar"):
+            move_node(place.home, url, name)
+        after, longer = pass_hours(20)
+        assert longer > observed
+        assert after - reachable < longer - observed
 
 
 def assert_status(desk: Workplace, words: str, **counts: int) -> None:
@@ -337,7 +407,7 @@ def test_status_tells_what_needs_a_look_first(place: Site, clock: Clock, desk: W
     assert finished.code == 1, "nobody serves, so it is overdue"
     assert finished.stdout.startswith("2 holdings: 1 overdue")
     assert re.search(r"^cellar +overdue ", finished.stdout, re.MULTILINE)
-    assert "and 1 more holdings" in finished.stdout
+    assert "and 1 more holding\n" in finished.stdout
     assert "is not quarantined" in desk.run("audit", "release", "cellar").sentence()
 
 

@@ -6,6 +6,7 @@ Keys, proofs and the ledger are real; time passes when it is told to.
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tests.support.chain_operation import DAILY, TOGETHER, Interrupted, check_ev
 from tests.support.simulated_fleet import START
 from tests.support.simulated_operation import Operation, operation
 
+from holdfast.control.audits.lanes import ThreadLanes
 from holdfast.control.audits.running_audit import (
     OPENED_LATE,
     WE_WERE_AWAY,
@@ -21,15 +23,14 @@ from holdfast.control.audits.running_audit import (
     WRONG_AND_LATE,
 )
 from holdfast.control.audits.types import AuditResult
-from holdfast.control.scheduling.guardrails import DAY, HOUR, MINUTE, SECOND
 from holdfast.control.settings.models import Pace, SettlementMode, Timeouts
+from holdfast.durations import DAY, HOUR, MINUTE, SECOND
 from holdfast.errors import LedgerError
 from holdfast.evidence.leaf import Outcome
 from holdfast.ledger import signing
 from holdfast.ledger.interface import Answer, TimedOut
 from holdfast.model.scenario import PAPER
-from holdfast.node.proof_messages import AnswerTo
-from holdfast.pdp import Challenge
+from holdfast.node.proof_messages import ProofQuestion
 
 WINDOW = Timeouts().deadline
 
@@ -115,10 +116,9 @@ def test_a_wrong_proof_in_the_last_moment_is_a_failure_all_the_same(
     honest(running)
     liar = running.world.subjects[4]
 
-    def wrong(
-        _key_id: bytes, challenge: Challenge, to: AnswerTo, *, seconds: float | None = None
-    ) -> Answer:
-        assert seconds is not None
+    def wrong(question: ProofQuestion) -> Answer:
+        challenge, to = question.challenge, question.to
+        assert to is not None
         proof = liar._proof(challenge, damaged=True)
         name = to.name_of(challenge)
         return Answer(proof, signing.sign(liar.private, to.domain, to.holding_id, name, proof))
@@ -151,6 +151,32 @@ def test_what_a_killed_worker_never_asked_is_unknown(
     check_evidence(running, tmp_path)
 
 
+def test_a_clock_that_is_set_forward_while_a_node_answers_makes_nobody_late(
+    running: Operation, tmp_path: Path
+) -> None:
+    """Else answers seem to arrive after the deadline, and nodes seem to be asked after it."""
+    honest(running)
+    lanes = running.worker._auditor._lanes = ThreadLanes(running.clock, at_once=1)  # type: ignore[attr-defined]
+    prove, clock = type(running.world.subjects[0]).prove, running.clock
+
+    def set_forward(question: ProofQuestion, subject: Any) -> Answer:
+        clock.now = START + DAY + WINDOW + MINUTE
+        return prove(subject, question)
+
+    for subject in running.world.subjects:
+        subject.prove = partial(set_forward, subject=subject)  # type: ignore[method-assign]
+    results: list[AuditResult] = []
+    for _ in range(100):
+        results += running.worker.tick().concluded
+        if len(results) == TOGETHER:
+            break
+    lanes.close()
+    assert {each.outcome for each in results} == {Outcome.UNKNOWN}
+    running.sequencer.sequence()
+    check_evidence(running, tmp_path)
+
+
+@pytest.mark.slow
 def test_a_node_that_we_stopped_asking_is_not_blamed(running: Operation) -> None:
     """A node that was away for a moment might have answered the next try."""
     for subject in running.world.subjects:
@@ -160,6 +186,7 @@ def test_a_node_that_we_stopped_asking_is_not_blamed(running: Operation) -> None
     assert outcomes(finish(running)) == {(Outcome.UNKNOWN, WE_WERE_AWAY): TOGETHER}
 
 
+@pytest.mark.slow
 def test_a_node_that_is_asked_until_the_deadline_was_offline(running: Operation) -> None:
     for subject in running.world.subjects:
         subject.unreachable = 1.0
@@ -167,6 +194,7 @@ def test_a_node_that_is_asked_until_the_deadline_was_offline(running: Operation)
     assert len(events(running, TimedOut)) == TOGETHER
 
 
+@pytest.mark.slow
 def test_a_node_gets_half_of_its_time_at_least_before_it_is_blamed(
     running: Operation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,6 +230,7 @@ def killed_while_asking(running: Operation, monkeypatch: pytest.MonkeyPatch) -> 
     assert Pace().lease < HOUR
 
 
+@pytest.mark.slow
 def test_the_last_try_comes_shortly_before_the_deadline(running: Operation) -> None:
     asked: list[int] = []
     subject = running.world.subjects[0]

@@ -15,8 +15,8 @@ from tests.support.owner_env import World
 from holdfast.control.audits.contacts import Contacts
 from holdfast.control.audits.open_holdings import HomeFleet
 from holdfast.control.audits.prober import MAX_PROBES_AT_ONCE, Prober
-from holdfast.control.scheduling.guardrails import HOUR, SECOND
 from holdfast.control.settings.models import ProbeSettings
+from holdfast.durations import HOUR, SECOND
 from holdfast.node.client import NodeClient
 from holdfast.storage.database import connect, migrate, transaction
 from holdfast.storage.schema import nodes

@@ -14,8 +14,8 @@ from tests.support.simulated_operation import SIGNER, Operation
 
 from holdfast.control.policies.promotion import FLEET, ceiling_of, miss_rate, run_trials
 from holdfast.control.policies.stress import stress_scenarios
-from holdfast.control.scheduling.guardrails import DAY
 from holdfast.control.settings.models import Conditions, read_control
+from holdfast.durations import DAY
 from holdfast.errors import InputError
 from holdfast.evidence import leaf
 from holdfast.model.scenario import DRIFT, FIELD, PAPER, Scenario
@@ -219,6 +219,7 @@ def test_without_a_miss_the_interval_still_has_a_width() -> None:
     assert 0.1 < found.high < 0.5
 
 
+@pytest.mark.slow
 def test_what_was_never_met_is_not_kept() -> None:
     calm = replace(PAPER, malicious_share=0.0, honest_rate=0.0, malicious_rate=0.0)
     found = run_trials(load_serving("fixed-high", PAPER), calm, 0.5, Conditions(episodes=2), seed=0)

@@ -11,11 +11,11 @@ from sqlalchemy import Engine, insert
 
 from holdfast.control.inference.fits import last_taught
 from holdfast.control.inference.retraining import FOLDER, ORDER, Retraining, alone
-from holdfast.control.scheduling.guardrails import DAY, HOUR
 from holdfast.control.settings.models import RetrainingSettings, read_control
+from holdfast.durations import DAY, HOUR
 from holdfast.errors import RefusedError
 from holdfast.storage.database import transaction
-from holdfast.storage.schema import fits
+from holdfast.storage.inference_schema import fits
 
 NOW = 100 * DAY
 MONTHLY = RetrainingSettings(every=30 * DAY, at_most=HOUR, again=2 * HOUR)

@@ -7,7 +7,7 @@ from tests.support.simulated_fleet import START
 from tests.support.simulated_operation import SIGNER, Operation, operation
 
 from holdfast.control.evidence.sequencer import ANCHORING, Sequencer
-from holdfast.control.scheduling.guardrails import DAY, MINUTE
+from holdfast.durations import DAY, MINUTE
 from holdfast.errors import LedgerError
 from holdfast.evidence.bundle import Bundle, write_bundle
 from holdfast.evidence.verification import verify

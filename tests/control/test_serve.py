@@ -24,7 +24,7 @@ from holdfast.storage.database import connect
 def test_audits_run_by_themselves_and_go_on_when_a_worker_is_killed(shell: Shell) -> None:
     home = shell.directory / "home"
     owner = shell.run("init", "--json").data["owner"]
-    (home / "holdfast.toml").write_text(SETTINGS)
+    (home / "holdfast.toml").write_text(SETTINGS + '[control.web]\nlisten = "off"\n')
     (shell.directory / "file").write_bytes(os.urandom(200_000))
     with served(shell, "one", owner) as url:
         for name in ("alpha", "beta", "gamma"):
@@ -34,6 +34,7 @@ def test_audits_run_by_themselves_and_go_on_when_a_worker_is_killed(shell: Shell
             wait_for("work", home, "SELECT count(*) FROM audits WHERE outcome = 'passed'", 6)
             os.kill(children(process.pid)[-1], signal.SIGKILL)
             wait_for("more work", home, "SELECT count(*) FROM audits", count(home) + 6)
+            wait_for("confidence", home, "SELECT count(*) FROM confidences", 3)
             wait_for("an anchor", home, "SELECT count(*) FROM checkpoints WHERE anchored", 1)
             process.terminate()
             _, said = process.communicate(timeout=60)
@@ -76,7 +77,8 @@ def test_workers_do_not_outlive_who_started_them(shell: Shell) -> None:
         assert process.stdout is not None
         process.stdout.readline()
         for _ in range(300):
-            if len(workers := children(process.pid)) == 4:  # the API, and the tracker of resources
+            # The API, the refresher of confidences, and the tracker of resources are among them.
+            if len(workers := children(process.pid)) == 5:
                 break
             time.sleep(0.1)
         wait_for("a database", shell.directory / "home", "SELECT count(*) + 1 FROM holdings", 1)

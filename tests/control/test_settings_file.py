@@ -1,5 +1,6 @@
 """`holdfast.toml` is checked: a fault is one sentence that names the key, and no secret shows."""
 
+import os
 from dataclasses import fields
 from pathlib import Path
 
@@ -91,6 +92,20 @@ def refusal(home: Path, text: str) -> str:
             "[control.web]\ntrust_loopback = 1",
             "trust_loopback in [control.web] must be true or false, not 1",
         ),
+        (
+            f"[control.rails]\nlongest = {10**27}",
+            f"longest in [control.rails] must be below 1e+09, not {10**27}",
+        ),
+        (
+            '[control.metrics]\nlisten = "[::1"',
+            'listen in [control.metrics] must be a host and a port such as "127.0.0.1:9470"',
+        ),
+        (
+            '[control.web]\nlisten = "[::1"',
+            'listen in [control.web] must be a host and a port such as "127.0.0.1:9470"',
+        ),
+        ('[control.web]\nlisten = "[::1]"', "listen in [control.web] must be a host and a port"),
+        ('[control.web]\nlisten = "a b:80"', "listen in [control.web] must be a host and a port"),
         ("[control.metrics]\nlisten = 9470", "listen in [control.metrics] must be a text"),
         (EVM, "[ledger] needs the key 'keystore'"),
         (f"{EVM}keystore = 5", "keystore in [ledger] must be a text"),
@@ -141,3 +156,18 @@ def test_what_is_read_shows_no_secret(tmp_path: Path) -> None:
     for shown in (control, settings, as_written(control), as_written(settings.evm)):
         assert "hunter2" not in f"{shown!r} {shown}"
     assert as_written(control)["database"] == "postgresql://host/name"
+
+
+@pytest.mark.parametrize("text", ["[::1]:80", "::1:80", "127.0.0.1:80", "a-host.example:80"])
+def test_a_host_is_a_name_or_an_address(tmp_path: Path, text: str) -> None:
+    (tmp_path / "holdfast.toml").write_text(f'[control.web]\nlisten = "{text}"')
+    host = text.removesuffix(":80").strip("[]")
+    assert read_control(tmp_path).web.listen == (host, 80)
+
+
+@pytest.mark.timeout(20)
+def test_a_pipe_in_place_of_the_file_is_refused_without_waiting(tmp_path: Path) -> None:
+    """Before: reading it waited for ever."""
+    os.mkfifo(tmp_path / "holdfast.toml")
+    with pytest.raises(InputError, match=r"holdfast\.toml is not a regular file"):
+        read_both(tmp_path)

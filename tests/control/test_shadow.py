@@ -23,7 +23,8 @@ from holdfast.control.policies.comparison import compare
 from holdfast.control.policies.shadow_states import ShadowRecord
 from holdfast.control.policies.versions import Registry
 from holdfast.control.queries.policies import TERMS
-from holdfast.control.scheduling.guardrails import DAY, HOUR, Override, Rails
+from holdfast.control.scheduling.guardrails import Override, Rails
+from holdfast.durations import DAY, HOUR
 from holdfast.evidence import leaf
 from holdfast.evidence.bundle import Bundle, write_bundle
 from holdfast.evidence.verification import verify
@@ -164,7 +165,7 @@ def test_a_promotion_and_a_rollback_find_every_state_in_its_place(tmp_path: Path
 
 @pytest.mark.slow
 def test_a_state_that_missed_an_audit_is_not_taken_over(tmp_path: Path) -> None:
-    running = started(tmp_path / "run", Rails(jitter=0.0, surprise=0.0))
+    running = started(tmp_path / "run", Rails(jitter=0.0, surprise=0.0, first=0.0, recovery=14))
     version = named(running, TWIN)
     running.until(START + 20 * DAY)
     with transaction(running.engine) as connection:
@@ -216,13 +217,14 @@ def test_who_lost_a_lease_writes_nothing_of_a_shadow(tmp_path: Path) -> None:
     running = started(tmp_path / "run")
     version = named(running, TWIN)
     now = running.clock.now
-    late, (first, *_) = running.schedule.claim(now, DAY, COUNT)
+    first, *_ = running.schedule.claim(now, DAY, COUNT)
     running.clock.now = now + 2 * DAY
     running.until(now + 2 * DAY)
     with transaction(running.engine) as connection:
         row = connection.execute(select(holdings).where(holdings.c.id == first.id)).one()
         before = connection.execute(select(shadows)).all()
     state = {"holding": first.id, "version": version, "number": 9, "memory": b"", "chosen": 0}
-    running.schedule.decide(late, [dict(row._mapping)], [ShadowRecord(state, {}, new=False)])
+    late = {**row._mapping, "token": first.token}
+    running.schedule.decide([late], [ShadowRecord(state, {}, new=False)])
     with transaction(running.engine) as connection:
         assert connection.execute(select(shadows)).all() == before

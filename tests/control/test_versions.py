@@ -69,6 +69,7 @@ def test_a_version_comes_back_as_it_was_registered(engine: Engine, name: str) ->
     assert (acted[0] == acted[1]).all()
 
 
+@pytest.mark.slow
 def test_a_checkpoint_needs_its_folder_no_more(engine: Engine, folder: Path) -> None:
     name = f"{folder}:rho=0.2"
     version = Registry(engine).register(name, PAPER, NOW).version
@@ -77,6 +78,7 @@ def test_a_checkpoint_needs_its_folder_no_more(engine: Engine, folder: Path) -> 
     assert Registry(engine).serving(version).rho == 0.2
 
 
+@pytest.mark.slow
 def test_a_version_has_a_name_that_simulations_find_it_by(
     engine: Engine, folder: Path, tmp_path: Path
 ) -> None:
@@ -157,6 +159,7 @@ TAMPERED: list[tuple[str, Callable[[Row], Row], str]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "change", "told"), TAMPERED)
 def test_a_tampered_version_is_refused_and_never_decides(
     tmp_path: Path, name: str, change: Callable[[Row], Row], told: str
@@ -179,6 +182,7 @@ def test_a_tampered_version_is_refused_and_never_decides(
     engine.dispose()
 
 
+@pytest.mark.slow
 def test_a_tampered_folder_is_not_registered(engine: Engine, folder: Path) -> None:
     weights = folder / "policy.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"\x07")
@@ -187,6 +191,7 @@ def test_a_tampered_folder_is_not_registered(engine: Engine, folder: Path) -> No
     assert Registry(engine).listing() == []
 
 
+@pytest.mark.slow
 def test_a_version_is_found_by_its_alias_or_the_beginning_of_its_hash(engine: Engine) -> None:
     registry = Registry(engine)
     ensure_champion(engine, "fixed-high", PAPER, NOW)
@@ -204,6 +209,7 @@ def test_a_version_is_found_by_its_alias_or_the_beginning_of_its_hash(engine: En
             registry.find(text, known)
 
 
+@pytest.mark.slow
 def test_a_rollback_goes_back_step_by_step_and_never_to_what_it_took_back(engine: Engine) -> None:
     registry = Registry(engine)
     names = ("fixed-high", "fixed-low", "heuristic")
@@ -231,6 +237,7 @@ def test_a_rollback_goes_back_step_by_step_and_never_to_what_it_took_back(engine
     ]
 
 
+@pytest.mark.slow
 def test_who_was_the_challenger_is_so_again_after_a_rollback(engine: Engine) -> None:
     registry = Registry(engine)
     known = ensure_champion(engine, "fixed-high", PAPER, NOW)
@@ -252,6 +259,7 @@ def test_who_was_the_challenger_is_so_again_after_a_rollback(engine: Engine) -> 
         challenge(engine, known, str(old), AUTHOR)
 
 
+@pytest.mark.slow
 def test_of_two_who_change_at_once_one_is_told(engine: Engine) -> None:
     known = ensure_champion(engine, "fixed-high", PAPER, NOW)
     version = Registry(engine).register("heuristic", PAPER, NOW).version
@@ -263,6 +271,7 @@ def test_of_two_who_change_at_once_one_is_told(engine: Engine) -> None:
     assert [each.change for each in told if isinstance(each, PolicyChange)] == [Change.PROMOTED] * 2
 
 
+@pytest.mark.slow
 def test_every_change_is_a_leaf_even_if_the_clock_was_set_back(engine: Engine) -> None:
     known = ensure_champion(engine, "fixed-high", PAPER, NOW)
     version = Registry(engine).register("heuristic", PAPER, NOW).version

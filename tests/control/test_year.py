@@ -13,8 +13,9 @@ from sqlalchemy import select
 from tests.support.simulated_fleet import START
 from tests.support.simulated_operation import SIGNER, Operation, operation
 
-from holdfast.control.scheduling.guardrails import DAY, FAIL_SAFE, HOUR, MINUTE, Override, Rails
+from holdfast.control.scheduling.guardrails import FAIL_SAFE, Override, Rails
 from holdfast.control.settings.models import Timeouts
+from holdfast.durations import DAY, HOUR, MINUTE
 from holdfast.evidence import leaf
 from holdfast.evidence.bundle import Bundle, write_bundle
 from holdfast.evidence.leaf import Outcome
@@ -59,7 +60,7 @@ def check_invariants(running: Operation, rails: Rails) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(3000)
 def test_a_year_of_operation_is_the_simulators_year(tmp_path: Path) -> None:
-    rails = Rails(jitter=0.0, surprise=0.0)
+    rails = Rails(jitter=0.0, surprise=0.0, first=0.0, recovery=14)
     running = operation(
         tmp_path,
         PAPER,

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.control.scheduling.guardrails import DAY
 from holdfast.demo.faults import SPAN, Corruption, Damage, Outage, erase, plan_faults
 from holdfast.demo.rules import FIXED_HIGH, FIXED_LOW, Rule
+from holdfast.durations import DAY
 from holdfast.model.action import Action
 
 BLOCKS = 1000

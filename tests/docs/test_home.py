@@ -12,8 +12,9 @@ from tests.support.live_service import Site, site
 from tests.support.owner_env import PASSPHRASE
 
 from holdfast.cli.app import run
-from holdfast.control.scheduling.guardrails import MINUTE, SECOND, Rails
+from holdfast.control.scheduling.guardrails import Rails
 from holdfast.control.settings.models import ControlSettings, Timeouts, Upkeep
+from holdfast.durations import MINUTE, SECOND
 
 LOOKING = (
     ("status",),
@@ -36,7 +37,7 @@ SHOWN = [
 ]
 HURRIED = ControlSettings(
     policy="fixed-high",
-    rails=Rails(unit=MINUTE, jitter=0.0, surprise=0.0),
+    rails=Rails(unit=MINUTE, jitter=0.0, surprise=0.0, first=0.0, recovery=14),
     patience=Timeouts(deadline=MINUTE),
     upkeep=Upkeep(idle=20 * SECOND),
 )
@@ -54,13 +55,16 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
 @pytest.mark.slow
 def test_the_owners_guide_is_right(place: Site) -> None:
     Path("photos.tar").write_bytes(os.urandom(5000))
-    told = [each.words for each in commands_of(ROOT / "docs" / "owner.md")]
-    first = told.index(("holding", "list", "--files"))
-    assert told[0] == ("init",), "the home that is there"
-    for words in told[1 : first + 1]:
+    Path("documents/letters").mkdir(parents=True)
+    Path("documents/letters/one").write_bytes(b"a letter")
+    commands = [command.words for command in commands_of(ROOT / "docs" / "owner.md")]
+    last = commands.index(("holding", "list", "--files"))
+    assert commands[0] == ("init",), "the home that is there"
+    for words in commands[1 : last + 1]:
         here = [re.sub(r"https?://[^/]+", place.node.url, word) for word in words]
         assert run(here) == 0, here
     assert Path("restored.tar").read_bytes() == Path("photos.tar").read_bytes()
+    assert Path("restored/letters/one").read_bytes() == b"a letter"
 
 
 @pytest.mark.slow

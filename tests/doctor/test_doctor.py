@@ -4,23 +4,23 @@ import json
 import os
 import random
 import sqlite3
-import subprocess
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from eth_account import Account
 from tests.doctor.checks import faults
-from tests.support import parts
 from tests.support.command_line import Finished, Workplace
 from tests.support.database import run_sql
 from tests.support.ledger_env import account_of, anvil, sender_of
 from tests.support.owner_env import PASSPHRASE, SECTORS, World, new_node_key, node_process
+from tests.support.small_disk import small_disk
 from web3 import Web3
 
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE
+from holdfast.control.scheduling.schedule import Schedule
 from holdfast.control.settings.models import read_control
 from holdfast.doctor.clock import Reference
 from holdfast.doctor.clock import check as check_clock
@@ -34,7 +34,7 @@ from holdfast.node.identity import encode_owner
 from holdfast.owner import Home
 from holdfast.owner.ledgers import KEYSTORE_VARIABLE
 from holdfast.owner.settings import read_settings
-from holdfast.storage.database import connected, migrate
+from holdfast.storage.database import migrate, open_engine
 
 CHAINED = 4
 
@@ -131,6 +131,7 @@ def test_settings_that_can_not_be_read_are_named_and_hide_no_key(
     assert {("keys", "ok"), ("ledger", "skipped")} <= grades
 
 
+@pytest.mark.slow
 def test_a_lost_local_ledger_is_named(world: World, desk: Workplace) -> None:
     for path in world.home.folder.glob(f"ledger-{SECTORS}.db*"):
         path.unlink()
@@ -193,28 +194,52 @@ def test_an_idle_ledger_is_no_fault_of_the_clock() -> None:
     assert clock.grade is Grade.OK
 
 
-@contextmanager
-def small_disk(folder: Path) -> Iterator[None]:
-    folder.mkdir()
-    mounted = subprocess.run(
-        ["/bin/mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)],
-        capture_output=True,
-        check=False,
-    )
-    if mounted.returncode:
-        parts.skip("small disk", "run the tests as root, who may mount one")
-    try:
-        yield
-    finally:
-        subprocess.run(["/bin/umount", "--lazy", str(folder)], check=True)
-
-
 @pytest.mark.slow
 def test_a_disk_that_is_nearly_full_is_named(desk: Workplace, tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk"):
         home = tmp_path / "disk" / "home"
         assert desk.run("init", "--home", home).code == 0
         assert "nearly full" in named_faults(desk.run("doctor", "--home", home, "--json"))["disk"]
+
+
+def test_on_a_full_disk_every_cure_is_to_free_space(world: World) -> None:
+    """Before, it was to restore a backup, for which there is no space either."""
+
+    def statvfs(folder: Path) -> os.statvfs_result:
+        values = list(os.statvfs(folder))
+        values[4] = 0  # blocks that are free
+        return os.statvfs_result(values)
+
+    (world.home.folder / "holdfast.db").write_bytes(b"what a full disk left of it")
+    named = faults(examine(world.home.folder, PASSPHRASE, replace(Around(), statvfs=statvfs)))
+    assert {"disk", "database", "holdings"} <= {check.part for check in named}
+    assert all("free space on" in (check.cure or "") for check in named)
+    assert all("restore" not in (check.cure or "") for check in named)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "said"),
+    [
+        ("failed", "lists your files; its last audit failed"),
+        ("admitted", "lists your files; in its last audit it admitted a loss"),
+        ("timed-out", "lists your files; its last audit timed out"),
+    ],
+)
+def test_a_node_that_lists_files_and_failed_its_last_audit_is_named(
+    world: World, outcome: str, said: str
+) -> None:
+    """Before, a node whose files were all zeros was said to have them."""
+    world.put("plain", world.file(b"content"))
+    with open_engine(world.home.address) as engine:
+        migrate(engine)
+        with world.home.holding("plain") as holding:
+            Schedule(engine).add([("plain", 1, holding.key.public)], 0)
+    run_sql(world.home.address, "UPDATE holdings SET outcome = :outcome", outcome=outcome)
+    (fault,) = faults(examine(world.home.folder, PASSPHRASE))
+    assert (fault.part, fault.found.endswith(said)) == ("node of plain", True)
+    assert "holdfast repair plain" in (fault.cure or "")
+    run_sql(world.home.address, "UPDATE holdings SET outcome = 'passed'")
+    assert faults(examine(world.home.folder, PASSPHRASE)) == []
 
 
 def test_how_little_counts_as_nearly_full_does_not_depend_on_the_machine(world: World) -> None:
@@ -227,6 +252,7 @@ def test_how_little_counts_as_nearly_full_does_not_depend_on_the_machine(world: 
     assert (fault.part, "nearly full: 3 MiB" in fault.found) == ("disk", True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_a_database_of_a_newer_version_is_named(
     kind: str, world: World, desk: Workplace, request: pytest.FixtureRequest
@@ -234,7 +260,7 @@ def test_a_database_of_a_newer_version_is_named(
     if kind == "postgres":
         share(world.home, next(request.getfixturevalue("addresses")))
     address = read_control(world.home.folder).address(world.home.folder)
-    with connected(address) as engine:
+    with open_engine(address) as engine:
         migrate(engine)
     assert "of this version" in desk.run("doctor").stdout
     run_sql(address, "UPDATE alembic_version SET version_num = '9999'")
@@ -337,6 +363,7 @@ def test_an_unreachable_chain_is_named(chained: World, desk: Workplace) -> None:
     assert "secret" not in finished.stdout
 
 
+@pytest.mark.slow
 def test_a_missing_contract_is_named(chained: World, chain: str, desk: Workplace) -> None:
     settle(chained.home.folder, chain, b"\5" * 20)
     named = named_faults(desk.run("doctor", "--json"))

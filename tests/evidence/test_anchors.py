@@ -135,6 +135,7 @@ def test_an_anchor_that_the_owner_invented_on_mainnet_is_not_counted_as_checked(
     ]
 
 
+@pytest.mark.slow
 def test_a_transaction_that_anchored_another_root_or_size_is_found(site: Site) -> None:
     record, world = site.anchored(), site.world
     head = record.head()
@@ -259,6 +260,7 @@ def registered(site: Site) -> tuple[Record, Holding, Transaction]:
     return record, holding, Transaction(receipt.transaction, receipt.block, receipt.gas)
 
 
+@pytest.mark.slow
 def test_a_registration_is_held_against_the_ledger(site: Site) -> None:
     honest, holding, transaction = registered(site)
     other = Transaction(b"\x66" * 32, transaction.block, transaction.gas)

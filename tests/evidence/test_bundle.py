@@ -102,6 +102,7 @@ def test_any_flipped_byte_is_found_even_if_the_last_line_fits_again(tmp_path: Pa
     assert not unseen
 
 
+@pytest.mark.slow
 @given(data=st.data())
 @same_folder
 def test_any_byte_made_any_other_is_found(tmp_path: Path, data: st.DataObject) -> None:
@@ -111,6 +112,7 @@ def test_any_byte_made_any_other_is_found(tmp_path: Path, data: st.DataObject) -
     assert not fine(bytes(content), tmp_path)
 
 
+@pytest.mark.slow
 @given(data=st.data())
 @same_folder
 def test_a_bundle_cut_anywhere_is_found(tmp_path: Path, data: st.DataObject) -> None:
@@ -176,6 +178,7 @@ def test_noise_is_refused_in_one_sentence(tmp_path: Path, content: bytes) -> Non
     assert checked(content, tmp_path) is None
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.sampled_from(["key", "checkpoint", "leaf", "proof", "end"]), max_size=5), st.data()
 )
@@ -279,3 +282,26 @@ def test_a_long_log_takes_no_more_memory_than_a_short_one(tmp_path: Path) -> Non
     peak(1500, tmp_path / "first.bundle")
     short, long = peak(1500, tmp_path / "short.bundle"), peak(6000, tmp_path / "long.bundle")
     assert long < short + 100_000
+
+
+@pytest.mark.parametrize(
+    ("word", "content", "said"),
+    [
+        (b"key", b"xx", "not hexadecimal"),
+        (b"key", b"ab", "no whole points"),
+        (b"checkpoint", b'"cut', "a checkpoint is no text"),
+        (b"checkpoint", b"7", "not in its canonical form"),
+    ],
+)
+def test_a_key_or_a_checkpoint_that_is_none_is_named(
+    tmp_path: Path, word: bytes, content: bytes, said: str
+) -> None:
+    """The last line fits, so only the line itself can give it away."""
+    lines = written(small(), tmp_path).splitlines(keepends=True)
+    at = next(number for number, line in enumerate(lines) if line.startswith(word))
+    lines[at] = b"%b %b\n" % (word, content)
+    path = tmp_path / "edited.bundle"
+    path.write_bytes(resealed(b"".join(lines)))
+    bundle = Bundle.open(path)
+    with pytest.raises(MalformedError, match=said):
+        list(bundle.public_keys() if word == b"key" else bundle.checkpoints())

@@ -8,11 +8,14 @@ from tests.support.merkle import includes
 from holdfast.errors import MalformedError
 from holdfast.evidence.tree import (
     EMPTY,
+    SUBTREE,
     Frontier,
     inclusion_path,
     leaf_hash,
     node_hash,
     root_of,
+    span_root,
+    subtree_root,
 )
 
 LEAVES = [
@@ -112,3 +115,18 @@ def test_a_proof_of_inclusion_holds_for_its_leaf_and_place_alone(
     assert not includes(root, size, leaf_hash(b"another"), index, proof)
     assert not includes(root, size, leaves[index], size, proof)
     assert not includes(root, size, leaves[index], index, [*proof, root])
+
+
+def test_roots_of_whole_subtrees_stand_for_their_leaves() -> None:
+    leaves = [leaf_hash(number.to_bytes(2, "big")) for number in range(3 * SUBTREE + 5)]
+    frontier, subtrees = Frontier(), list[bytes]()
+    for leaf in leaves:
+        root = subtree_root(frontier, leaf)
+        subtrees += [] if root is None else [root]
+        frontier = frontier.append(leaf)
+    starts = range(0, 3 * SUBTREE, SUBTREE)
+    assert subtrees == [as_defined(leaves[at : at + SUBTREE]) for at in starts]
+    rest = dict(enumerate(leaves[3 * SUBTREE :], 3 * SUBTREE))
+    assert span_root(0, len(leaves), rest, subtrees) == as_defined(leaves)
+    left = 2 * SUBTREE
+    assert span_root(0, left, {}, subtrees) == as_defined(leaves[:left])

@@ -33,7 +33,7 @@ from holdfast.pdp.field import Q
 
 SIZE = len(sample().entries_)
 FIRST, SECOND = holdings()
-PASSED, BATCHED, FAILED = 3, 4, 5  # leaves of the sample
+PASSED, BATCHED, FAILED, TIMED_OUT = 3, 4, 5, 8  # leaves of the sample
 
 
 def checked(record: Record, **more: Any) -> Report:
@@ -329,6 +329,15 @@ def test_a_failure_that_another_signed_is_found() -> None:
 def test_a_pass_without_a_proof_is_found() -> None:
     report = lied(PASSED, audit_with(proof=None))
     assert has_finding(report, f"leaf {PASSED}", "without a proof")
+
+
+def test_a_loss_that_the_node_admits_needs_no_proof_and_must_have_none() -> None:
+    admitted = audit_with(outcome=Outcome.ADMITTED)
+    assert lied(TIMED_OUT, admitted).fine
+    assert has_finding(lied(FAILED, admitted), f"leaf {FAILED}", "yet there is a proof")
+    never_sent = audit_with(outcome=Outcome.ADMITTED, sent_at=None)
+    report = lied(TIMED_OUT, never_sent)
+    assert has_finding(report, f"leaf {TIMED_OUT}", "without having been asked")
 
 
 def test_a_signature_of_no_proof_is_found() -> None:

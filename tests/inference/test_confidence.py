@@ -35,6 +35,13 @@ def test_a_harder_look_allows_less_damage() -> None:
     assert hard < soft
 
 
+def test_where_no_history_has_a_miss_the_rate_may_be_zero() -> None:
+    audits = [Audit(1, 1000, failed=True, damaged=900)] * 3
+    rate = confidence(log_of(1000, audits), fitted(0.1)).miss_rate
+    assert rate.low == 0
+    assert rate.value == pytest.approx(0.5 / 4)
+
+
 def test_equal_seeds_give_equal_confidence() -> None:
     log = log_of(1000, [Audit(7, 100, failed=False)] * 3)
     one, two = (confidence(log, fitted(0.1), seed=3) for _ in range(2))

@@ -37,6 +37,7 @@ def test_canaries_that_are_missed_reveal_a_broken_audit() -> None:
     assert posterior.estimate.low < 0.5 < posterior.estimate.high
 
 
+@pytest.mark.slow
 def test_a_broken_audit_raises_what_may_have_been_missed() -> None:
     log = log_of(1000, [Audit(14, 200, failed=False), Audit(14, 200, failed=True)] * 3)
     sound, broken = (

@@ -30,6 +30,20 @@ def test_the_log_of_sixty_days_gives_each_parameter_back_within_its_interval() -
 
 
 @pytest.mark.slow
+def test_a_fit_that_begins_at_an_earlier_one_ends_at_the_same_sooner() -> None:
+    log = operate(WEEKLY, FLEET, nodes=60, units=60, seed=4).log
+    rounds: list[list[int]] = [[], []]
+    first = fit(log, PAPER, on_round=lambda: rounds[0].append(1))
+    again = fit(log, PAPER, start=first, on_round=lambda: rounds[1].append(1))
+    assert len(rounds[1]) < len(rounds[0]) / 2
+    for name in first.hidden:
+        one, two = first.parameters[name], again.parameters[name]
+        assert abs(one.value - two.value) < 0.01 * (one.high - one.low), name
+    other = fit(log, replace(PAPER, turn_malicious=0.01), start=first)
+    assert set(other.hidden) > set(first.hidden), "another kind of scenario begins anew"
+
+
+@pytest.mark.slow
 def test_damage_that_is_counted_sharpens_the_rates() -> None:
     widths = []
     for counted in (0.0, 1.0):
@@ -71,6 +85,7 @@ def test_a_fit_survives_its_document() -> None:
     assert Fitted.of_document(json.loads(json.dumps(fitted.document()))) == fitted
 
 
+@pytest.mark.slow
 def test_worlds_are_drawn_about_the_fit_and_differ() -> None:
     fitted = fit(operate(WEEKLY, FLEET, nodes=30, units=30, seed=5).log, PAPER)
     rng = np.random.default_rng(0)

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from tests.inference.enumeration import Audit, histories, log_of
 
 from holdfast.inference.backward_sampling import sample_histories
-from holdfast.inference.forward_filter import filter_of, make_batches, run_filter
+from holdfast.inference.banded_filter import filter_of
+from holdfast.inference.forward_filter import make_batches, run_filter
 from holdfast.model.scenario import Scenario
 
 STEADY = Scenario(blocks=3, honest_rate=0.1, malicious_rate=0.4)

@@ -28,6 +28,7 @@ def evaluate_both(seed: int, episodes: int = 300) -> DialResults:
     return evaluate_dials(ARCHITECTURE, PARAMETERS, PAPER, dials, episodes, rng)
 
 
+@pytest.mark.slow
 def test_the_search_measures_what_an_evaluation_measures() -> None:
     results = evaluate_both(0)
     for index, dial in enumerate(DIALS):

@@ -29,6 +29,7 @@ def test_a_network_without_memory_decides_as_it_is_served(head: str) -> None:
     assert_alike(np.asarray(forward_jax(architecture, weights, inputs)), serving)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("restarting", [False, True])
 def test_a_recurrent_network_remembers_and_forgets_as_it_is_served(*, restarting: bool) -> None:
     architecture = Architecture(9, (32,), recurrent=16, head="dueling")

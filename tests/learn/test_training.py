@@ -212,6 +212,7 @@ def test_a_full_disk_ends_a_training_that_goes_on_once_there_is_room(
     assert outputs(tmp_path / "full") == outputs(tmp_path / "straight")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["d3qn", "ppo", "drqn-cmdp", "drqn-cmdp-plus"])
 @pytest.mark.parametrize(
     "scenario",

@@ -1,10 +1,12 @@
 """What ships is what the source says."""
 
+from pathlib import Path
+
 import pytest
 
 from holdfast.errors import InputError
-from holdfast.ledger import artefact
-from holdfast.ledger.build import compile_contract
+from holdfast.ledger import artefact, build
+from holdfast.ledger.build import compile_contract, write_artefacts
 
 
 @pytest.mark.slow
@@ -21,3 +23,11 @@ def test_no_function_takes_funds() -> None:
 def test_other_numbers_of_sectors_are_refused_by_name() -> None:
     with pytest.raises(InputError, match="1, 4, 16, 64, 128"):
         artefact.load(3)
+
+
+@pytest.mark.slow
+def test_a_build_writes_the_bytes_that_ship(tmp_path: Path) -> None:
+    write_artefacts(tmp_path, 1)
+    (written,) = tmp_path.iterdir()
+    shipped = Path(build.__file__).parent / "contract" / written.name
+    assert written.read_bytes() == shipped.read_bytes()

@@ -10,7 +10,7 @@ from tests.support.memory_holding import Holding
 
 from holdfast.errors import InputError, MalformedError
 from holdfast.ledger import check
-from holdfast.ledger.interface import Batch, Entry
+from holdfast.ledger.interface import MAX_BATCH, PART, Batch, Entry, check_owner
 from holdfast.ledger.keccak import Tree, keccak
 from holdfast.pdp import Target, curve, draw_challenge, target_of, verify_in_public
 from holdfast.pdp.field import Q
@@ -112,3 +112,22 @@ def test_a_word_is_read_as_it_was_written() -> None:
     entry = Entry(b"t" * 20, 7, 460, b"hash")
     assert Entry.decode(entry.encode()) == entry
     assert len(entry.encode()) == 32
+
+
+def test_a_batch_is_bounded_and_a_part_of_it_lies_in_one_subtree() -> None:
+    words = tuple(number.to_bytes(32, "big") for number in range(1, 3 * PART))
+    batch = Batch(b"o" * 20, b"s" * 32, 100, words)
+    for indices, said in (
+        ([], "name some of these"),
+        ([len(words)], "name some of these"),
+        (range(PART + 1), f"at most {PART} challenges are settled at once"),
+        ([PART - 1, PART], f"must share a subtree of {PART}"),
+    ):
+        with pytest.raises(InputError, match=said):
+            batch.part(indices)
+    for count in (0, MAX_BATCH + 1):
+        with pytest.raises(InputError, match=f"a batch has 1 to {MAX_BATCH} challenges"):
+            Batch(b"o" * 20, b"s" * 32, 100, words[:1] * count)
+    check_owner(batch, b"o" * 20)
+    with pytest.raises(InputError, match="only its owner can open it"):
+        check_owner(batch, b"x" * 20)

@@ -30,6 +30,7 @@ def open_ledger(path: Path, sectors: int = 1) -> LocalLedger:
     return LocalLedger(path, ALICE, lambda: 1.0, sectors=sectors)
 
 
+@pytest.mark.slow
 def test_a_call_cut_short_by_kill_9_leaves_what_was_before_it(tmp_path: Path) -> None:
     path = tmp_path / "ledger"
     killed = subprocess.run([sys.executable, "-c", KILLED, path], check=False)
@@ -74,6 +75,7 @@ def test_a_file_that_breaks_is_told_in_one_sentence(tmp_path: Path) -> None:
             use()
 
 
+@pytest.mark.slow
 def test_it_needs_no_client_of_any_chain() -> None:
     code = (
         "import sys; sys.modules.update(web3=None, eth_account=None, vyper=None)\n"

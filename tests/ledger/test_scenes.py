@@ -36,6 +36,7 @@ def test_a_full_batch_of_the_default_width_is_settled_in_full_transactions(
         assert receipt.gas <= most * 140_000
 
 
+@pytest.mark.slow
 def test_one_proof_of_the_default_width_passes(wide_world: World) -> None:
     kept = keep(wide_world)
     audit = kept.open()

@@ -71,6 +71,7 @@ def test_a_call_made_again_after_a_kill_happens_once(moment: str, chain: str, st
     assert len(anchored(ledger)) == 1
 
 
+@pytest.mark.slow
 def test_a_stuck_transaction_is_replaced_at_a_higher_fee_up_to_the_cap(
     chain: str, storage: str
 ) -> None:
@@ -98,6 +99,7 @@ def test_a_stuck_transaction_is_replaced_at_a_higher_fee_up_to_the_cap(
     assert len(anchored(ledger)) == 1
 
 
+@pytest.mark.slow
 def test_what_someone_died_before_sending_holds_nobody_up(chain: str, storage: str) -> None:
     web3 = Web3(Node(chain))
     contract = deploy(sender_of(web3, storage), 1)
@@ -118,6 +120,7 @@ def test_what_someone_died_before_sending_holds_nobody_up(chain: str, storage: s
     assert anchored(ledger) == [Anchored(ledger.sender, ROOT, size) for size in (1, 2)]
 
 
+@pytest.mark.slow
 def test_a_transaction_that_a_reorganisation_drops_is_noticed_and_sent_again(
     storage: str,
 ) -> None:
@@ -145,6 +148,7 @@ def test_a_transaction_that_a_reorganisation_drops_is_noticed_and_sent_again(
     assert sender.journal.pending() == []
 
 
+@pytest.mark.slow
 def test_what_a_reorganisation_undoes_after_it_was_final_is_taken_up_again(
     storage: str,
 ) -> None:
@@ -194,6 +198,7 @@ class Slow(Node):
         return super().make_request(method, params)
 
 
+@pytest.mark.slow
 def test_a_receipt_that_comes_after_its_transaction_was_counted_is_waited_for(
     chain: str, storage: str
 ) -> None:
@@ -244,6 +249,7 @@ class Garbage(BaseHTTPRequestHandler):
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["json", "html"])
 def test_what_answers_but_is_no_chain_is_told(path: str) -> None:
     with HTTPServer(("127.0.0.1", 0), Garbage) as server:
@@ -280,6 +286,7 @@ def test_only_the_contract_that_ships_is_recognised(tmp_path: Path) -> None:
             recognise(web3, contract)
 
 
+@pytest.mark.slow
 def test_events_are_asked_for_in_portions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     web3 = Web3(EthereumTesterProvider(EthereumTester(PyEVMBackend())))
     sender = sender_of(web3, tmp_path)
@@ -291,6 +298,7 @@ def test_events_are_asked_for_in_portions(tmp_path: Path, monkeypatch: pytest.Mo
         assert len(ledger.receipts(receipts[2].block)) == 3
 
 
+@pytest.mark.slow
 def test_a_journal_that_breaks_is_told_before_anything_is_sent(storage: str) -> None:
     web3 = Web3(EthereumTesterProvider(EthereumTester(PyEVMBackend())))
     sender = sender_of(web3, storage)

@@ -73,3 +73,19 @@ def test_samples_round_up_and_stop_at_the_cap() -> None:
 def test_gas_counts_a_transaction_and_each_sampled_block() -> None:
     assert gas(1000, 1000) == 1.0
     assert gas(100, 1000) == pytest.approx(71_000 / 521_000)
+
+
+@pytest.mark.parametrize(
+    ("confidence", "damaged", "said"),
+    [
+        (0.0, 1, "confidence must lie between 0 and 1"),
+        (1.0, 1, "confidence must lie between 0 and 1"),
+        (0.95, 0, "damaged blocks must lie between 1 and 100"),
+        (0.95, 101, "damaged blocks must lie between 1 and 100"),
+    ],
+)
+def test_no_sample_is_sought_for_what_can_not_be(
+    confidence: float, damaged: int, said: str
+) -> None:
+    with pytest.raises(InputError, match=said):
+        samples_for(confidence, damaged, 100)

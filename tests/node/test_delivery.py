@@ -2,6 +2,7 @@
 
 import socket
 import struct
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -12,6 +13,8 @@ from tests.support.node_env import Site
 
 from holdfast.errors import NodeError, UnansweredError, UnreachableError
 from holdfast.node.client import NodeClient, greet
+from holdfast.node.proof_messages import ProofQuestion
+from holdfast.node.wire import Code, NodeRefusedError
 from holdfast.pdp import Challenge
 
 FACTS = b'{"protocol": 1}'  # no node's, but a whole answer
@@ -86,6 +89,7 @@ def client(site: Site, url: str) -> NodeClient:
     return NodeClient(url, site.owner, site.node_key.address)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", [hang_up, reset, keep_silent, begin_to_answer])
 def test_a_node_that_took_the_request_is_not_out_of_reach(site: Site, way: Way) -> None:
     with listening(way) as url, client(site, url) as node:
@@ -162,10 +166,51 @@ def test_a_busy_node_is_asked_again_within_the_time_that_it_has(site: Site) -> N
     assert slept == [pytest.approx(0.2, abs=0.1)]
 
 
-def test_a_proof_takes_no_longer_than_it_may(site: Site) -> None:
-    challenge = Challenge(b"s" * 32, b"i" * 32, 10, 3, 0, 10)
-    with listening(keep_silent) as url, client(site, url) as node:
-        began = time.monotonic()
+@pytest.mark.slow
+def drip(content: bytes) -> Way:
+    """Return a way to answer one byte at a time, so that no single read takes long."""
+
+    def way(connection: socket.socket) -> None:
+        read_request(connection)
+        for byte in content:
+            connection.sendall(bytes([byte]))
+            time.sleep(0.02)
+
+    return way
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "way",
+    [keep_silent, drip(b"HTTP/1.1 200 OK\r\nx: " + b"x" * 100), drip(WHOLE * 2)],
+    ids=["silence", "a head that never ends", "a body that takes long"],
+)
+def test_proofs_take_no_longer_than_they_may(site: Site, way: Way) -> None:
+    question = ProofQuestion(b"k" * 32, Challenge(b"s" * 32, b"i" * 32, 10, 3, 0, 10))
+    with listening(way) as url, client(site, url) as node:
+        began, threads = time.monotonic(), threading.active_count()
         with pytest.raises(UnansweredError, match="timed out"):
-            node.prove(b"k" * 32, challenge, seconds=0.4)
+            node.prove_many([question], seconds=0.4)
         assert 0.3 < time.monotonic() - began < 1.5
+        assert threading.active_count() <= threads, "no thread is left behind"
+
+
+def test_a_busy_node_is_asked_for_proofs_only_once(site: Site) -> None:
+    body = b'{"error": {"code": "busy", "message": "later"}}'
+    busy = b"HTTP/1.1 429 Busy\r\ncontent-length: %d\r\n\r\n" % len(body)
+
+    def refuse(connection: socket.socket) -> None:
+        read_request(connection)
+        connection.sendall(busy + body)
+
+    def sleep(_seconds: float) -> None:
+        raise AssertionError("it does not sleep")
+
+    question = ProofQuestion(b"k" * 32, Challenge(b"s" * 32, b"i" * 32, 10, 3, 0, 10))
+    with (
+        listening(refuse) as url,
+        NodeClient(url, site.owner, site.node_key.address, sleep=sleep) as node,
+        pytest.raises(NodeRefusedError) as refused,
+    ):
+        node.prove_many([question], seconds=5)
+    assert refused.value.code is Code.BUSY

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.memory_holding import Holding
-from tests.support.node_env import Site
+from tests.support.node_env import SEGMENT, Site
 
 from holdfast.node.client import NodeClient, upload_request
 from holdfast.node.layout import Part
@@ -19,7 +19,7 @@ NAME = "photos/März 2024.tar"
 def bring(client: NodeClient, kept: Holding, path: str = NAME) -> Inventory:
     client.create(kept.key.public)
     data, tags = Memory(bytes(kept.contents[0])), Memory(bytes(kept.tags[0]))
-    request = upload_request(data, tags, in_place=path)
+    request = upload_request(data, tags, SEGMENT, in_place=path)
     sent: list[int] = []
     client.upload(
         kept.key.public.id, request, data, tags, kept.inventory.hash, on_progress=sent.append
@@ -68,7 +68,7 @@ def test_a_node_never_writes_where_files_are_kept_in_place(site: Site, share: Pa
         bring(client, kept)
         target = RepairTarget(kept.ids[0], 1, kept.inventory.hash)
         with pytest.raises(NodeRefusedError) as refused:
-            client.replace_blocks(kept.key.public.id, target, [0], bytes(kept.block_bytes))
+            client.replace_blocks(kept.key.public.id, target, [(0, 1)], bytes(kept.block_bytes))
         assert refused.value.code == Code.CONFLICT
         before, after = kept.inventory, kept.inventory.without_file(kept.ids[0])
         client.delete_file(kept.key.public.id, kept.ids[0], before.hash, after.hash)

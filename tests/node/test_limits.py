@@ -5,13 +5,14 @@ from functools import partial
 
 import pytest
 from tests.support.memory_holding import Holding
-from tests.support.node_env import Site, put, put_file
+from tests.support.node_env import SEGMENT, Site, put, put_file
 from tests.support.recorded_wire import Wire, wire_to
 
 from holdfast.node.client import NodeClient, upload_request
 from holdfast.node.holding import Holding as Kept
 from holdfast.node.layout import Part
-from holdfast.node.proof_messages import ProofRequest
+from holdfast.node.proof_codec import ProofRequest
+from holdfast.node.proof_messages import ProofQuestion
 from holdfast.node.transport import MAX_ATTEMPTS
 from holdfast.node.wire import Code, Limits, NodeRefusedError
 from holdfast.pdp import Challenge, Proof, draw_challenge
@@ -149,9 +150,8 @@ def test_busy_is_429_with_the_time_to_wait(wire: Wire, monkeypatch: pytest.Monke
             gate.entered.clear()
             thread.start()
             assert gate.entered.wait(60)
-        message = ProofRequest(challenge=challenge.encode().decode()).model_dump_json()
-        path = f"/v1/holdings/{key_id.hex()}/proofs"
-        answer = wire.http.send(wire.signed(method="POST", path=path, body=message.encode()))
+        message = ProofRequest((ProofQuestion(key_id, challenge),), 1000).encode()
+        answer = wire.http.send(wire.signed(method="POST", path="/v1/proofs", body=message))
         assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
         gate.open.set()
         for thread in clients:
@@ -170,7 +170,7 @@ def test_a_segment_of_another_length_is_refused(site: Site) -> None:
     data, tags = Memory(bytes(kept.contents[0])), Memory(bytes(kept.tags[0]))
     with site.client() as client:
         key_id = bytes.fromhex(client.create(kept.key.public).key_id)
-        request = upload_request(data, tags)
+        request = upload_request(data, tags, SEGMENT)
         upload = client.begin(key_id, request).upload
         for segment, content, code in (
             (0, b"x" * 999, Code.MALFORMED),
@@ -185,6 +185,21 @@ def test_a_segment_of_another_length_is_refused(site: Site) -> None:
         assert client.begin(key_id, request).missing.data == [0]
 
 
+@pytest.mark.slow
+def test_an_upload_has_no_more_lanes_than_the_node_receives_segments(site: Site) -> None:
+    site.limits = Limits(segments_at_once=1)
+    kept, slept = Holding.of(20 * SEGMENT), list[float]()
+    with (
+        site.running() as running,
+        NodeClient(
+            running.url, site.owner, site.node_key.address, clock=site.clock, sleep=slept.append
+        ) as client,
+    ):
+        assert put(client, kept) == kept.inventory
+    assert not slept, "it was never too busy"
+
+
+@pytest.mark.slow
 def test_metrics_count_requests_by_route(site: Site) -> None:
     with wire_to(site) as wire:
         assert wire.send(wire.signed()) == 200

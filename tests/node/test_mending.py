@@ -8,6 +8,7 @@ from tests.support.node_env import Site, put
 
 from holdfast.node.client import NodeClient
 from holdfast.node.wire import Code, NodeRefusedError, RepairTarget
+from holdfast.pdp.spans import Span
 from holdfast.pdp.tags import TAG_BYTES
 
 
@@ -27,25 +28,34 @@ def test_blocks_and_tags_are_put_back_by_the_dozen(client: NodeClient, kept: Hol
     where, challenge = (kept.key.public.id, kept.ids[1]), kept.challenge_all()
     target = (kept.key.public.id, RepairTarget(kept.ids[1], 1, kept.inventory.hash))
     count = kept.inventory.files[1].blocks
-    indices = [*range(0, count - 1, 3), count - 1]
-    blocks, tags = client.blocks(*where, indices), b"".join(client.tags(*where, indices))
-    client.replace_blocks(*target, indices, bytes(len(blocks)))
-    assert client.blocks(*where, indices) == bytes(len(blocks))
+    spans = [*((at, at + 2) for at in range(0, count - 2, 3)), (count - 1, count)]
+    blocks, tags = client.blocks(*where, spans), client.tags(*where, spans)
+    client.replace_blocks(*target, spans, bytes(len(blocks)))
+    assert client.blocks(*where, spans) == bytes(len(blocks))
     assert not kept.verify(challenge, client.prove(where[0], challenge).proof)
-    client.replace_blocks(*target, indices, blocks)
+    client.replace_blocks(*target, spans, blocks)
     assert kept.verify(challenge, client.prove(where[0], challenge).proof)
-    client.replace_tags(*target, indices, bytes(len(tags)))
+    client.replace_tags(*target, spans, bytes(len(tags)))
     assert not kept.verify(challenge, client.prove(where[0], challenge).proof)
-    client.replace_tags(*target, indices, tags)
+    client.replace_tags(*target, spans, tags)
     assert kept.verify(challenge, client.prove(where[0], challenge).proof)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("indices", "blocks", "code"),
-    [([0, 1], 1, Code.MALFORMED), ([0], 2, Code.TOO_LARGE), ([0, 10**6], 2, Code.NOT_FOUND)],
+    ("spans", "blocks", "code"),
+    [
+        ([(0, 2)], 1, Code.MALFORMED),
+        ([(0, 1)], 2, Code.TOO_LARGE),
+        ([(0, 1), (10**6, 10**6 + 1)], 2, Code.NOT_FOUND),
+        ([(3, 3)], 1, Code.MALFORMED),
+        ([(4, 5), (3, 4)], 2, Code.MALFORMED),
+        ([(3, 5), (4, 6)], 4, Code.MALFORMED),
+        ([(0, 10**9)], 1, Code.TOO_LARGE),
+    ],
 )
 def test_what_does_not_fit_changes_nothing(
-    client: NodeClient, kept: Holding, indices: list[int], blocks: int, code: Code
+    client: NodeClient, kept: Holding, spans: list[Span], blocks: int, code: Code
 ) -> None:
     put(client, kept)
     key_id, target = kept.key.public.id, RepairTarget(kept.ids[1], 1, kept.inventory.hash)
@@ -54,12 +64,13 @@ def test_what_does_not_fit_changes_nothing(
         (client.replace_tags, TAG_BYTES),
     ):
         with pytest.raises(NodeRefusedError) as refused:
-            replace(key_id, target, indices, bytes(blocks * size))
+            replace(key_id, target, spans, bytes(blocks * size))
         assert refused.value.code is code
     challenge = kept.challenge_all()
     assert kept.verify(challenge, client.prove(key_id, challenge).proof)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("version", "another_inventory", "code"),
     [(2, False, Code.CONFLICT), (1, True, Code.INVENTORY)],
@@ -75,7 +86,7 @@ def test_a_repair_of_another_version_or_inventory_changes_nothing(
         (client.replace_tags, TAG_BYTES),
     ):
         with pytest.raises(NodeRefusedError) as refused:
-            replace(key_id, target, [0], bytes(size))
+            replace(key_id, target, [(0, 1)], bytes(size))
         assert refused.value.code is code
     challenge = kept.challenge_all()
     assert kept.verify(challenge, client.prove(key_id, challenge).proof)

@@ -173,7 +173,7 @@ def test_a_kill_while_blocks_are_replaced_leaves_whole_segments(home: Home, own:
         index = 0
         with suppress(NodeError):
             for index in itertools.count():
-                client.replace_blocks(own.key_id, target, [index], bytes(size))
+                client.replace_blocks(own.key_id, target, [(index, index + 1)], bytes(size))
         killer.join()
     with home.running() as process, process.client() as client:
         content = client.read(own.key_id, FILE_ID, Part.DATA, 0, len(own.content))

@@ -9,7 +9,8 @@ from tests.support.memory_holding import Holding
 from tests.support.node_env import Site, put, serving
 
 from holdfast.ledger.interface import Batch, Domain, Entry, Opening, batch_seed, holding_id
-from holdfast.ledger.local import LocalLedger, registered_key
+from holdfast.ledger.local import LocalLedger
+from holdfast.ledger.local_reader import registered_key
 from holdfast.ledger.signing import signer
 from holdfast.node.client import NodeClient
 from holdfast.node.node import Node

@@ -16,7 +16,17 @@ from tests.support.node_env import Clock, Site
 from tests.support.recorded_wire import PUBLIC, Wire, wire_to
 
 from holdfast.node.identity import NodeKey, RequestKey
-from holdfast.node.signature import COVERED, TAG, WINDOW, Checked, Gate, Head, Nonces
+from holdfast.node.signature import (
+    COVERED,
+    TAG,
+    WINDOW,
+    Checked,
+    Gate,
+    Head,
+    Nonces,
+    Signer,
+    check_digest,
+)
 from holdfast.node.wire import NODE_HEADER, Code, NodeRefusedError
 
 
@@ -139,6 +149,7 @@ def test_a_repeated_request_is_refused(wire: Wire) -> None:
     assert wire.refusal(request) == Code.SIGNATURE
 
 
+@pytest.mark.slow
 def test_a_request_repeated_after_a_restart_is_refused(site: Site) -> None:
     with wire_to(site) as wire:
         seen = wire.signed()
@@ -215,6 +226,35 @@ def test_a_gate_takes_what_was_created_since_it_opened_and_has_not_expired(
     except NodeRefusedError:
         taken = False
     assert taken == fresh
+
+
+WORD = st.lists(st.sampled_from([*"abz09-._~A!$&'()*+,;=:@", "%41", "%2f"]), max_size=9).map(
+    "".join
+)
+
+
+@given(
+    origin=st.sampled_from(
+        ["http://node", "http://NODE:80", "https://node:443", "http://node:443", "https://[::1]:8"]
+    ),
+    path=WORD,
+    query=st.none() | WORD,
+    body=st.binary(max_size=20),
+)
+def test_what_an_owner_signs_holds_by_the_library_wherever_it_is_sent(
+    origin: str, path: str, query: str | None, body: bytes
+) -> None:
+    clock, node, key = Clock(), NodeKey(b"\1" * 32), RequestKey(b"\2" * 32)
+    gate = Gate(node.address, {key.owner.hex(): key.owner}, clock)
+    clock.now += 1
+    url = f"{origin}/v1/{path}" + ("" if query is None else f"?{query}")
+    head = Head("POST", url, {})
+    Signer(key, node.address).sign(head, body, clock())
+    checked = gate.check(head, has_body=bool(body))
+    assert (checked.owner, checked.created) == (key.owner, int(clock()))
+    if body:
+        assert checked.digest is not None
+        check_digest(checked.digest, body)
 
 
 @given(fields=st.lists(st.text(max_size=60), min_size=3, max_size=3), has_body=st.booleans())

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.support.memory_holding import Holding, tag_in_memory
-from tests.support.node_env import Site, put
+from tests.support.node_env import SEGMENT, Site, put
 from tests.support.recorded_wire import Wire
 
 from holdfast.errors import NodeError
@@ -34,6 +34,7 @@ def refusal(error: pytest.ExceptionInfo[NodeRefusedError]) -> Code:
     return error.value.code
 
 
+@pytest.mark.slow
 def test_a_proof_over_http_verifies(client: NodeClient, kept: Holding) -> None:
     inventory = put(client, kept)
     assert inventory == kept.inventory == client.inventory(kept.key.public.id)
@@ -46,6 +47,7 @@ def test_a_proof_over_http_verifies(client: NodeClient, kept: Holding) -> None:
     assert facts.inventory_hash == inventory.hash.hex()
 
 
+@pytest.mark.slow
 def test_a_challenge_for_another_inventory_is_refused(client: NodeClient, kept: Holding) -> None:
     put(client, kept)
     fewer = kept.inventory.without_file(kept.ids[0])
@@ -54,27 +56,29 @@ def test_a_challenge_for_another_inventory_is_refused(client: NodeClient, kept: 
     assert refusal(refused) == Code.INVENTORY
 
 
+@pytest.mark.slow
 def test_damage_fails_the_audit_until_it_is_repaired(client: NodeClient, kept: Holding) -> None:
     put(client, kept)
     key_id, file_id, size = kept.key.public.id, kept.ids[0], kept.block_bytes
-    good = client.blocks(key_id, file_id, [3])
+    good = client.blocks(key_id, file_id, [(3, 4)])
     assert good == kept.contents[0][3 * size : 4 * size]
     challenge = kept.challenge_all()
     target = RepairTarget(file_id, 1, kept.inventory.hash)
-    client.replace_blocks(key_id, target, [3], bytes(size))
+    client.replace_blocks(key_id, target, [(3, 4)], bytes(size))
     assert not kept.verify(challenge, client.prove(key_id, challenge).proof)
-    client.replace_blocks(key_id, target, [3], good)
+    client.replace_blocks(key_id, target, [(3, 4)], good)
     assert kept.verify(challenge, client.prove(key_id, challenge).proof)
-    (tag,) = client.tags(key_id, file_id, [3])
-    client.replace_tags(key_id, target, [3], bytes(32))
+    tag = client.tags(key_id, file_id, [(3, 4)])
+    client.replace_tags(key_id, target, [(3, 4)], bytes(32))
     assert not kept.verify(challenge, client.prove(key_id, challenge).proof)
-    client.replace_tags(key_id, target, [3], tag)
+    client.replace_tags(key_id, target, [(3, 4)], tag)
     assert kept.verify(challenge, client.prove(key_id, challenge).proof)
     with pytest.raises(NodeRefusedError) as refused:
-        client.replace_blocks(key_id, target, [3], good[1:])
+        client.replace_blocks(key_id, target, [(3, 4)], good[1:])
     assert refusal(refused) == Code.MALFORMED
 
 
+@pytest.mark.slow
 def test_a_file_comes_back_whole_by_range_by_blocks_and_with_its_tags(
     client: NodeClient, kept: Holding
 ) -> None:
@@ -88,12 +92,15 @@ def test_a_file_comes_back_whole_by_range_by_blocks_and_with_its_tags(
     for start, stop in ((0, 1), (990, 1010), (0, 5000), (4999, 5000)):
         assert client.read(key_id, kept.ids[0], Part.DATA, start, stop) == whole[start:stop]
     last = len(whole) // kept.block_bytes
-    blocks = [whole[at * 62 : at * 62 + 62] for at in (last, 0, 16, 0)]
-    assert client.blocks(key_id, kept.ids[0], [last, 0, 16, 0]) == b"".join(blocks)
+    blocks = [whole[at * 62 : at * 62 + 62] for at in (0, 16, 17, last)]
+    spans = [(0, 1), (16, 18), (last, last + 1)]
+    assert client.blocks(key_id, kept.ids[0], spans) == b"".join(blocks)
     all_tags = kept.get_tags()
-    assert client.tags(key_id, kept.ids[0], [9, 0, 9]) == [all_tags[at] for at in (9, 0, 9)]
+    assert client.tags(key_id, kept.ids[0], [(0, 1), (9, 12)]) == b"".join(
+        all_tags[at] for at in (0, 9, 10, 11)
+    )
     with pytest.raises(NodeRefusedError) as refused:
-        client.blocks(key_id, kept.ids[0], [last + 1])
+        client.blocks(key_id, kept.ids[0], [(last, last + 2)])
     assert refusal(refused) == Code.NOT_FOUND
 
 
@@ -135,6 +142,7 @@ def test_an_empty_file_is_served_empty(wire: Wire) -> None:
     assert (answer.status_code, answer.content) == (200, b"")
 
 
+@pytest.mark.slow
 def test_a_deleted_file_is_gone_and_the_rest_is_still_proved(
     client: NodeClient, kept: Holding
 ) -> None:
@@ -165,12 +173,13 @@ def test_an_empty_holding_can_be_removed_and_opened_again(client: NodeClient) ->
     assert client.inventory(kept.key.public.id) == kept.inventory
 
 
+@pytest.mark.slow
 def test_a_new_version_takes_the_place_of_the_old_one(client: NodeClient) -> None:
     old, changed = Holding.of(100, 3000, 50), b"changed" * 500
     inventory = put(client, old)
     header, content = tag_in_memory(old.key, changed, old.ids[1], version=2, nonce=b"n" * 32)
     data, tags, entry = Memory(changed), Memory(content), header.entry
-    request = upload_request(data, tags)
+    request = upload_request(data, tags, SEGMENT)
     after = inventory.with_file(entry)
     key_id = old.key.public.id
     client.upload(key_id, request, data, tags, after.hash)
@@ -184,12 +193,13 @@ def test_other_tags_under_a_version_that_is_held_are_refused(client: NodeClient)
     kept = Holding.of(3000)
     put(client, kept)
     _, content = tag_in_memory(kept.key, b"changed" * 500, kept.ids[0], nonce=b"n" * 32)
-    request = upload_request(Memory(b"changed" * 500), Memory(content))
+    request = upload_request(Memory(b"changed" * 500), Memory(content), SEGMENT)
     with pytest.raises(NodeRefusedError, match="a changed file needs a new version") as caught:
         client.begin(kept.key.public.id, request)
     assert caught.value.code is Code.CONFLICT
 
 
+@pytest.mark.slow
 def test_an_answer_that_the_pinned_node_did_not_sign_is_found_out(
     site: Site, kept: Holding
 ) -> None:

@@ -10,16 +10,21 @@ from typing import Any
 import pytest
 from tests.support.database import run_sql
 from tests.support.owner_env import World, flip, node_process
+from tests.support.single_audit import Clock, SingleAudit, draw, run_audit
 from tests.support.small_node import SAMPLE_CAP
 
-from holdfast.errors import RefusedError, UnansweredError, UnreachableError
+from holdfast.control.audits.running_audit import WE_WERE_AWAY, WE_WERE_LATE
+from holdfast.control.audits.types import AuditResult, NoAnswer
+from holdfast.control.audits.verdicts import Verdict
+from holdfast.errors import UnansweredError, UnreachableError
+from holdfast.evidence.leaf import Outcome
 from holdfast.ledger.interface import Answer, Ledger, Receipt, TimedOut
-from holdfast.owner import Holding, LedgerVerdict, resume, run_audit, sample_cap
-from holdfast.owner.audit import SUBMITTED_LATE, Clock, NoAnswer, ask, draw, open_on, settle
+from holdfast.owner import Holding
 from holdfast.owner.catalogue import Intent
 from holdfast.pdp import Proof
 
 CONTENT = random.Random(1).randbytes(10_000)
+DEADLINE_SECONDS = 30
 
 
 @dataclass
@@ -41,49 +46,57 @@ def time() -> Time:
     return Time()
 
 
+@dataclass(frozen=True)
+class Scene:
+    """A holding of one file, its ledger and the time."""
+
+    ledger: Ledger
+    holding: Holding
+    time: Time
+
+    def draw(self, samples: int = 50) -> SingleAudit:
+        clock = self.time.clock
+        return draw(self.ledger, self.holding, samples, clock, deadline_seconds=DEADLINE_SECONDS)
+
+    def audit(self, samples: int = 50) -> AuditResult:
+        return self.draw(samples).finish()
+
+    def events(self) -> list[object]:
+        return [event for receipt in self.ledger.receipts() for event in receipt.events]
+
+
 @pytest.fixture
-def audited(world: World, time: Time) -> Iterator[tuple[Ledger, Holding]]:
-    """Return the ledger, and a holding of one file on it."""
+def scene(world: World, time: Time) -> Iterator[Scene]:
     world.put("plain", world.file(CONTENT))
     home = replace(world.home, clock=lambda: time.now)
-    with home.holding("plain") as place, home.ledger(2) as ledger:
-        yield ledger, place
-
-
-def events(ledger: Ledger) -> list[object]:
-    return [event for receipt in ledger.receipts() for event in receipt.events]
+    with home.holding("plain") as holding, home.ledger(2) as ledger:
+        yield Scene(ledger, holding, time)
 
 
 @pytest.mark.slow
-def test_an_honest_node_passes(audited: tuple[Ledger, Holding], time: Time) -> None:
-    finding = run_audit(*audited, 50, patience=30, clock=time.clock)
-    assert (finding.outcome, finding.reason) == (LedgerVerdict.PASSED, None)
-    assert not audited[1].catalogue.audits("plain")
+def test_an_honest_node_passes(scene: Scene) -> None:
+    result = scene.audit()
+    assert (result.outcome, result.reason) == (Outcome.PASSED, "")
 
 
-def test_damage_in_the_sample_fails(
-    world: World, audited: tuple[Ledger, Holding], time: Time
-) -> None:
-    blocks = audited[1].inventory.blocks
-    for segment in world.one.stored(audited[1], "data"):
+def test_damage_in_the_sample_fails(world: World, scene: Scene) -> None:
+    for segment in world.one.stored(scene.holding, "data"):
         flip(segment, *range(0, segment.stat().st_size, 31))
-    finding = run_audit(*audited, min(blocks, SAMPLE_CAP), patience=30, clock=time.clock)
-    assert finding.outcome is LedgerVerdict.FAILED
+    result = scene.audit(min(scene.holding.inventory.blocks, SAMPLE_CAP))
+    assert result.outcome is Outcome.FAILED
 
 
-def test_a_node_that_admits_damage_runs_into_the_deadline(
-    world: World, audited: tuple[Ledger, Holding], time: Time
-) -> None:
-    for segment in world.one.stored(audited[1], "tags"):
+def test_a_node_that_admits_damage_runs_into_the_deadline(world: World, scene: Scene) -> None:
+    for segment in world.one.stored(scene.holding, "tags"):
         flip(segment, *range(100, segment.stat().st_size, 31))
-    finding = run_audit(*audited, 50, patience=30, clock=time.clock)
-    assert finding.outcome is LedgerVerdict.TIMEOUT
-    assert finding.reason is not None
-    assert "refuses to prove it" in finding.reason
+    result = scene.audit()
+    assert result.outcome is Outcome.ADMITTED
+    assert isinstance(scene.events()[-1], TimedOut)
+    assert result.reason.startswith("the node admits the loss")
 
 
 @pytest.mark.slow
-def test_a_node_that_cannot_be_reached_times_out_and_has_not_failed(
+def test_a_node_that_cannot_be_reached_is_offline_and_has_not_failed(
     world: World, tmp_path: Path, time: Time
 ) -> None:
     key = world.one.folder.with_name("one.key")
@@ -91,171 +104,133 @@ def test_a_node_that_cannot_be_reached_times_out_and_has_not_failed(
         world.add("gone", node, encrypted=False, sectors=2)
         world.put("gone", world.file(CONTENT))
     home = replace(world.home, clock=lambda: time.now)
-    with home.holding("gone") as place, home.ledger(2) as ledger:
-        assert sample_cap(place) is None
-        finding = run_audit(ledger, place, 50, patience=30, clock=time.clock)
-        assert isinstance(events(ledger)[-1], TimedOut)
-    assert finding.outcome is LedgerVerdict.TIMEOUT
-    assert finding.reason is not None
-    assert "can't reach the node" in finding.reason
-    assert "not a failed proof" in finding.reason
+    with home.holding("gone") as holding, home.ledger(2) as ledger:
+        scene = Scene(ledger, holding, time)
+        result = scene.audit()
+        assert isinstance(scene.events()[-1], TimedOut)
+    assert result.outcome is Outcome.OFFLINE
+    assert "can't reach the node" in result.reason
+    assert "not a failed proof" in result.reason
 
 
-def test_an_answer_after_the_deadline_does_not_count(
-    audited: tuple[Ledger, Holding], time: Time
-) -> None:
-    question = draw(*audited, 50, time.now, 30)
-    open_on(*audited, question)
-    answer = ask(*audited, question)
-    assert isinstance(answer, Answer)
-    time.now += 31
-    assert isinstance(settle(*audited, question, answer), NoAnswer)
+def test_an_answer_after_the_deadline_does_not_count(scene: Scene) -> None:
+    audit = scene.draw()
+    audit.open()
+    scene.time.now += DEADLINE_SECONDS + 1
+    assert isinstance(audit.ask(), Answer)
+    audit.settle()
+    result = audit.conclude()
+    assert isinstance(result, AuditResult)
+    assert (result.outcome, result.proof) == (Outcome.UNKNOWN, None), "we asked too late"
 
 
 def test_a_proof_that_we_bring_late_is_no_fault_of_the_node(
-    audited: tuple[Ledger, Holding], time: Time, monkeypatch: pytest.MonkeyPatch
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ledger, place = audited
-    submit = ledger.submit
+    submit = scene.ledger.submit
 
     def slowly(*arguments: Any) -> Receipt:
-        time.now += 31
+        scene.time.now += DEADLINE_SECONDS + 1
         return submit(*arguments)
 
-    monkeypatch.setattr(ledger, "submit", slowly)
-    finding = run_audit(ledger, place, 50, patience=30, clock=time.clock)
-    assert (finding.outcome, finding.reason) == (LedgerVerdict.TIMEOUT, SUBMITTED_LATE)
+    monkeypatch.setattr(scene.ledger, "submit", slowly)
+    result = scene.audit()
+    assert (result.outcome, result.reason) == (Outcome.UNKNOWN, WE_WERE_LATE)
+    assert not any(isinstance(event, TimedOut) for event in scene.events())
 
 
 def test_the_reason_of_a_timeout_is_that_the_node_took_the_challenge(
-    audited: tuple[Ledger, Holding], time: Time, monkeypatch: pytest.MonkeyPatch
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It hangs up once, and can't be reached after that."""
-    ledger, place = audited
     errors = chain([UnansweredError("took it")], repeat(UnreachableError("can't reach it")))
 
-    def prove(*_asked: Any, **_limits: Any) -> Answer:
+    def prove_many(*_asked: Any, **_limits: Any) -> list[Answer]:
         raise next(errors)
 
-    monkeypatch.setattr(place.node, "prove", prove)
-    finding = run_audit(ledger, place, 50, patience=30, clock=time.clock)
-    assert (finding.outcome, finding.reason) == (LedgerVerdict.TIMEOUT, "took it")
+    monkeypatch.setattr(scene.holding.node, "prove_many", prove_many)
+    result = scene.audit()
+    assert (result.outcome, result.reason) == (Outcome.TIMED_OUT, "took it")
 
 
-def test_a_wrong_proof_that_the_node_did_not_sign_frames_nobody(
-    audited: tuple[Ledger, Holding], time: Time
-) -> None:
-    question = draw(*audited, 50, time.now, 30)
-    open_on(*audited, question)
-    answer = ask(*audited, question)
-    assert isinstance(answer, Answer)
-    forged = Proof(question.challenge.id, answer.proof.sigma + 1, answer.proof.mu)
-    assert isinstance(settle(*audited, question, replace(answer, proof=forged)), NoAnswer)
-    assert not isinstance(settle(*audited, question, answer), NoAnswer)
+def test_a_wrong_proof_that_the_node_did_not_sign_frames_nobody(scene: Scene) -> None:
+    audit = scene.draw()
+    answer = audit.answer()
+    forged = Proof(audit.challenge.id, answer.proof.sigma + 1, answer.proof.mu)
+    challenge = audit.running.challenge
+    assert isinstance(challenge.settle(replace(answer, proof=forged)), NoAnswer)
+    assert isinstance(challenge.settle(answer), Verdict)
 
 
 def test_another_node_at_the_same_place_is_not_believed(world: World, time: Time) -> None:
     world.put("plain", world.file(CONTENT))
     run_sql(world.home.address, "UPDATE catalogue SET url = :url", url=world.two.url)
     home = replace(world.home, clock=lambda: time.now)
-    with home.holding("plain") as place, home.ledger(2) as ledger:
-        finding = run_audit(ledger, place, 50, patience=5, clock=time.clock)
-    assert finding.outcome is LedgerVerdict.TIMEOUT
+    with home.holding("plain") as holding, home.ledger(2) as ledger:
+        result = run_audit(ledger, holding, 50, time.clock, deadline_seconds=5)
+    assert result.outcome is Outcome.TIMED_OUT
 
 
-def test_disagreement_on_the_inventory_is_told_and_no_timeout(
-    world: World, audited: tuple[Ledger, Holding], time: Time
+def test_the_reason_of_a_timeout_is_that_owner_and_node_disagree_on_the_inventory(
+    world: World, scene: Scene
 ) -> None:
-    record = audited[1].file("file")
+    record = scene.holding.file("file")
     with world.home.catalogue() as catalogue:
         catalogue.conclude("plain", Intent(replace(record, version=record.version + 1)))
-    with pytest.raises(RefusedError, match="disagree on what is stored"):
-        run_audit(*audited, 50, patience=30, clock=time.clock)
+    result = scene.audit()
+    assert result.outcome is Outcome.TIMED_OUT
+    assert "disagree on what is stored" in result.reason
 
 
-def test_what_the_node_took_in_a_crash_is_audited_too(
-    world: World, audited: tuple[Ledger, Holding], time: Time
-) -> None:
-    ledger, place = audited
-    before = run_sql(world.home.address, "SELECT * FROM files")
-    stored = world.put("plain", world.file(b"something more", "more")).file
-    run_sql(world.home.address, "DELETE FROM files WHERE name = :name", name=b"more")
-    assert run_sql(world.home.address, "SELECT * FROM files") == before
-    with world.home.catalogue() as catalogue:  # as if we had been killed before we heard of it
-        catalogue.intend("plain", Intent(stored))
-    finding = run_audit(ledger, place, 50, patience=30, clock=time.clock)
-    assert finding.outcome is LedgerVerdict.PASSED
-    assert [file.name for file in place.catalogue.files("plain")] == ["file", "more"]
+def test_an_audit_left_open_beyond_its_deadline_blames_nobody(scene: Scene) -> None:
+    audit = scene.draw()
+    audit.open()
+    scene.time.now += 100
+    result = audit.resume().try_once()
+    assert isinstance(result, AuditResult)
+    assert (result.outcome, result.reason) == (Outcome.UNKNOWN, WE_WERE_AWAY)
 
 
-def test_an_audit_left_open_is_expired_after_its_deadline(
-    audited: tuple[Ledger, Holding], time: Time
-) -> None:
-    ledger, place = audited
-    question = draw(ledger, place, 50, time.now, 30)
-    place.catalogue.begin_audit("plain", question.row)
-    open_on(ledger, place, question)
-    time.now += 100
-    (finding,) = resume(ledger, place, time.clock)
-    assert finding.outcome is LedgerVerdict.TIMEOUT
-    assert finding.reason == "the audit was interrupted on the owner's side"
-    assert resume(ledger, place, time.clock) == []
+def test_an_audit_that_was_never_opened_is_not_opened_after_its_deadline(scene: Scene) -> None:
+    audit, before = scene.draw(), scene.events()
+    scene.time.now += 100
+    result = audit.resume().try_once()
+    assert isinstance(result, AuditResult)
+    assert (result.outcome, result.reason) == (Outcome.UNKNOWN, WE_WERE_AWAY)
+    assert scene.events() == before
 
 
-def test_an_audit_that_was_never_opened_is_dropped_after_its_deadline(
-    audited: tuple[Ledger, Holding], time: Time
-) -> None:
-    ledger, place = audited
-    question = draw(ledger, place, 50, time.now, 30)
-    place.catalogue.begin_audit("plain", question.row)
-    time.now += 100
-    assert resume(ledger, place, time.clock) == []
-    assert not place.catalogue.audits("plain")
-
-
-def test_an_audit_that_was_settled_before_the_crash_is_not_held_again(
-    audited: tuple[Ledger, Holding], time: Time
-) -> None:
-    ledger, place = audited
-    question = draw(ledger, place, 50, time.now, 30)
-    place.catalogue.begin_audit("plain", question.row)
-    open_on(ledger, place, question)
-    answer = ask(ledger, place, question)
-    assert isinstance(answer, Answer)
-    settle(ledger, place, question, answer)
-    before = len(events(ledger))
-    (finding,) = resume(ledger, place, time.clock)
-    assert finding.outcome is LedgerVerdict.PASSED
-    assert len(events(ledger)) == before
+def test_an_audit_that_was_settled_before_the_crash_is_not_held_again(scene: Scene) -> None:
+    audit = scene.draw()
+    audit.answer()
+    audit.settle()
+    before = scene.events()
+    result = audit.resume().try_once()
+    assert isinstance(result, AuditResult)
+    assert result.outcome is Outcome.PASSED
+    assert result.proof is not None
+    assert scene.events() == before
 
 
 def test_a_verdict_that_somebody_else_brought_about_first_counts(
-    audited: tuple[Ledger, Holding], time: Time, monkeypatch: pytest.MonkeyPatch
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ledger, place = audited
-    submit = ledger.submit
+    submit = scene.ledger.submit
 
     def overtaken(holding: int, challenge: bytes, answer: Answer) -> Receipt:
         submit(holding, challenge, answer)
         return submit(holding, challenge, answer)
 
-    monkeypatch.setattr(ledger, "submit", overtaken)
-    finding = run_audit(ledger, place, 50, patience=30, clock=time.clock)
-    assert finding.outcome is LedgerVerdict.PASSED
+    monkeypatch.setattr(scene.ledger, "submit", overtaken)
+    assert scene.audit().outcome is Outcome.PASSED
 
 
-def test_an_audit_that_a_later_one_overtook_before_it_was_opened_is_dropped(
-    audited: tuple[Ledger, Holding], time: Time
+def test_an_audit_that_a_later_one_overtook_before_it_was_opened_blames_nobody(
+    scene: Scene,
 ) -> None:
-    ledger, place = audited
-    question = draw(ledger, place, 50, time.now, 30)
-    place.catalogue.begin_audit("plain", question.row)
-    assert (
-        run_audit(ledger, place, 50, patience=30, clock=time.clock).outcome is LedgerVerdict.PASSED
-    )
-    before = len(events(ledger))
-    assert resume(ledger, place, time.clock) == []
-    assert len(events(ledger)) == before
-    assert (
-        run_audit(ledger, place, 50, patience=30, clock=time.clock).outcome is LedgerVerdict.PASSED
-    )
+    overtaken = scene.draw()
+    assert scene.audit().outcome is Outcome.PASSED
+    before = scene.events()
+    assert overtaken.resume().finish().outcome is Outcome.UNKNOWN
+    assert scene.events() == before
+    assert scene.audit().outcome is Outcome.PASSED

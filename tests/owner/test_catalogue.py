@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.errors import InputError, StorageError
-from holdfast.owner.catalogue import Catalogue, FileRecord, HoldingRecord, Intent, OpenAudit
+from holdfast.owner.catalogue import Catalogue, FileRecord, HoldingRecord, Intent
 from holdfast.pdp import Inventory
 
 Fresh = Callable[[], AbstractContextManager[Catalogue]]
@@ -99,14 +99,16 @@ def test_a_holding_is_found_by_its_name(fresh: Fresh) -> None:
             catalogue.holding("cellar")
 
 
-def test_an_audit_is_open_until_its_end_and_the_last_block_is_kept(fresh: Fresh) -> None:
+@pytest.mark.slow
+def test_every_change_of_its_files_gives_a_holding_another_revision(fresh: Fresh) -> None:
     with fresh() as catalogue:
-        audit = OpenAudit(b"challenge", b"target", 100)
-        catalogue.begin_audit("attic", audit)
-        assert catalogue.audits("attic") == [audit]
-        for block in (5, None, 3):
-            catalogue.end_audit("attic", audit, block)
-        assert (catalogue.audits("attic"), catalogue.holding("attic").block) == ([], 5)
+        revisions = [catalogue.holding("attic").revision]
+        for file in (record("a"), record("a", version=2), record("b")):
+            catalogue.intend("attic", Intent(file))
+            assert catalogue.holding("attic").revision == revisions[-1], "it is only intended"
+            catalogue.conclude("attic", Intent(file))
+            revisions.append(catalogue.holding("attic").revision)
+        assert revisions == sorted(set(revisions))
 
 
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:

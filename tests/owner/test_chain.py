@@ -11,14 +11,16 @@ from eth_account import Account
 from tests.support.ledger_env import account_of, anvil
 from tests.support.owner_env import PASSPHRASE, World, flip
 from tests.support.owner_site import Site
+from tests.support.single_audit import run_audit
 
 from holdfast.cli.app import run
 from holdfast.errors import InputError
-from holdfast.owner import Home, LedgerVerdict, run_audit
+from holdfast.evidence.leaf import Outcome
+from holdfast.owner import Home
 
 SECTORS = 4
 CONTENT = random.Random(2).randbytes(10_000)
-PATIENCE = 60  # seconds
+DEADLINE_SECONDS = 60
 
 
 @pytest.fixture
@@ -50,20 +52,22 @@ def world(site: Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Ite
         yield world
 
 
+@pytest.mark.slow
 def test_an_audit_on_a_chain_passes_until_the_node_loses_something(
     world: World, site: Site
 ) -> None:
     with world.home.holding("attic") as holding, world.home.ledger(SECTORS) as ledger:
         every = holding.inventory.blocks
-        passed = run_audit(ledger, holding, every, patience=PATIENCE)
-        assert passed.outcome is LedgerVerdict.PASSED
+        passed = run_audit(ledger, holding, every, deadline_seconds=DEADLINE_SECONDS)
+        assert passed.outcome is Outcome.PASSED
         flip(site.one.stored(holding, "data")[0], 5)
-        failed = run_audit(ledger, holding, every, patience=PATIENCE)
-        assert failed.outcome is LedgerVerdict.FAILED
+        failed = run_audit(ledger, holding, every, deadline_seconds=DEADLINE_SECONDS)
+        assert failed.outcome is Outcome.FAILED
         names = [type(event).__name__ for r in ledger.receipts() for event in r.events]
     assert names == ["Registered", "Opened", "Passed", "Opened", "Failed"]
 
 
+@pytest.mark.slow
 def test_a_contract_for_other_holdings_is_told(world: World) -> None:
     with (
         pytest.raises(InputError, match="for 4 sectors a block, not for 16"),

@@ -2,8 +2,11 @@
 
 import hashlib
 import random
+import re
 import signal
+import sqlite3
 import time
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +14,8 @@ import pytest
 from tests.support.command_line import Finished, Shell, Workplace, end
 from tests.support.database import run_sql
 from tests.support.owner_env import BLOCK_BYTES, PASSPHRASE, World, flip, node_process
+
+from holdfast.storage import database
 
 CONTENT = random.Random(1).randbytes(20_000)
 
@@ -28,6 +33,7 @@ def damage(world: World, holding: str, *offsets: int) -> None:
         flip(node.stored(place, "data")[0], *offsets)
 
 
+@pytest.mark.slow
 def test_a_file_goes_everywhere_and_comes_back(world: World, desk: Workplace) -> None:
     world.file(CONTENT, "photos")
     put = must(desk, "put", "photos", "--json").data
@@ -44,6 +50,7 @@ def test_a_file_goes_everywhere_and_comes_back(world: World, desk: Workplace) ->
         assert out.read_bytes() == CONTENT
 
 
+@pytest.mark.slow
 def test_what_a_get_before_has_fetched_is_not_fetched_again(world: World, desk: Workplace) -> None:
     world.file(CONTENT, "photos")
     must(desk, "put", "photos", "--to", "plain")
@@ -57,6 +64,7 @@ def test_what_a_get_before_has_fetched_is_not_fetched_again(world: World, desk: 
     assert not list(world.folder.glob(".*.part"))
 
 
+@pytest.mark.slow
 def test_the_list_names_what_is_where(world: World, desk: Workplace) -> None:
     world.file(CONTENT, "photos")
     must(desk, "put", "photos", "--to", "secret", "--name", "from the attic")
@@ -69,6 +77,7 @@ def test_the_list_names_what_is_where(world: World, desk: Workplace) -> None:
     )
 
 
+@pytest.mark.slow
 def test_several_files_are_put_by_one_command(world: World, desk: Workplace) -> None:
     for name in ("a", "b", "c"):
         world.file(name.encode(), name)
@@ -77,6 +86,102 @@ def test_several_files_are_put_by_one_command(world: World, desk: Workplace) -> 
     assert plain["file_count"] == 3
 
 
+def grow_tree(world: World) -> dict[str, bytes]:
+    """Make a folder of four files, two of which are called the same; return what they hold."""
+    files = {
+        "json/__init__.py": b"json",
+        "email/__init__.py": b"email",
+        "email/mime/text.py": b"",
+        "README": b"read me",
+    }
+    for name, content in files.items():
+        path = world.folder / "tree" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    return files
+
+
+def read_tree(folder: Path) -> dict[str, bytes]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+@pytest.mark.slow
+def test_two_files_of_one_name_in_a_tree_never_become_one(world: World, desk: Workplace) -> None:
+    grow_tree(world)
+    first, second = (f"tree/{name}/__init__.py" for name in ("json", "email"))
+    must(desk, "put", first)
+    sentence = desk.run("put", second).sentence()  # which asks for exit code 2
+    assert str(world.folder / first) in sentence
+    assert str(world.folder / second) in sentence
+    sentence = desk.run("put", first, second, "--to", "plain").sentence()
+    assert sentence.startswith(f"{first} and {second} have the same name, '__init__.py'")
+
+
+@pytest.mark.slow
+def test_a_folder_is_put_by_its_paths_and_restored(world: World, desk: Workplace) -> None:
+    files = grow_tree(world)
+    put = must(desk, "put", "-r", "tree", "--to", "plain", "--json").data["files"]
+    assert [file["name"] for file in put] == sorted(files)
+    again = must(desk, "put", "-r", "tree", "--to", "plain", "--json").data["files"]
+    assert [file["sent"] for file in again] == [0, 0, 0, 0]
+    must(desk, "get", "-r", ".", "--out", "back")
+    assert read_tree(world.folder / "back") == files
+    must(desk, "get", "-r", "email/")
+    assert read_tree(world.folder / "email") == {"__init__.py": b"email", "mime/text.py": b""}
+    must(desk, "get", "json/__init__.py")
+    assert (world.folder / "json/__init__.py").read_bytes() == b"json"
+    for words in (("nowhere/x",), ("-r", "nowhere")):
+        assert "no holding has" in desk.run("get", *words).sentence()
+    assert not (world.folder / "nowhere").exists()
+
+
+@pytest.mark.slow
+def test_a_folder_that_is_restored_in_part_is_completed(world: World, desk: Workplace) -> None:
+    files = grow_tree(world)
+    must(desk, "put", "-r", "tree", "--to", "plain")
+    must(desk, "get", "-r", ".", "--out", "back")
+    (world.folder / "back/README").unlink()
+    said = must(desk, "get", "-r", ".", "--out", "back").stdout
+    assert said == "wrote back/README: 7 bytes, from plain\n3 of 4 files were there already\n"
+    (world.folder / "back/README").write_bytes(b"mine")
+    (world.folder / "back/json/__init__.py").unlink()
+    sentence = desk.run("get", "-r", ".", "--out", "back").sentence()
+    assert sentence.startswith("back/README exists already and is another file")
+    assert read_tree(world.folder / "back") == {
+        **{name: content for name, content in files.items() if name != "json/__init__.py"},
+        "README": b"mine",
+    }
+
+
+@pytest.mark.slow
+def test_a_folder_in_which_one_file_is_refused_sends_nothing(world: World, desk: Workplace) -> None:
+    files = grow_tree(world)
+    world.file(b"another", "README")
+    must(desk, "put", "README", "--to", "plain")
+    sentence = desk.run("put", "-r", "tree", "--to", "plain").sentence()
+    assert "has 'README' from" in sentence
+    must(desk, "put", "-r", "tree", "--to", "plain", "--name", "lib/python")
+    (plain, _) = must(desk, "holding", "list", "--files", "--json").data["holdings"]
+    names = {file["name"] for file in plain["files"]}
+    assert names == {"README", *(f"lib/python/{name}" for name in files)}
+
+
+def test_a_folder_that_can_not_be_put_is_refused(world: World, desk: Workplace) -> None:
+    folder = world.folder / "tree"
+    folder.mkdir()
+    assert desk.run("put", "tree").sentence() == "tree is a folder: put what is in it with -r"
+    assert desk.run("put", "-r", "tree").sentence() == "there are no files in tree"
+    (folder / "link").symlink_to(world.folder)
+    assert "is a link to a folder" in desk.run("put", "-r", "tree").sentence()
+    (folder / "link").unlink()
+    (folder / "gone").symlink_to("nothing")
+    assert "it is not a regular file" in desk.run("put", "-r", "tree").sentence()
+    assert "'../up' can't be the name" in desk.run("get", "../up").sentence()
+    assert "'/etc/passwd' can't be the name" in desk.run("rm", "/etc/passwd").sentence()
+
+
+@pytest.mark.slow
 def test_a_second_file_of_the_same_name_is_refused_until_it_is_named_or_meant(
     world: World, desk: Workplace
 ) -> None:
@@ -106,6 +211,7 @@ def test_a_second_file_of_the_same_name_is_refused_until_it_is_named_or_meant(
     assert (world.folder / "back").read_bytes() == b"b"
 
 
+@pytest.mark.slow
 def test_a_removed_file_is_gone_from_everywhere(world: World, desk: Workplace) -> None:
     world.file(CONTENT, "photos")
     must(desk, "put", "photos")
@@ -145,6 +251,26 @@ def test_a_file_is_repaired_from_the_owners_own_copy(world: World, desk: Workpla
     )
 
 
+@pytest.mark.slow
+def test_a_repair_tells_how_far_it_is_and_which_bytes_are_lost(
+    world: World, desk: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.cli.repair.LINE_SECONDS", 0.0)
+    world.file(CONTENT, "photos")
+    must(desk, "put", "photos", "--to", "plain")
+    damage(world, "plain", 7)
+    repaired = desk.run("repair", "plain")
+    assert repaired.code == 1
+    assert f"lost, because no copy has them: photos, bytes 0 to {BLOCK_BYTES - 1}\n" in (
+        repaired.stdout
+    )
+    assert re.search(r"^localising: [\d,]+ of [\d,]+ blocks", repaired.stderr, re.MULTILINE)
+    assert re.search(r"^repairing: 1 of 1 blocks$", repaired.stderr, re.MULTILINE)
+    (file,) = desk.run("repair", "plain", "--json").data["files"]
+    assert (file["blocks"], file["lost"]) == ([[0, 1]], [[0, 1]])
+    assert file["lost_bytes"] == [[0, BLOCK_BYTES]]
+
+
 def test_another_file_is_no_copy(world: World, desk: Workplace) -> None:
     world.file(CONTENT, "photos")
     must(desk, "put", "photos", "--to", "secret")
@@ -152,7 +278,7 @@ def test_another_file_is_no_copy(world: World, desk: Workplace) -> None:
     world.file(CONTENT[::-1], "other")
     finished = desk.run("repair", "secret", "--source", "other", "--json")
     assert finished.code == 1
-    assert finished.data["files"][0]["lost"] == [0]
+    assert finished.data["files"][0]["lost"] == [[0, 1]]
 
 
 def test_what_is_lost_is_told_and_nothing_is_written(world: World, desk: Workplace) -> None:
@@ -197,7 +323,7 @@ def test_an_empty_holding_is_neither_audited_nor_repaired(desk: Workplace) -> No
         ("rm nothing", "no holding has a file 'nothing'"),
         ("rm nothing --from plain", "holding 'plain' has no file 'nothing'"),
         ("put nothing", "can't read nothing: No such file"),
-        ("put home", "can't read home: it is not a regular file"),
+        ("put home", "home is a folder: put what is in it with -r"),
         ("put owner.key owner.key --name x", "--name is for one file"),
         ("put home/owner.key --to attic", "there is no holding 'attic'"),
         ("audit now attic", "there is no holding 'attic'"),
@@ -271,7 +397,7 @@ def test_an_owner_whom_the_node_does_not_know_is_refused(
     ).sentence()
     assert sentence == "this node does not serve the owner who signed"
     listed = must(desk, "holding", "list", "--home", str(tmp_path / "stranger"), "--json").data
-    assert listed == {"holdings": []}
+    assert listed == {"holdings": [], "removals": []}
 
 
 @pytest.mark.slow
@@ -295,7 +421,7 @@ def test_a_node_that_is_away_is_left_out_where_another_will_do(
 
 
 @pytest.mark.slow
-def test_an_audit_of_a_node_that_is_away_times_out(
+def test_an_audit_of_a_node_that_is_away_finds_it_offline(
     world: World, desk: Workplace, tmp_path: Path
 ) -> None:
     world.file(CONTENT, "photos")
@@ -303,9 +429,9 @@ def test_an_audit_of_a_node_that_is_away_times_out(
     with node_process(tmp_path / "store", key, world.home.keyring.owner) as node:
         must(desk, "holding", "add", "away", node.url)
         must(desk, "put", "photos", "--to", "away")
-    finished = desk.run("audit", "now", "away", "--deadline", "1")
+    finished = desk.run("audit", "now", "away", "--deadline", "3")
     assert finished.code == 1
-    assert finished.stdout.startswith("away: TIMEOUT: no proof for")
+    assert finished.stdout.startswith("away: OFFLINE: no proof for")
     assert finished.stdout.rstrip().endswith("that is not a failed proof")
 
 
@@ -335,3 +461,36 @@ def test_a_put_that_is_stopped_between_two_nodes_goes_on(
     must(desk, "audit", "now", "--samples", "100")
     must(desk, "get", "large", "--out", "back")
     assert (world.folder / "back").read_bytes() == (world.folder / "large").read_bytes()
+
+
+@pytest.mark.slow
+def test_a_put_that_waits_for_the_database_says_so_and_ends_in_time(
+    world: World, desk: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before: it waited for 65 seconds without a word."""
+    monkeypatch.setattr(database, "LOCK_TIMEOUT_SECONDS", 3)
+    world.file(CONTENT, "photos")
+    with closing(sqlite3.connect(world.home.address, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        start = time.monotonic()
+        finished = desk.run("put", "photos", "--to", "plain")
+        assert 2.5 < time.monotonic() - start < 20
+        other.execute("ROLLBACK")
+    assert finished.code == 2
+    waiting, ended = finished.stderr.splitlines()
+    assert waiting.endswith("is writing to the database: waiting for it, at most 3 seconds")
+    assert ended.endswith("for 3 seconds: try again when it has ended")
+    must(desk, "put", "photos", "--to", "plain")
+
+
+@pytest.mark.slow
+def test_a_command_that_waits_for_another_one_says_so(world: World, desk: Workplace) -> None:
+    world.file(CONTENT, "photos")
+    sentence = "holdfast: another process is changing plain: waiting until it has ended\n"
+    with ExitStack() as changing:
+        changing.enter_context(world.home.changing("plain"))
+        with Shell(desk.directory).start("put", "photos", "--to", "plain") as process:
+            assert process.stderr is not None
+            assert process.stderr.readline() == sentence
+            changing.close()
+            assert end(process).code == 0

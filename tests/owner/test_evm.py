@@ -14,19 +14,23 @@ from pathlib import Path
 
 import pytest
 from eth_account import Account
+from tests.support.database import run_sql
 from tests.support.ledger_env import account_of, anvil, sender_of
 from tests.support.owner_env import PASSPHRASE, World, flip, killed_at, lines_of
 from tests.support.processes import process_tree, running
+from tests.support.single_audit import run_audit
 from tests.support.small_node import SAMPLE_CAP
 from web3 import Web3
 
 import holdfast
 from holdfast import secret_variables
+from holdfast.control.audit_now import audit_holdings
+from holdfast.control.audits.types import AuditResult
 from holdfast.errors import InputError
+from holdfast.evidence.leaf import Outcome
 from holdfast.ledger.evm import deploy
 from holdfast.ledger.interface import Opened, Passed
 from holdfast.ledger.transactions import Node
-from holdfast.owner import LedgerVerdict, resume, run_audit
 from holdfast.owner.ledgers import KEYSTORE_VARIABLE
 from holdfast.owner.settings import read_settings
 
@@ -59,32 +63,41 @@ def chained(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
 @pytest.mark.slow
 def test_a_contract_passes_and_fails_a_node(chained: World) -> None:
     with chained.home.holding("chained") as place, chained.home.ledger(SECTORS) as ledger:
-        assert run_audit(ledger, place, 50, patience=60).outcome is LedgerVerdict.PASSED
+        assert run_audit(ledger, place, 50, deadline_seconds=60).outcome is Outcome.PASSED
         for segment in chained.one.stored(place, "data"):
             flip(segment, *range(0, segment.stat().st_size, 31))
         blocks = min(place.inventory.blocks, SAMPLE_CAP)
-        assert run_audit(ledger, place, blocks, patience=60).outcome is LedgerVerdict.FAILED
+        assert run_audit(ledger, place, blocks, deadline_seconds=60).outcome is Outcome.FAILED
 
 
 @pytest.mark.slow
 def test_an_audit_killed_between_intent_and_receipt_has_one_verdict(chained: World) -> None:
-    def audit() -> None:
-        with chained.home.holding("chained") as place, chained.home.ledger(SECTORS) as ledger:
-            run_audit(ledger, place, 20, patience=600)
+    def audit() -> list[AuditResult]:
+        return audit_holdings(chained.home, ["chained"], lambda _: 20, deadline_seconds=600)
 
+    audit()  # which schedules the holding
     source = Path(holdfast.__file__).parent
     lines = lines_of(source, audit)
     for moment in range(1, MOMENTS):
         killed_at(lines * moment // MOMENTS, source, audit)
-        with chained.home.holding("chained") as place, chained.home.ledger(SECTORS) as ledger:
-            assert all(finding.outcome is LedgerVerdict.PASSED for finding in resume(ledger, place))
-            assert not place.catalogue.audits("chained")
+        run_sql(chained.home.address, "UPDATE holdings SET lease = 0")  # it ends in two minutes
+        (result,) = audit()
+        assert result.outcome is Outcome.PASSED
     with chained.home.ledger(SECTORS) as ledger:
         events = [event for receipt in ledger.receipts() for event in receipt.events]
     opened = sorted(event.challenge for event in events if isinstance(event, Opened))
     passed = sorted(event.challenge for event in events if isinstance(event, Passed))
     assert opened == passed
     assert len(set(opened)) == len(opened)
+    assert passed_audits(chained.home.folder) == len(passed), "the evidence has each of them"
+
+
+@pytest.mark.slow
+def test_an_audit_that_the_owner_asks_for_does_not_wait_for_cheaper_gas(chained: World) -> None:
+    with (chained.home.folder / "holdfast.toml").open("a") as settings:
+        settings.write("[control.rails]\ngas_price_cap = 1\n")
+    (result,) = audit_holdings(chained.home, [], lambda _: 20, deadline_seconds=60)
+    assert result.outcome is Outcome.PASSED
 
 
 def test_a_chain_without_a_passphrase_is_refused(

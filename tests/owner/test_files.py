@@ -4,12 +4,14 @@ import fcntl
 import os
 import random
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.support.owner_env import BLOCK_BYTES, World, flip
+from tests.support.owner_env import BLOCK_BYTES, PASSPHRASE, World, flip
 from tests.support.small_node import SEGMENT_BYTES
 
+from holdfast.api.home import open_home
 from holdfast.errors import InputError, RefusedError, StorageError
 from holdfast.owner import Original, Replica, download, get, put, remove
 from holdfast.owner.catalogue import Intent
@@ -71,11 +73,68 @@ def test_a_changed_file_becomes_a_new_version_in_its_place(world: World, holding
         assert [file.name for file in place.catalogue.files(holding)] == ["file", "other"]
 
 
-@pytest.mark.parametrize("name", [b"\xff\xfe", b" ", b"a\nb", b"../up", "größe".encode()])
-def test_a_name_may_have_any_bytes(world: World, name: bytes) -> None:
+@pytest.mark.parametrize("name", [b" ", b"a\nb", b"a/b", b"..up", b"x" * 255, "größe".encode()])
+def test_a_name_may_be_any_relative_path(world: World, name: bytes) -> None:
     called = os.fsdecode(name)
     world.put("plain", world.file(name), called)
     assert had_back(world, "plain", called) == name
+
+
+BAD_NAMES = {
+    "": "it is empty",
+    "a\0b": "it contains a NUL",
+    "/etc/passwd": "it is an absolute path",
+    "../up": "a part of it is empty",
+    "a/../b": "a part of it is empty",
+    "a//b": "a part of it is empty",
+    "a/": "a part of it is empty",
+    ".": "a part of it is empty",
+    "\udcff\udcfe": "it is not valid Unicode",
+    "\ud800": "it is not valid Unicode",
+    "x" * 256: "a part of it has 256 bytes",
+    "x/" * 600 + "x": "it has 1201 bytes",
+}
+
+
+@pytest.mark.parametrize("name", BAD_NAMES, ids=range(len(BAD_NAMES)))
+def test_a_name_that_can_not_be_restored_is_refused(world: World, name: str) -> None:
+    path = world.file(CONTENT)
+    original = Original.of(Location(str(path)), SEGMENT_BYTES)
+    home = open_home(world.home.folder, PASSPHRASE)
+    with world.home.changing("plain") as place:
+        for act in (
+            partial(put, place, name, original),
+            partial(remove, place, name),
+            partial(home.put, path, name=name),
+            partial(home.get, name, world.folder / "out"),
+        ):
+            with pytest.raises(InputError, match=BAD_NAMES[name]) as refused:
+                act()
+            assert len(str(refused.value)) < 200
+        assert not place.catalogue.files("plain")
+        assert not place.catalogue.intents("plain")
+
+
+def test_a_path_that_no_file_can_have_is_refused_by_a_sentence(world: World) -> None:
+    home = open_home(world.home.folder, PASSPHRASE)
+    with pytest.raises(InputError, match="no file can have that name"):
+        home.put("a\0b", name="fine")
+
+
+@pytest.mark.slow
+def test_an_older_version_is_had_while_a_node_still_has_it(world: World) -> None:
+    home, out = open_home(world.home.folder, PASSPHRASE), world.folder / "out"
+    home.put(world.file(b"one"))
+    home.put(world.file(b"two"), to=["plain"])
+    home.get("file", out, version=1)
+    assert out.read_bytes() == b"one", "secret has it"
+    out.unlink()
+    home.get("file", out, version=2)
+    assert out.read_bytes() == b"two"
+    with pytest.raises(InputError, match=r"has version 2.* only until the next one is complete"):
+        home.get("file", world.folder / "more", holding="plain", version=1)
+    with pytest.raises(InputError, match="version 3 of 'file' is not on any node"):
+        home.get("file", world.folder / "more", version=3)
 
 
 @pytest.mark.slow
@@ -98,6 +157,16 @@ def test_what_was_never_there_is_not_removed(world: World) -> None:
         pytest.raises(InputError, match="has no file 'nothing'"),
     ):
         remove(place, "nothing")
+
+
+@pytest.mark.parametrize("holding", ["plain", "secret"])
+def test_a_sound_file_is_fetched_without_its_tags(
+    world: World, holding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The SHA-256 of the whole says that every block is right."""
+    world.put(holding, world.file(CONTENT))
+    monkeypatch.delattr(Replica, "tags")
+    assert had_back(world, holding) == CONTENT
 
 
 def test_bad_blocks_are_taken_from_another_replica(world: World) -> None:
@@ -173,6 +242,7 @@ def test_what_is_kept_is_believed_no_more_than_a_node(world: World, begun: Path,
     assert (world.folder / "out").read_bytes() == LONG
 
 
+@pytest.mark.slow
 def test_what_is_kept_makes_good_what_the_node_has_lost_since(world: World, begun: Path) -> None:
     assert begun.exists()
     with world.home.holding("plain") as place:
@@ -180,6 +250,7 @@ def test_what_is_kept_makes_good_what_the_node_has_lost_since(world: World, begu
     assert had_back(world, "plain") == LONG
 
 
+@pytest.mark.slow
 def test_if_a_part_is_lost_nothing_stays_of_the_rest(world: World, begun: Path) -> None:
     with world.home.holding("plain") as place:
         world.one.stored(place, "data")[-1].unlink()
@@ -361,6 +432,7 @@ def test_a_put_whose_tags_are_lost_is_begun_anew_under_another_nonce(
     assert had_back(world, holding) == CONTENT
 
 
+@pytest.mark.slow
 def test_a_put_that_resumes_keeps_its_nonce_and_its_tags(world: World) -> None:
     path = world.file(CONTENT)
     original = Original.of(Location(str(path)), SEGMENT_BYTES)

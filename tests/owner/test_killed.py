@@ -7,13 +7,18 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.support.database import run_sql
 from tests.support.owner_env import World, killed_at, lines_of
 from tests.support.small_node import SEGMENT_BYTES
 
 import holdfast
+from holdfast.control.audit_now import audit_holdings
+from holdfast.control.audits.types import AuditResult
+from holdfast.control.service import milliseconds
 from holdfast.errors import InputError
+from holdfast.evidence.leaf import Outcome
 from holdfast.ledger.interface import Opened, Passed
-from holdfast.owner import LedgerVerdict, Replica, download, get, remove, resume, run_audit
+from holdfast.owner import Replica, download, get, remove
 
 SOURCE = Path(holdfast.__file__).parent
 CONTENT = random.Random(1).randbytes(2 * SEGMENT_BYTES + 100)
@@ -123,23 +128,32 @@ def test_a_killed_removal_is_done_or_not_begun(world: World) -> None:
 @pytest.mark.slow
 def test_a_killed_audit_is_brought_to_one_verdict(world: World) -> None:
     world.put("plain", world.file(CONTENT))
+    resumed: list[AuditResult] = []
 
-    def audit() -> None:
-        with world.home.holding("plain") as place, world.home.ledger(2) as ledger:
-            run_audit(ledger, place, 20, patience=60)
+    def audit() -> list[AuditResult]:
+        return audit_holdings(
+            world.home, ["plain"], lambda _: 20, deadline_seconds=60, on_resumed=resumed.append
+        )
 
+    audit()  # which schedules the holding
     lines = lines_of(SOURCE, audit)
     for moment in range(1, MOMENTS + 1):
         killed_at(lines * moment // MOMENTS, SOURCE, audit)
-        with world.home.holding("plain") as place, world.home.ledger(2) as ledger:
-            assert all(finding.outcome is LedgerVerdict.PASSED for finding in resume(ledger, place))
-            assert not place.catalogue.audits("plain")
+        left_open = run_sql(world.home.address, "SELECT due FROM holdings WHERE flight IS NOT NULL")
+        assert all(due <= milliseconds() for (due,) in left_open), "a service resumes it at once"
+        run_sql(world.home.address, "UPDATE holdings SET lease = 0")  # it ends in two minutes
+        (result,) = audit()
+        assert result.outcome is Outcome.PASSED
+    assert 0 < len(resumed) < MOMENTS, "it was killed before, in the middle of and after the audit"
+    assert all(result.outcome is Outcome.PASSED for result in resumed)
+    recorded = run_sql(world.home.address, "SELECT count(*) FROM audits WHERE outcome = 'passed'")
     with world.home.ledger(2) as ledger:
         events = [event for receipt in ledger.receipts() for event in receipt.events]
     opened = [event.challenge for event in events if isinstance(event, Opened)]
     passed = [event.challenge for event in events if isinstance(event, Passed)]
     assert Counter(opened) == Counter(passed)
     assert set(Counter(opened).values()) == {1}
+    assert recorded == [(len(opened),)], "the evidence has each of them"
 
 
 @pytest.mark.slow

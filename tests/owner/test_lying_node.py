@@ -14,7 +14,9 @@ import pytest
 from tests.support.owner_env import PASSPHRASE, QUICK, SECTORS
 from tests.support.small_node import SEGMENT_BYTES
 
+from holdfast.control.audit_now import audit_holdings
 from holdfast.errors import NodeError
+from holdfast.evidence.leaf import Outcome
 from holdfast.node import serving
 from holdfast.node.app import build_app
 from holdfast.node.identity import NodeKey
@@ -24,7 +26,8 @@ from holdfast.node.serving import RunningNode
 from holdfast.node.signature import Gate
 from holdfast.node.store import Store
 from holdfast.node.wire import Limits
-from holdfast.owner import Home, Original, Replica, add_holding, find_damage, get, put, sample_cap
+from holdfast.owner import Home, Original, Replica, add_holding, find_damage, get, put
+from holdfast.owner import replica as replica_module
 from holdfast.pdp import Location
 
 CONTENT = random.Random(1).randbytes(3 * SEGMENT_BYTES + 1000)
@@ -88,7 +91,7 @@ class Scene:
 
     def damaged(self) -> int:
         with self.home.changing("attic") as holding:
-            return sum(len(damaged.blocks) for damaged in find_damage(holding))
+            return sum(damaged.blocks.count for damaged in find_damage(holding))
 
     def get(self) -> bytes | None:
         out = self.folder / "out"
@@ -222,8 +225,8 @@ def test_an_absurd_limit_on_samples_neither_hides_damage_nor_breaks_an_audit(
     scene.liar.lie = in_facts(samples=samples)
     with pytest.raises(NodeError, match=f"{scene.liar.url}.*limits.samples"):
         scene.damaged()
-    with scene.home.holding("attic") as holding:
-        assert sample_cap(holding) is None
+    (result,) = audit_holdings(scene.home, ["attic"], lambda _blocks: 9, deadline_seconds=30)
+    assert (result.outcome, result.challenge.samples) == (Outcome.PASSED, 9)
 
 
 @pytest.mark.slow
@@ -237,9 +240,11 @@ def test_an_absurd_limit_on_samples_neither_hides_damage_nor_breaks_an_audit(
     ],
 )
 def test_blocks_of_another_length_are_an_error_of_the_node(
-    scene: Scene, change: Callable[[bytes], bytes]
+    scene: Scene, change: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before: the wrong length reached NumPy, and was a ValueError."""
+    monkeypatch.setattr(replica_module, "NEAR_BYTES", 0)
+    monkeypatch.setattr(replica_module, "SPARSE", 1)
     scene.put()
 
     def lie(method: str, path: str, content: bytes) -> bytes:
@@ -249,7 +254,7 @@ def test_blocks_of_another_length_are_an_error_of_the_node(
     with scene.home.holding("attic") as holding:
         replica = Replica(holding, holding.file("file"))
         with pytest.raises(NodeError, match=f"{scene.liar.url} sent .* blocks were asked for"):
-            replica.sound([0, 1, 5])
+            replica.read([(0, 1), (5 * replica.block_bytes, 1)])
 
 
 @pytest.mark.slow

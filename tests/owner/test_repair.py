@@ -8,10 +8,21 @@ import pytest
 from tests.support.owner_env import BLOCK_BYTES, World, flip
 from tests.support.small_node import SAMPLE_CAP, SEGMENT_BYTES
 
-from holdfast.errors import RefusedError
-from holdfast.owner import DamagedFile, Holding, LocalCopy, Replica, find_damage, repair_file
+from holdfast.errors import NodeError, RefusedError, UnreachableError
+from holdfast.owner import (
+    Copies,
+    Copy,
+    DamagedFile,
+    Holding,
+    LocalCopy,
+    Replica,
+    find_damage,
+    repair_file,
+)
+from holdfast.owner.replica import Excerpt
 from holdfast.pdp import Location
 from holdfast.pdp.readers import Range
+from holdfast.pdp.spans import Spans
 from holdfast.pdp.tagfile import HEADER_BYTES, PAGE_BYTES
 from holdfast.pdp.tags import TAG_BYTES
 
@@ -22,7 +33,7 @@ HOLDINGS = ("plain", "secret")
 @pytest.fixture(autouse=True)
 def _small_spans(monkeypatch: pytest.MonkeyPatch) -> None:
     """Halve spans of small files a few times before they are looked at."""
-    monkeypatch.setattr("holdfast.owner.repair.GRAIN_BLOCKS", 16)
+    monkeypatch.setattr("holdfast.owner.localisation.GRAIN_BLOCKS", 16)
 
 
 @pytest.fixture
@@ -49,7 +60,7 @@ def copy_in(other: Holding) -> Replica:
 
 
 def blocks_of(damage: list[DamagedFile]) -> dict[str, list[int]]:
-    return {damaged.replica.file.name: damaged.blocks for damaged in damage}
+    return {damaged.replica.file.name: damaged.blocks.blocks.tolist() for damaged in damage}
 
 
 @pytest.mark.usefixtures("path")
@@ -74,7 +85,7 @@ def test_damaged_blocks_are_put_back_from_the_other_replica(
         size = damaged.replica.block_bytes
         last = (len(CONTENT) - 1) // size
         assert blocks_of([damaged]) == {"file": [0, 3000 // size, last]}
-        assert repair_file(damaged, [copy_in(elsewhere)]) == []
+        assert not repair_file(damaged, [copy_in(elsewhere)])
         assert [segment.read_bytes() for segment in data] == before
         assert find_damage(place) == []
 
@@ -84,7 +95,7 @@ def test_damaged_blocks_are_put_back_from_the_owners_copy(world: World, path: Pa
     with world.home.changing("secret") as place:
         flip(segments(world, place, "data")[2], 5)
         (damaged,) = find_damage(place)
-        assert repair_file(damaged, [LocalCopy(Location(str(path)))]) == []
+        assert not repair_file(damaged, [LocalCopy(Location(str(path)))])
         assert find_damage(place) == []
 
 
@@ -97,7 +108,7 @@ def test_a_lost_segment_is_put_back(world: World, part: str) -> None:
         before = lost.read_bytes()
         lost.unlink()
         (damaged,) = find_damage(place)
-        assert repair_file(damaged, [copy_in(elsewhere)]) == []
+        assert not repair_file(damaged, [copy_in(elsewhere)])
         assert lost.read_bytes() == before
         assert find_damage(place) == []
 
@@ -118,8 +129,8 @@ def test_damaged_tags_are_put_back(world: World, offset: int) -> None:
         before = tags.read_bytes()
         flip(tags, offset)
         (damaged,) = find_damage(place)
-        assert len(damaged.blocks) <= 8
-        assert repair_file(damaged, [copy_in(elsewhere)]) == []
+        assert damaged.blocks.count <= 8
+        assert not repair_file(damaged, [copy_in(elsewhere)])
         assert tags.read_bytes() == before
         assert find_damage(place) == []
 
@@ -132,8 +143,8 @@ def test_the_tag_of_an_empty_last_block_is_put_back(world: World) -> None:
         before = tags.read_bytes()
         flip(tags, len(before) - 10)
         (damaged,) = find_damage(place)
-        assert 10 in damaged.blocks
-        assert repair_file(damaged, [LocalCopy(Location(str(path)))]) == []
+        assert 10 in damaged.blocks.blocks
+        assert not repair_file(damaged, [LocalCopy(Location(str(path)))])
         assert tags.read_bytes() == before
 
 
@@ -144,15 +155,15 @@ def test_a_block_that_nobody_has_is_lost_and_the_others_are_not(world: World) ->
         flip(segments(world, place, "data")[0], 10, 4000)
         flip(segments(world, elsewhere, "data")[0], 11)
         (damaged,) = find_damage(place)
-        assert repair_file(damaged, [copy_in(elsewhere)]) == [0]
+        assert repair_file(damaged, [copy_in(elsewhere)]) == Spans(((0, 1),))
         assert blocks_of(find_damage(place)) == {"file": [0]}
 
 
 class Liar:
     """A copy of other content than was tagged."""
 
-    def read(self, ranges: Sequence[Range]) -> Sequence[bytes | None]:
-        return [bytes(length) for _, length in ranges]
+    def excerpt(self, ranges: Sequence[Range]) -> Excerpt:
+        return Excerpt([bytes(length) for _, length in ranges])
 
 
 @pytest.mark.slow
@@ -178,7 +189,7 @@ def test_a_block_whose_tag_is_lost_with_it_is_put_back(world: World) -> None:
         flip(stored[0], 3 * BLOCK_BYTES)
         flip(stored[1], HEADER_BYTES + 3 * TAG_BYTES)
         (damaged,) = find_damage(place)
-        assert repair_file(damaged, [copy_in(elsewhere)]) == []
+        assert not repair_file(damaged, [copy_in(elsewhere)])
         assert [segment.read_bytes() for segment in stored] == before
 
 
@@ -211,3 +222,112 @@ def test_whoever_does_not_wait_for_a_change_is_told_of_it(world: World) -> None:
         world.home.changing("plain", wait=False),
     ):
         pass
+
+
+class Counted:
+    """A copy that counts how often it is asked."""
+
+    def __init__(self, copy: Copy) -> None:
+        self._copy = copy
+        self.asked = 0
+
+    def excerpt(self, ranges: Sequence[Range]) -> Excerpt:
+        self.asked += 1
+        return self._copy.excerpt(ranges)
+
+
+class Absent:
+    """A copy whose node can't be reached."""
+
+    def excerpt(self, ranges: Sequence[Range]) -> Excerpt:
+        raise UnreachableError(f"nobody answers for {len(ranges)} ranges")
+
+
+def zero(paths: Sequence[Path]) -> list[bytes]:
+    """Let a node lose all content of these segments; return what they had."""
+    before = [path.read_bytes() for path in paths]
+    for path, content in zip(paths, before, strict=True):
+        path.write_bytes(bytes(len(content)))
+    return before
+
+
+@pytest.mark.slow
+def test_what_a_damaged_replica_lacks_comes_from_the_next_one(world: World, path: Path) -> None:
+    with world.home.changing("plain") as place, world.home.holding("secret") as elsewhere:
+        data = segments(world, place, "data")
+        before = zero(data)
+        zero(segments(world, elsewhere, "data")[1:4])
+        (damaged,) = find_damage(place)
+        windows = len(list(damaged.blocks.split(damaged.replica.window_blocks, 400)))
+        first, second = Counted(copy_in(elsewhere)), Counted(LocalCopy(Location(str(path))))
+        assert not repair_file(damaged, [first, second])
+        assert [segment.read_bytes() for segment in data] == before
+        assert 0 < first.asked <= windows, "no window is halved"
+        assert 0 < second.asked <= windows
+        assert find_damage(place) == []
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("path")
+def test_a_replica_without_its_tags_serves_where_the_node_has_kept_its_own(world: World) -> None:
+    with world.home.changing("plain") as place, world.home.holding("secret") as elsewhere:
+        data = segments(world, place, "data")
+        before = zero(data)
+        for segment in segments(world, elsewhere, "tags"):
+            segment.unlink()
+        (damaged,) = find_damage(place)
+        assert not repair_file(damaged, [copy_in(elsewhere)])
+        assert [segment.read_bytes() for segment in data] == before
+
+
+@pytest.mark.slow
+def test_a_block_is_not_lost_while_a_copy_can_not_be_asked(world: World, path: Path) -> None:
+    with world.home.changing("plain") as place:
+        flip(segments(world, place, "data")[0], 10)
+        (damaged,) = find_damage(place)
+        with pytest.raises(NodeError, match="a replica can't be asked: nobody answers"):
+            repair_file(damaged, [Absent()])
+        assert not repair_file(damaged, [Absent(), LocalCopy(Location(str(path)))])
+        assert find_damage(place) == []
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("path")
+def test_blocks_that_lie_far_apart_are_repaired_without_what_lies_between(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.owner.replica.NEAR_BYTES", 0)
+    monkeypatch.setattr("holdfast.owner.replica.SPARSE", 2)
+    with world.home.changing("plain") as place, world.home.holding("secret") as elsewhere:
+        data = segments(world, place, "data")
+        before = [segment.read_bytes() for segment in data]
+        for segment in data:
+            flip(segment, *range(0, segment.stat().st_size, 5 * BLOCK_BYTES))
+        (damaged,) = find_damage(place)
+        assert len(damaged.blocks.spans) > len(data)
+        assert not repair_file(damaged, [copy_in(elsewhere)])
+        assert [segment.read_bytes() for segment in data] == before
+
+
+def test_the_copy_that_had_most_is_asked_first() -> None:
+    copies = Copies([Absent(), Absent(), Absent()])
+    copies.count_missed(0, 5)
+    copies.count_missed(1, 3)
+    assert copies.order() == [2, 1, 0]
+    assert copies.read(2, []) is None
+    assert copies.order() == [1, 0], "one that failed is asked no more"
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("path")
+def test_progress_counts_the_blocks_that_are_done(world: World) -> None:
+    with world.home.changing("plain") as place, world.home.holding("secret") as elsewhere:
+        zero(segments(world, place, "data"))
+        searched: list[int] = []
+        (damaged,) = find_damage(place, searched.append)
+        assert searched == sorted(searched)
+        assert searched[-1] == place.inventory.blocks
+        repaired: list[int] = []
+        repair_file(damaged, [copy_in(elsewhere)], repaired.append)
+        assert repaired == sorted(repaired)
+        assert repaired[-1] == damaged.blocks.count

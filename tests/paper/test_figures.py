@@ -22,6 +22,7 @@ def test_the_figures_of_every_experiment_are_drawn(
         assert (published / f"{figure}.svg").read_bytes().startswith(b"<?xml")
 
 
+@pytest.mark.slow
 def test_the_same_data_draw_the_same_files(
     published: Path, results: dict[str, Result], tmp_path: Path
 ) -> None:
@@ -40,12 +41,14 @@ def test_a_taste_is_labelled_in_the_figure(results: dict[str, Result]) -> None:
             assert "TASTE" in taste.get_suptitle(), name
 
 
+@pytest.mark.slow
 def test_the_number_of_seeds_is_in_every_title(results: dict[str, Result]) -> None:
     for result in results.values():
         for paint in figures.painters(result).values():
             assert "5 training seeds" in paint(result).get_suptitle()
 
 
+@pytest.mark.slow
 def test_an_experiment_with_nothing_reached_is_drawn_all_the_same(
     results: dict[str, Result], tmp_path: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,9 +18,12 @@ from holdfast.pdp import (
     PublicKey,
     SecretKey,
     Target,
+    curve,
     encoding,
+    sealing,
     target_of,
 )
+from holdfast.pdp.inventory import MAX_BLOCKS
 from holdfast.pdp.keyfile import seal, unseal
 from holdfast.pdp.sealing import ScryptCost
 
@@ -186,3 +190,41 @@ def test_keys_of_impossible_size_are_refused() -> None:
     for sectors in (0, -1, 1025):
         with pytest.raises(InputError, match="between 1 and 1024"):
             SecretKey.generate(sectors)
+
+
+def test_a_key_file_that_names_another_key_than_it_holds_is_refused() -> None:
+    """Whoever knows the passphrase can seal a master secret under the name of another key."""
+    other = SecretKey.generate(HOLDING.key.sectors)
+    names: dict[str, encoding.Value] = {
+        "sectors": other.sectors,
+        "key_id": other.public.id.hex(),
+    }
+    content = sealing.seal("secret-key", HOLDING.key.master, names, b"passphrase", CHEAP)
+    with pytest.raises(InputError, match="names another key than it holds"):
+        unseal(content, b"passphrase")
+
+
+def test_the_kind_of_a_document_is_known_and_noise_has_none() -> None:
+    assert encoding.kind_of(CHALLENGE.encode()) == "challenge"
+    for noise in (b"", b"\xff", b"[]", b"{}", b'{"holdfast": 1}', b"[" * 1000):
+        assert encoding.kind_of(noise) is None, noise
+
+
+def test_a_string_that_is_too_long_or_none_is_refused() -> None:
+    assert encoding.Fields({"path": "a/b"}, "it").string("path", 3) == "a/b"
+    for wrong in ("a/bc", 3, None):
+        with pytest.raises(MalformedError, match="no text of up to 3 letters"):
+            encoding.Fields({"path": wrong}, "it").string("path", 3)
+
+
+def test_an_inventory_of_more_blocks_than_a_challenge_can_name_is_refused() -> None:
+    first, second = HOLDING.inventory.files
+    huge = tuple(replace(entry, blocks=MAX_BLOCKS) for entry in (first, second))
+    with pytest.raises(MalformedError, match="blocks in all"):
+        Inventory.decode(replace(HOLDING.inventory, files=huge).encode())
+
+
+@pytest.mark.parametrize("length", [0, 32, 34])
+def test_a_point_of_another_length_is_refused(length: int) -> None:
+    with pytest.raises(MalformedError, match="not a compressed point of 33 bytes"):
+        curve.decode(b"\2" * length, "it")

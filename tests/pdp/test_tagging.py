@@ -1,7 +1,9 @@
 """Whole files are tagged in streams, over processes, and appear whole or not at all."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,13 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.memory_holding import FILE_ID, NONCE, Holding, tag_in_memory
 
-from holdfast.errors import InputError, MalformedError, RefusedError
-from holdfast.pdp import Location, SecretKey, TagFile, TagHeader, tag_file
+from holdfast.errors import InputError, MalformedError, RefusedError, StorageError
+from holdfast.pdp import Location, SecretKey, TagFile, TagHeader, tag_file, tagging
 from holdfast.pdp.journal import TagJournal
 from holdfast.pdp.readers import LocalFile, Memory
 from holdfast.pdp.tagfile import HEADER_BYTES, PAGE_BYTES, decode_pages, encode_pages
-from holdfast.pdp.tagging import CHUNK_BYTES
+from holdfast.pdp.tagging import CHUNK_BYTES, Chunk, Helper, Task
 from holdfast.pdp.tags import Tagger
+from holdfast.processes import Child, start_child
 
 KEY = SecretKey(b"k" * 32, 16)
 
@@ -175,3 +178,41 @@ def test_a_local_file_is_read_exactly_or_not_at_all(tmp_path: Path) -> None:
         LocalFile(tmp_path)
     with pytest.raises(InputError, match="No such file"):
         LocalFile(tmp_path / "missing")
+
+
+@pytest.mark.parametrize("wrong", [{"sectors": 0}, {"sectors": 1025}, {"version": 0}])
+def test_a_header_of_an_impossible_key_or_version_is_refused(wrong: dict[str, int]) -> None:
+    header, _ = tag_in_memory(KEY, b"x" * 100)
+    with pytest.raises(MalformedError, match="impossible number of sectors or version"):
+        TagHeader.decode(replace(header, **wrong).encode(), "it")  # type: ignore[arg-type]
+
+
+def test_a_journal_that_can_not_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "journal").mkdir()
+    with pytest.raises(StorageError, match=r"can't write .*journal: Is a directory"):
+        TagJournal(tmp_path / "journal").add(FILE_ID, 1)
+
+
+def test_tagging_ends_with_a_sentence_where_the_helper_was_killed(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start_and_kill(*work: Any) -> Child:
+        child = start_child(*work)
+        child.process.kill()
+        child.process.join()
+        return child
+
+    monkeypatch.setattr(tagging, "start_child", start_and_kill)
+    with pytest.raises(StorageError, match="a tagging process was killed"):
+        tag(source, tmp_path / "tags", processes=2)
+    assert not (tmp_path / "tags").exists()
+
+
+def test_a_helper_answers_with_what_kept_it_from_tagging(tmp_path: Path) -> None:
+    header, _ = tag_in_memory(KEY, b"x" * 100)
+    task = Task(Location(str(tmp_path / "gone")), KEY, header, tmp_path / "tags")
+    with start_child(tagging._help, task) as child:
+        helper = Helper(child)
+        helper.ask(Chunk(0, 1))
+        with pytest.raises(StorageError, match="gone"):
+            helper.answer()

@@ -169,6 +169,7 @@ def test_what_the_filter_believes_comes_true_as_often(world: Scenario) -> None:
         assert abs(true.mean() - believed.mean()) < 0.02
 
 
+@pytest.mark.slow
 def test_shared_cells_hardly_change_what_is_believed() -> None:
     exact = filter_for(PAPER)
     assert len(exact.cells) == PAPER.blocks + 1

@@ -34,6 +34,7 @@ class ThroughBytes:
         return actions, self.served.replace_actions(state, actions)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_state_that_was_stored_decides_as_one_that_was_not(name: str) -> None:
     served = load_serving(name, PAPER)
@@ -82,7 +83,20 @@ def test_where_a_checkpoint_lies_is_no_part_of_its_version(tmp_path: Path) -> No
     assert load_serving(str(copy), PAPER).version == load_serving("drqn-cmdp", PAPER).version
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["oracle", "clairvoyant:rho=0.05"])
 def test_a_policy_that_knows_too_much_is_not_served(name: str) -> None:
     with pytest.raises(InputError, match="needs hidden state"):
         load_serving(name, PAPER)
+
+
+def test_a_restricted_envelope_holds_what_both_hold() -> None:
+    served = load_serving("heuristic", PAPER)
+    narrow = dict.fromkeys(OBSERVATION, (0.0, 1.0)) | {"latency": (0.2, 0.6)}
+    restricted = served.restrict_envelope(narrow)
+    observations = np.full((3, len(OBSERVATION)), 0.5)
+    observations[:, OBSERVATION.index("latency")] = (0.1, 0.5, 0.7)
+    assert restricted.in_envelope(observations).tolist() == [False, True, False]
+    wide = dict.fromkeys(OBSERVATION, (-1.0, 2.0))
+    again = restricted.restrict_envelope(wide)
+    assert again.in_envelope(observations).tolist() == [False, True, False]

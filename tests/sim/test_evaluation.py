@@ -61,6 +61,7 @@ def test_the_number_of_malicious_nodes_is_the_share_and_not_a_draw() -> None:
     assert tally.malicious.sum() == 14
 
 
+@pytest.mark.slow
 def test_an_episode_does_not_depend_on_what_runs_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
     together = evaluate(Hasty(), DRIFT, episodes=40, seed=5)
     monkeypatch.setattr(evaluation, "BATCH", 7)

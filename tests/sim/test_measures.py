@@ -78,6 +78,7 @@ def test_the_types_are_resampled_apart() -> None:
     assert gas.high - gas.low < 1e-9
 
 
+@pytest.mark.slow
 def test_the_interval_covers_the_truth_about_95_times_in_100() -> None:
     generator = np.random.default_rng(0)
     covered = 0

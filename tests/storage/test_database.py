@@ -23,7 +23,7 @@ from holdfast.ledger.journal import Attempt, Intent, Journal
 from holdfast.ledger.local import LocalLedger
 from holdfast.owner.catalogue import Catalogue, HoldingRecord
 from holdfast.storage.database import connect, create_tables, migrate, reading, transaction
-from holdfast.storage.home_schema import open_challenges
+from holdfast.storage.home_schema import registrations
 from holdfast.storage.locks import locked
 from holdfast.storage.schema import tokens
 from holdfast.storage.sqlite import open_file
@@ -53,6 +53,10 @@ def two(address: str) -> Iterator[tuple[Engine, Engine]]:
 
 def holding(name: str) -> HoldingRecord:
     return HoldingRecord(name, "http://node", b"\0\xff", None, b"", 2, encrypted=True, number=2**62)
+
+
+def registration(name: str) -> dict[str, object]:
+    return {"holding": name, "hash": b"h", "block": 1, "gas": 1}
 
 
 def names(engine: Engine) -> list[str]:
@@ -106,17 +110,16 @@ def test_names_are_ordered_byte_by_byte(two: tuple[Engine, Engine]) -> None:
 
 def test_a_transaction_that_fails_leaves_nothing(two: tuple[Engine, Engine]) -> None:
     one, other = two
-    row = {"holding": "attic", "challenge": b"c", "target": b"t", "deadline": 1}
+    row = registration("attic")
     Catalogue(one).add_holding(holding("attic"))
     with pytest.raises(IntegrityError), transaction(one) as connection:
-        connection.execute(insert(open_challenges), [row, row])
-    assert Catalogue(other).audits("attic") == []
+        connection.execute(insert(registrations), [row, row])
+    assert Catalogue(other).registration("attic") is None
 
 
 def test_the_rows_of_a_holding_need_the_holding(two: tuple[Engine, Engine]) -> None:
-    row = {"holding": "nowhere", "challenge": b"c", "target": b"t", "deadline": 1}
     with pytest.raises(IntegrityError), transaction(two[0]) as connection:
-        connection.execute(insert(open_challenges), [row])
+        connection.execute(insert(registrations), [registration("nowhere")])
 
 
 def test_a_reader_does_not_wait_for_a_writer(two: tuple[Engine, Engine]) -> None:
@@ -128,6 +131,7 @@ def test_a_reader_does_not_wait_for_a_writer(two: tuple[Engine, Engine]) -> None
             assert reader.execute(select(tokens)).first() is None
 
 
+@pytest.mark.slow
 def test_a_name_is_locked_by_one_process_until_it_releases_it(two: tuple[Engine, Engine]) -> None:
     one, other = two
     with locked(one, "attic", wait=True):

@@ -7,7 +7,7 @@ from tests.support.ledger_env import World as Chain
 from tests.support.simulated_fleet import Clock
 from tests.support.simulated_operation import SIGNER, Operation
 
-from holdfast.control.scheduling.guardrails import SECOND
+from holdfast.durations import SECOND
 from holdfast.evidence.bundle import Bundle, write_bundle
 from holdfast.evidence.verification import verify
 

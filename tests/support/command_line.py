@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -34,6 +35,14 @@ BLOCK_BYTES = 31 * SECTORS
 QUICK = ScryptCost(n=16)
 
 
+# A line of progress, which a command prints on a busy machine and not on an idle one.
+PROGRESS = re.compile(r"^[^\n]+: \d+ %(, [^\n]+)?\n", re.MULTILINE)
+
+
+def without_progress(stderr: str) -> str:
+    return PROGRESS.sub("", stderr)
+
+
 @dataclass(frozen=True)
 class Finished:
     """What a command left behind: its exit code and all that it said."""
@@ -64,7 +73,7 @@ def end(process: subprocess.Popen[str]) -> Finished:
         stdout, stderr = process.communicate(timeout=120)
     finally:
         process.kill()
-    return Finished(process.returncode, stdout or "", stderr or "")
+    return Finished(process.returncode, stdout or "", without_progress(stderr or ""))
 
 
 @dataclass(frozen=True)
@@ -127,7 +136,7 @@ class Workplace:
         self.capture.readouterr()
         code = run([str(argument) for argument in arguments])
         said = self.capture.readouterr()
-        return Finished(code, said.out, said.err)
+        return Finished(code, said.out, without_progress(said.err))
 
     def pdp(self, command: str, *more: str | Path) -> Finished:
         """Run `holdfast pdp`; `command` is split into words, `more` is taken as it is."""

@@ -21,6 +21,7 @@ class DaskCluster:
     address: str
     client: Any  # a `distributed.Client`, to see what the workers do
     folder: Path
+    scheduler: Popen[str]
 
     @contextmanager
     def worker(self, name: str) -> Iterator[Popen[str]]:
@@ -49,7 +50,7 @@ def dask_cluster(folder: Path) -> Iterator[DaskCluster]:
         wait_until(file.exists, process)
         address = json.loads(file.read_text())["address"]
         with distributed.Client(address, set_as_default=False) as client:
-            yield DaskCluster(address, client, folder)
+            yield DaskCluster(address, client, folder, process)
 
 
 @contextmanager

@@ -4,11 +4,11 @@ from typing import Any
 
 from sqlalchemy import text
 
-from holdfast.storage.database import connected, transaction
+from holdfast.storage.database import open_engine, transaction
 
 
 def run_sql(address: str, statement: str, **values: Any) -> list[tuple[Any, ...]]:
     """Run one statement in a transaction; return its rows."""
-    with connected(address) as engine, transaction(engine) as connection:
+    with open_engine(address) as engine, transaction(engine) as connection:
         result = connection.execute(text(statement), values)
         return [tuple(row) for row in result] if result.returns_rows else []

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from sqlalchemy import select
 from tests.support.live_service import SECTORS, Site
 
-from holdfast.control.scheduling.guardrails import MINUTE, SECOND, Rails
+from holdfast.control.scheduling.guardrails import Rails
 from holdfast.control.scheduling.schedule import Schedule
 from holdfast.control.service import open_service
 from holdfast.control.settings.models import ControlSettings, Pace, Timeouts, Upkeep
+from holdfast.durations import MINUTE, SECOND
 from holdfast.evidence import leaf
 from holdfast.ledger.interface import Anchored, Batch, Event, Opened, OpenedMany, Passed
 from holdfast.storage.database import transaction

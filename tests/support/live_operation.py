@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from sqlalchemy import Engine, func, select
 from tests.support.database import run_sql
+from tests.support.inline_lanes import InlineLanes
 from tests.support.owner_env import World, flip
 from tests.support.simulated_fleet import Clock
 from tests.support.simulated_operation import SIGNER
@@ -34,7 +35,7 @@ from holdfast.storage import schema
 from holdfast.storage.database import transaction
 from holdfast.storage.schema import NEVER, holdings, responses
 
-RAILS = Rails(jitter=0.0, surprise=0.0, sample_cap=100)
+RAILS = Rails(jitter=0.0, surprise=0.0, first=0.0, recovery=14, sample_cap=100)
 
 
 @dataclass
@@ -51,7 +52,7 @@ class Guarded:
     def until(self, end: int) -> None:
         """Let time pass up to `end`, doing what is due when it is due."""
         while self.clock.now < end:
-            while self.worker.tick().claimed or self.responder.tick():
+            while self.worker.tick().busy or self.responder.tick():
                 pass
             self.sequencer.sequence()
             self.clock.now = min(max(self._next(), self.clock.now + 1), end)
@@ -60,7 +61,7 @@ class Guarded:
         """Take the first decisions, and carry out the audits that are due at a moment after it."""
         self.worker.tick()
         self.clock.now = moment
-        while self.worker.tick().claimed:
+        while self.worker.tick().busy:
             pass
 
     def _next(self) -> int:
@@ -131,9 +132,10 @@ def guarded(engine: Engine, world: World, settings: Responses | None = None) -> 
             schedule.batch,
             Contacts(engine),
             sample_cap=RAILS.sample_cap,
-            patience=Timeouts(at_once=1),
+            patience=Timeouts(),
             clock=clock,
             seed=lambda: draws.bytes(32),
+            lanes=InlineLanes(clock),
         )
         worker = Worker(
             schedule,

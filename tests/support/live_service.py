@@ -121,7 +121,9 @@ class Site:
 
 @contextmanager
 def site(folder: Path, settings: ControlSettings | None = None) -> Iterator[Site]:
-    settings = settings or ControlSettings(rails=Rails(jitter=0.0, surprise=0.0))
+    settings = settings or ControlSettings(
+        rails=Rails(jitter=0.0, surprise=0.0, first=0.0, recovery=14)
+    )
     home = Home.create(folder / "home", PASSPHRASE, QUICK)
     home = replace(home, settings=replace(home.settings, database=settings.database))
     new_node_key(folder / "node.key")

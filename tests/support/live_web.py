@@ -12,8 +12,8 @@ from tests.support.simulated_fleet import Clock
 from tests.support.simulated_operation import SIGNER, Operation, operation
 
 from holdfast.control.evidence.reader import VERIFIER
-from holdfast.control.scheduling.guardrails import DAY
 from holdfast.control.settings.models import Conditions, ControlSettings, WebSettings
+from holdfast.durations import DAY
 from holdfast.model.scenario import PAPER
 from holdfast.web.server import RunningServer, listen, url_of
 

@@ -108,6 +108,6 @@ def put_file(client: NodeClient, kept: Holding, number: int, inventory: Inventor
     data, tags = Memory(bytes(kept.contents[number])), Memory(bytes(kept.tags[number]))
     entry = kept.inventory.files[number]
     after = inventory.with_file(entry)
-    request = upload_request(data, tags)
+    request = upload_request(data, tags, SEGMENT)
     client.upload(kept.key.public.id, request, data, tags, after.hash)
     return after

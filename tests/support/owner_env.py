@@ -12,9 +12,11 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
+from sqlalchemy import Connection, Engine, event
 from tests.support.processes import running
 from tests.support.small_node import SEGMENT_BYTES
 
+from holdfast.node.client import NodeClient
 from holdfast.node.identity import NodeKey, write_node_key
 from holdfast.owner import Holding, Home, Original, UploadResult, add_holding, put
 from holdfast.pdp import Location
@@ -126,6 +128,48 @@ def killed_at(line: int, folder: Path, act: Callable[[], object]) -> None:
         _traced(folder, run, act, lambda: None)
     status = os.waitpid(child, 0)[1]
     assert status == 0 or os.WTERMSIG(status) == signal.SIGKILL
+
+
+def killed_at_boundary(number: int, act: Callable[[], object]) -> bool:
+    """Do something in another process, which is killed at its durable boundary of that number.
+
+    Boundaries are the moments before a commit to the database and before and after a node deletes
+    something. Return whether there was such a boundary.
+    """
+    child = os.fork()
+    if child == 0:
+        left = number
+
+        def pass_boundary() -> None:
+            nonlocal left
+            left -= 1
+            if left <= 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        def on_commit(connection: Connection) -> None:
+            if not connection.get_execution_options().get("read_only"):
+                pass_boundary()
+
+        def bounded(method: Callable[..., None]) -> Callable[..., None]:
+            def call(*arguments: object) -> None:
+                pass_boundary()
+                method(*arguments)
+                pass_boundary()
+
+            return call
+
+        code = 1
+        try:
+            event.listen(Engine, "commit", on_commit)
+            for name in ("delete_file", "remove"):
+                setattr(NodeClient, name, bounded(getattr(NodeClient, name)))
+            act()
+            code = 0
+        finally:
+            os._exit(code)
+    status = os.waitpid(child, 0)[1]
+    assert status == 0 or os.WTERMSIG(status) == signal.SIGKILL
+    return status != 0
 
 
 def _traced(

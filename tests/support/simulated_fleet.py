@@ -5,6 +5,7 @@ are drawn. So an operation can be held against `holdfast evaluate`.
 """
 
 import threading
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,8 +13,8 @@ from pathlib import Path
 import numpy as np
 from coincurve import PrivateKey
 
-from holdfast.control.scheduling.guardrails import DAY
-from holdfast.errors import UnreachableError
+from holdfast.durations import DAY
+from holdfast.errors import NodeError, RefusedError, UnreachableError
 from holdfast.ledger import signing
 from holdfast.ledger.interface import Answer, Ledger
 from holdfast.ledger.keccak import address_of
@@ -21,7 +22,7 @@ from holdfast.ledger.local import LocalLedger
 from holdfast.model.action import GRID
 from holdfast.model.detection import gas
 from holdfast.model.scenario import Scenario
-from holdfast.node.proof_messages import AnswerTo
+from holdfast.node.proof_messages import ProofQuestion
 from holdfast.pdp import (
     Challenge,
     FileEntry,
@@ -104,14 +105,22 @@ class Subject:
         empty = Inventory(self.key.public.id, 1)
         return empty.with_file(FileEntry(FILE_ID, 1, NONCE, self._world.scenario.blocks))
 
-    def prove(
+    def prove_many(
         self,
-        _key_id: bytes,
-        challenge: Challenge,
-        to: AnswerTo | None = None,
+        questions: Sequence[ProofQuestion],
         *,
-        seconds: float | None = None,  # noqa: ARG002 - it answers at once
-    ) -> Answer:
+        seconds: float,  # noqa: ARG002 - it answers at once
+    ) -> list[Answer | Exception]:
+        answers: list[Answer | Exception] = []
+        for question in questions:
+            try:
+                answers.append(self.prove(question))
+            except (NodeError, RefusedError) as error:
+                answers.append(error)
+        return answers
+
+    def prove(self, question: ProofQuestion) -> Answer:
+        challenge, to = question.challenge, question.to
         if self._draws.random() < self.unreachable:
             raise UnreachableError("can't reach the node: nobody listens")
         if challenge.id not in self._done:
@@ -167,7 +176,10 @@ class World:
     def subject(self, name: str) -> Subject:
         return self._by_name[name]
 
-    def ledger(self, _name: str) -> Ledger:
+    def holdings(self, names: Collection[str]) -> dict[str, Subject]:
+        return {name: self._by_name[name] for name in names}
+
+    def ledger(self, _sectors: int) -> Ledger:
         return self.chain
 
     def gas_price(self) -> int:

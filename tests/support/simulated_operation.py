@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 from sqlalchemy import Engine
+from tests.support.inline_lanes import InlineLanes
 from tests.support.simulated_fleet import Clock, World
 
 from holdfast.control.audits.contacts import Contacts
@@ -38,7 +39,7 @@ class Operation:
         ticks = []
         while True:
             tick = self.worker.tick()
-            if tick.claimed:
+            if tick.busy:
                 ticks.append(tick)
                 continue
             self.sequencer.sequence()
@@ -67,7 +68,7 @@ def operation(
     clock: Clock | None = None,
     chain: Ledger | None = None,
 ) -> Operation:
-    rails = rails or Rails(jitter=0.0, surprise=0.0)
+    rails = rails or Rails(jitter=0.0, surprise=0.0, first=0.0, recovery=14)
     clock = clock or Clock()
     world = World(scenario, count, seed, clock, others, chain)
     engine = connect(address or str(folder / "holdfast.db"))
@@ -81,10 +82,11 @@ def operation(
         schedule.batch,
         Contacts(engine),
         sample_cap=rails.sample_cap,
-        patience=patience or Timeouts(at_once=1),
+        patience=patience or Timeouts(),
         clock=clock,
         seed=lambda: draws.bytes(32),
         settlement=settlement,
+        lanes=InlineLanes(clock),
     )
     worker = Worker(
         schedule,

@@ -28,6 +28,9 @@ CHANGES = {
     "/holdings/1/audit-now": Role.OPERATOR,
     "/holdings/1/release": Role.OPERATOR,
     "/alerts/1/acknowledge": Role.OPERATOR,
+    "/holdings/1/set-url": Role.ADMIN,
+    "/holdings/1/rename": Role.ADMIN,
+    "/holdings/1/remove": Role.ADMIN,
     "/policies/ffff/promote": Role.ADMIN,
     "/policies/ffff/challenge": Role.ADMIN,
     "/policies/rollback": Role.ADMIN,
@@ -66,6 +69,7 @@ def test_every_change_is_among_those_tested_here(door: Door) -> None:
     assert changes == patterns
 
 
+@pytest.mark.slow
 def test_whoever_is_on_this_machine_may_look(door: Door, wary: Door) -> None:
     for path in READS:
         assert door.status("GET", path) == 200
@@ -90,6 +94,7 @@ def test_who_comes_by_a_proxy_on_this_machine_is_elsewhere(name: str, door: Door
     assert door.status("GET", "/fleet", headers={name: "203.0.113.5"}) == 401
 
 
+@pytest.mark.slow
 def test_a_role_may_do_what_is_its_own_and_no_more(door: Door) -> None:
     for role in Role:
         headers = {"authorization": f"Bearer {door.token(role)}"}
@@ -265,6 +270,7 @@ def test_hostile_names_do_no_harm_as_input(name: str, door: Door) -> None:
     assert len(door.written()[0]) == count
 
 
+@pytest.mark.slow
 def test_hostile_names_are_told_as_data_alone(changing: Served) -> None:
     name = "<script>alert(1)</script>\x1b[31m\r\n\N{RIGHT-TO-LEFT OVERRIDE}"
     with transaction(changing.engine) as connection:

@@ -12,10 +12,12 @@ from tests.web.changes import row, told
 from holdfast.control.incidents.alerts import Alerts
 from holdfast.control.policies.aliases import Author, challenge, read_aliases
 from holdfast.control.policies.versions import Registry
-from holdfast.control.scheduling.guardrails import DAY, HOUR, Override
+from holdfast.control.scheduling.guardrails import Override
+from holdfast.durations import DAY, HOUR
 from holdfast.errors import MalformedError
 from holdfast.evidence import leaf
 from holdfast.model.scenario import PAPER
+from holdfast.owner import Catalogue, HoldingRecord
 from holdfast.storage.database import transaction
 from holdfast.storage.schema import NEVER, holdings
 from holdfast.web import tokens
@@ -76,6 +78,37 @@ def test_what_is_quarantined_is_released_and_told_by_name(changing: Served) -> N
     assert (instruction.order, instruction.by) == (leaf.Order.RELEASE, "ada")
     assert "not quarantined" in refused(changing, "/holdings/2/release", 409)
     assert refused(changing, "/holdings/77/release", 404)
+
+
+@pytest.mark.slow
+def test_a_holding_is_renamed_and_removed(changing: Served) -> None:
+    catalogue = Catalogue(changing.engine)
+    node = HoldingRecord("holding-000000", "http://127.0.0.1:9", bytes(20), None, b"s", 2, False)
+    catalogue.add_holding(node)
+    assert refused(changing, "/holdings/1/rename", 400, name="no name")
+    said = posted(changing, "/holdings/1/rename", name="loft", reason="it moved")
+    assert said == "holding-000000 is called loft now"
+    assert row(changing, 1).name == "loft"
+    assert told(changing)[-1] == leaf.Instruction(
+        changing.clock.now,
+        leaf.Order.RENAME,
+        "holding-000000 to loft",
+        "this machine",
+        "it moved",
+    )
+    url = "http://127.0.0.1:10"
+    assert "can't reach the node" in refused(changing, "/holdings/1/set-url", 503, url=url)
+    said = posted(changing, "/holdings/1/remove", keep_files=True)
+    assert said == "loft is removed; its files stay on the node"
+    assert "'loft' was removed" in refused(changing, "/holdings/1/remove", 404)
+    assert changing.client.get("/audits?holding=1").json()["audits"][0]["name"] == "loft"
+    response, instruction = told(changing)[-2:]
+    assert isinstance(response, leaf.Response)
+    assert response.step is leaf.Step.REMOVED
+    assert isinstance(instruction, leaf.Instruction)
+    assert instruction.order is leaf.Order.REMOVE
+    changing.operation.until(changing.clock.now + DAY)
+    assert told(changing)
 
 
 @pytest.mark.slow

@@ -42,6 +42,7 @@ def test_the_program_in_the_documents_runs(
     assert "2 audits failed\nleaf {" in said
 
 
+@pytest.mark.slow
 def test_all_pages_of_a_list_are_read(changing: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api_client, "MAX_ROWS", 1)
     everything = changing.client.get("/audits", params={"limit": 200}).json()["audits"]
@@ -53,6 +54,7 @@ def test_all_pages_of_a_list_are_read(changing: Served, monkeypatch: pytest.Monk
         assert list(client.audits(holding=2)) == mine
 
 
+@pytest.mark.slow
 def test_events_resume_after_the_last_one_seen(changing: Served) -> None:
     with holdfast.Client(changing.url) as client:
         first, second = islice(client.events(after=0), 2)
@@ -62,6 +64,7 @@ def test_events_resume_after_the_last_one_seen(changing: Served) -> None:
     assert states == {"head", "alerts"}
 
 
+@pytest.mark.slow
 def test_what_the_server_refuses_is_raised_in_its_own_words(changing: Served) -> None:
     with holdfast.Client(changing.url, "holdfast_1_wrong") as client:
         with pytest.raises(RefusedError, match="the token is not valid"):
@@ -94,6 +97,7 @@ def test_an_address_that_is_none_is_refused(url: str) -> None:
 LIES = ["[1, 2]", "null", "{}", "[" * 200_000, '{"holdings": 5, "pages": 1}', "<html>", ""]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lie", LIES, ids=range(len(LIES)))
 def test_a_server_that_is_not_ours_is_an_error_of_one_sentence(lie: str) -> None:
     class Liar(BaseHTTPRequestHandler):

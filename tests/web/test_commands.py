@@ -17,8 +17,8 @@ from holdfast.cli.terminal import PASSPHRASE_VARIABLE
 from holdfast.control.inference.fits import save_fit
 from holdfast.control.policies.aliases import Author, challenge, read_aliases
 from holdfast.control.policies.versions import Registry
-from holdfast.control.scheduling.guardrails import DAY
 from holdfast.control.settings.models import Conditions, read_control
+from holdfast.durations import DAY
 from holdfast.evidence import leaf
 from holdfast.model.scenario import PAPER
 from holdfast.storage.database import transaction
@@ -80,6 +80,7 @@ def served_home(
         yield shell, running
 
 
+@pytest.mark.slow
 def test_commands_show_what_the_api_shows(home: Home) -> None:
     shell, served = home
     shown = shell.run("status", "--json").data
@@ -98,6 +99,7 @@ def test_commands_show_what_the_api_shows(home: Home) -> None:
     assert shell.run("confidence", "--json").data["holdings"]
 
 
+@pytest.mark.slow
 def test_a_version_that_does_well_is_promoted_and_the_operator_recorded(home: Home) -> None:
     shell, served = home
     verdict = shell.run("policy", "promote", "--dry-run", "--json")
@@ -121,6 +123,7 @@ def test_a_version_that_does_well_is_promoted_and_the_operator_recorded(home: Ho
     assert served.client.get("/policies").json()["aliases"]["champion"]["name"] == "fixed-high"
 
 
+@pytest.mark.slow
 def test_every_change_is_in_the_evidence_with_the_operator_and_the_reason(home: Home) -> None:
     shell, served = home
     with transaction(served.engine) as connection:
@@ -142,6 +145,7 @@ def test_every_change_is_in_the_evidence_with_the_operator_and_the_reason(home: 
     assert [entry.by for entry in given] == [getpass.getuser()] * 6  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 def test_a_command_waits_while_the_service_writes(home: Home) -> None:
     shell, served = home
     writing, done = threading.Event(), threading.Event()

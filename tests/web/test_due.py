@@ -10,7 +10,7 @@ from tests.support.command_line import PASSPHRASE, Workplace
 from tests.support.live_web import serving
 
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE
-from holdfast.control.scheduling.guardrails import DAY, HOUR
+from holdfast.durations import DAY, HOUR
 from holdfast.storage.database import transaction
 from holdfast.storage.schema import NEVER, holdings
 

@@ -19,8 +19,8 @@ from tests.web.listening import Heard, events
 
 from holdfast.control.incidents.alerts import Alerts
 from holdfast.control.policies.aliases import Author
-from holdfast.control.scheduling.guardrails import DAY
 from holdfast.control.settings.models import WebSettings
+from holdfast.durations import DAY
 from holdfast.errors import BusyError
 from holdfast.slots import Slots
 from holdfast.web import tokens
@@ -51,6 +51,7 @@ def test_a_listener_hears_of_what_happens_after_it_came(changing: Served) -> Non
     assert [each["subject"] for each in told["alerts"].data["open"]] == ["attic"]
 
 
+@pytest.mark.slow
 def test_a_stream_goes_on_after_the_last_event_that_was_heard(changing: Served) -> None:
     size = changing.client.get("/evidence").json()["size"]
     first = list(islice(events(changing.client, "/events", last=0), size - 1))
@@ -101,6 +102,7 @@ def free_again(client: httpx.Client, **headers: str) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_nobody_takes_all_streams(changing: Served) -> None:
     """Before: one viewer opened 32 streams, and everybody else was answered 429."""
     greedy, other = bearer(changing, "greedy"), bearer(changing, "other")
@@ -115,6 +117,7 @@ def test_nobody_takes_all_streams(changing: Served) -> None:
     assert free_again(changing.client, **greedy)
 
 
+@pytest.mark.slow
 def test_all_callers_on_this_machine_count_as_one(changing: Served) -> None:
     streams = [opened(changing.client) for _ in range(9)]
     assert [next(stream) for stream in streams] == [200] * MAX_STREAMS_PER_CALLER + [429]
@@ -166,6 +169,7 @@ def test_the_place_of_a_client_that_goes_without_a_word_is_free_again(
     assert free_again(changing.client)
 
 
+@pytest.mark.slow
 def test_a_client_that_takes_nothing_any_more_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("holdfast.web.sse.SEND_TIMEOUT_SECONDS", 0.3)
     slots = Slots(1)

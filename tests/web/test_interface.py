@@ -15,7 +15,7 @@ from holdfast.web.app import interface
 
 DOCUMENT = Document(interface())
 # These go on until they are done, or for ever; other tests listen to them.
-STREAMS = {"events", "verify", "judge", "confidence"}
+STREAMS = {"events", "verify", "judge"}
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +26,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield running
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [name for name in DOCUMENT.operations if name.rpartition("/")[2] not in STREAMS]
 )

@@ -121,6 +121,7 @@ def test_a_public_address_as_host_shows_a_proxy(start: Start) -> None:
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "host", ["127.0.0.1:9471@evil", "127.0.0.1:1, evil", "localhost:1/evil", "[::1", "::1", ""]
 )

@@ -12,12 +12,12 @@ from tests.support.merkle import includes
 from tests.support.simulated_operation import SIGNER
 from tests.web.listening import events
 
-from holdfast.control.inference.confidence import Confidences, infer_confidence
+from holdfast.control.inference.confidence import Confidences
 from holdfast.control.inference.fits import save_fit
 from holdfast.control.operator_commands import record_instruction
 from holdfast.control.policies.aliases import Author
-from holdfast.control.scheduling.guardrails import DAY, HOUR
 from holdfast.control.settings.models import ControlSettings
+from holdfast.durations import DAY, HOUR
 from holdfast.evidence.bundle import Bundle
 from holdfast.evidence.checkpoint import open_checkpoint
 from holdfast.evidence.leaf import Order
@@ -86,6 +86,7 @@ def test_a_day_that_is_over_is_told_as_it_was_and_today_as_it_is(changing: Serve
     assert sum(day["audits"] for day in days) == audit_count(changing) > 2
 
 
+@pytest.mark.slow
 def test_holdings_are_listed_the_worst_first_and_page_by_page(served: Served) -> None:
     first, second = (got(served, "/holdings", limit=4, page=page) for page in (1, 2))
     assert (first["total"], first["pages"], len(second["holdings"])) == (COUNT, 2, 2)
@@ -118,6 +119,7 @@ def test_failures_raise_the_belief_of_malice(served: Served) -> None:
     assert max(each["malice"] for each in belief["audits"]) > belief["prior"]
 
 
+@pytest.mark.slow
 def test_lists_go_on_where_a_page_ended(served: Served) -> None:
     found = all_pages(served, "/audits", "audits", "after", limit=4)
     ends = [(each["ended"], each["id"]) for each in found]
@@ -215,23 +217,27 @@ def test_a_holding_names_its_node(changing: Served) -> None:
 
 @pytest.mark.slow
 def test_a_holding_tells_what_may_be_damaged_and_as_of_when(changing: Served) -> None:
-    assert [each["confidence"] for each in got(changing, "/holdings")["holdings"]] == [None] * 2
+    assert [row["confidence"] for row in got(changing, "/holdings")["holdings"]] == [None] * 2
+    assert changing.client.get("/confidence").status_code == 404
+    assert got(changing, "/status")["confidence"] is None
     save_fit(changing.engine, fitted(0.1), changing.clock.now)
     settings = ControlSettings(scenario=PAPER)
     Confidences(changing.engine, settings).refresh(changing.clock.now)
     rows = got(changing, "/holdings", sort="confidence")["holdings"]
-    said = infer_confidence(changing.engine, settings, changing.clock.now)
-    assert [(each["name"], each["confidence"]) for each in rows] == [
-        (
-            each.holding,
-            {
-                "at": changing.clock.now,
-                "audits": row["audits"],
-                "at_most": each.at_most,
-                "damaged": each.damaged,
-            },
-        )
-        for each, row in zip(said.holdings, rows, strict=True)
+    inferred = got(changing, "/confidence")
+    assert inferred["at"] == changing.clock.now
+    assert inferred["waiting"] == []
+    assert got(changing, "/status")["confidence"] == {
+        name: inferred[name] for name in ("at", "miss_rate", "detections", "fleet_at_most")
+    }
+    assert inferred["holdings"] == [
+        {
+            "holding": row["name"],
+            "at_most": row["confidence"]["at_most"],
+            "damaged": row["confidence"]["damaged"],
+            "at": changing.clock.now,
+        }
+        for row in rows
     ]
     page = httpx.get(f"{changing.url}/holdings/{rows[0]['id']}").text
     assert "of its blocks are damaged, at 95 %, as of" in page

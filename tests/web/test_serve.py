@@ -4,6 +4,8 @@ import getpass
 import json
 import os
 import signal
+import socket
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -35,14 +37,18 @@ def answered(url: str) -> Any:
     raise AssertionError("nobody answers")
 
 
+def said_at_the_start(process: subprocess.Popen[str]) -> Any:
+    assert process.stdout is not None
+    said = ""
+    while not said.endswith("\n}\n"):
+        said += process.stdout.readline()
+    return json.loads(said)
+
+
 @pytest.mark.slow
 def test_serve_tells_its_address_and_goes_on_when_its_api_is_killed(shell: Shell) -> None:
     with shell.start("serve", "--json") as process:
-        assert process.stdout is not None
-        said = ""
-        while not said.endswith("}\n"):
-            said += process.stdout.readline()
-        url = json.loads(said)["web"]
+        url = said_at_the_start(process)["web"]
         assert answered(url)["holdings"] == 0
         assert httpx.get(f"{url}/api/v1/status").json()["fine"]
         assert shell.run("status").code == 0
@@ -57,9 +63,34 @@ def test_serve_tells_its_address_and_goes_on_when_its_api_is_killed(shell: Shell
         time.sleep(0.5)
         assert answered(url)["holdings"] == 0
         process.terminate()
-        _, told = process.communicate(timeout=60)
-        assert "Traceback" not in told
+        _, errors = process.communicate(timeout=60)
+        assert "Traceback" not in errors
     assert shell.run("status").code == 0, "without the service"
+
+
+@pytest.mark.slow
+def test_a_second_serve_is_told_of_the_first_and_leaves_it_alone(shell: Shell) -> None:
+    with shell.start("serve", "--json") as first:
+        url = said_at_the_start(first)["web"]
+        assert answered(url)["holdings"] == 0
+        sentence = shell.run("serve").sentence()
+        assert f"process {first.pid} on {socket.gethostname()}" in sentence
+        assert "--join" in sentence
+        with shell.start("serve", "--join", "--json") as second:
+            start = said_at_the_start(second)
+            assert start["web"] is None, "the first one has the dashboard"
+            assert [other["process"] for other in start["joined"]] == [first.pid]
+            second.terminate()
+            _, errors = second.communicate(timeout=60)
+            assert "Traceback" not in errors
+        assert answered(url)["holdings"] == 0
+        assert first.poll() is None
+        first.terminate()
+        first.communicate(timeout=60)
+    with shell.start("serve", "--json") as next_one:
+        assert said_at_the_start(next_one)["joined"] == []
+        next_one.terminate()
+        next_one.communicate(timeout=60)
 
 
 @pytest.mark.slow
@@ -71,6 +102,7 @@ def test_serve_leaves_no_process_behind_if_it_is_stopped_at_once(shell: Shell) -
         process.communicate(timeout=60)  # until everybody who could write has ended
 
 
+@pytest.mark.slow
 def test_settings_of_the_api_are_read_and_checked(tmp_path: Path) -> None:
     path = tmp_path / "holdfast.toml"
     path.write_text(
@@ -82,7 +114,7 @@ def test_settings_of_the_api_are_read_and_checked(tmp_path: Path) -> None:
     )
     path.write_text('[control.web]\nlisten = "off"')
     assert read_control(tmp_path).web.listen is None
-    for text, told in (
+    for text, message in (
         ('listen = "9471"', "a host and a port"),
         ("listen = 9471", "must be a text"),
         ('hosts = "a"', "must be a list"),
@@ -93,5 +125,5 @@ def test_settings_of_the_api_are_read_and_checked(tmp_path: Path) -> None:
         ('origin = "null"', "must be an origin"),
     ):
         path.write_text(f"[control.web]\n{text}")
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=message):
             read_control(tmp_path)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.support.live_service import Site, site
 
-from holdfast.control.scheduling.guardrails import DAY
+from holdfast.durations import DAY
 from holdfast.web.api.verification_job import check
 
 

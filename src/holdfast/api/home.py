@@ -1,19 +1,23 @@
 """An owner's home for programs: `holdfast.open_home`."""
 
 from collections.abc import Callable, Iterable
-from os import PathLike, fspath
+from os import fspath
 from pathlib import Path
 
 from holdfast import owner
+from holdfast.api.arguments import Pathname, check_passphrase, check_path
+from holdfast.control import holding_commands
+from holdfast.control.audit_now import Repair, audit_holdings, repair_and_audit
+from holdfast.control.audits.types import AuditResult
+from holdfast.control.policies.aliases import Author
 from holdfast.control.queries.fleet import Status, read_status
 from holdfast.control.service import milliseconds
+from holdfast.control.settings.configuration import operator
 from holdfast.control.settings.models import read_control
-from holdfast.errors import InputError
+from holdfast.errors import InputError, NodeError
 from holdfast.model.detection import samples_for
 from holdfast.pdp import Location
-from holdfast.storage.database import opened, transaction
-
-Pathname = str | PathLike[str]
+from holdfast.storage.database import open_database, transaction
 
 
 def open_home(path: Pathname, passphrase: str | bytes) -> "Home":
@@ -22,8 +26,8 @@ def open_home(path: Pathname, passphrase: str | bytes) -> "Home":
     >>> import holdfast
     >>> home = holdfast.open_home("~/.local/share/holdfast", passphrase)
     """
-    secret = passphrase.encode() if isinstance(passphrase, str) else passphrase
-    return Home(owner.Home.open(Path(path).expanduser(), secret))
+    folder, secret = check_path(path, "the path of a home"), check_passphrase(passphrase)
+    return Home(owner.Home.open(folder, secret))
 
 
 class Home:
@@ -64,9 +68,8 @@ class Home:
         """
         source = fspath(file)
         holdings = [record.name for record in owner.select_holdings(self._home, to)]
-        chosen = name or source.rstrip("/").rpartition("/")[2]
-        if not chosen:
-            raise InputError(f"{source!r} has no file name: give one as name=")
+        chosen = owner.own_name(source) if name is None else name
+        owner.check_name(chosen)
         return owner.put_file(
             self._home,
             holdings,
@@ -82,12 +85,14 @@ class Home:
         out: Pathname,
         *,
         holding: str | None = None,
+        version: int | None = None,
         on_progress: Callable[[int], None] = lambda _bytes: None,
     ) -> owner.DownloadResult:
         """Write a file to `out`, with every block checked; nothing is written if a part is lost.
 
         Blocks that are bad in one holding come from another that has the same file. `holding` is
-        tried first. Called again, an interrupted download resumes.
+        tried first. Only nodes that still have `version` are read, if it is given. Called again,
+        an interrupted download resumes.
 
         >>> home.get("photos.tar", "photos-again.tar").bad
         ()
@@ -95,8 +100,10 @@ class Home:
         target = Path(out)
         if target.exists():
             raise InputError(f"{target} exists already: choose another file")
-        with owner.replicas(self._home, name, holding, lambda _holding, _reason: None) as found:
-            return owner.get(found[0], found[1:], target, on_progress)
+        with owner.replicas(
+            self._home, name, holding, lambda _holding, _reason: None, version
+        ) as replicas:
+            return owner.get(replicas[0], replicas[1:], target, on_progress)
 
     def audit(
         self,
@@ -105,11 +112,11 @@ class Home:
         confidence: float = 0.99,
         damage: float = 0.01,
         deadline_seconds: int = 30,
-    ) -> list[owner.Finding]:
+    ) -> list[AuditResult]:
         """Audit these holdings now, or all of them; empty ones are left out.
 
         An audit samples that many blocks, or as many as find damage of the share `damage` with
-        the probability `confidence`. A node that gives no proof in time fails by timeout.
+        the probability `confidence`. The evidence records it like any other audit.
 
         >>> [audit.outcome.value for audit in home.audit("attic", samples=4)]
         ['passed']
@@ -124,13 +131,9 @@ class Home:
                 raise InputError(f"samples must lie between 1 and {blocks}, not at {samples}")
             return samples
 
-        audits = (
-            owner.audit_holding(
-                self._home, record, count_samples, deadline_seconds=deadline_seconds
-            )
-            for record in owner.select_holdings(self._home, holdings)
+        return audit_holdings(
+            self._home, holdings, count_samples, deadline_seconds=deadline_seconds
         )
-        return [audit for audit in audits if audit is not None]
 
     def repair(
         self,
@@ -139,7 +142,7 @@ class Home:
         sources: Iterable[Pathname] = (),
         deadline_seconds: int = 30,
         on_progress: Callable[[float], None] = lambda _share: None,
-    ) -> owner.Repair:
+    ) -> Repair:
         """Find the damaged blocks of a holding, put them back, and audit it.
 
         Blocks come from other holdings that have the same file, and from `sources`, your own
@@ -148,13 +151,57 @@ class Home:
         >>> home.repair("attic", sources=["photos.tar"]).complete
         True
         """
-        return owner.repair_holding(
+
+        def report(progress: owner.RepairProgress) -> None:
+            if not progress.repairing:
+                on_progress(progress.done / progress.total)
+
+        return repair_and_audit(
             self._home,
             holding,
             [fspath(source) for source in sources],
             deadline_seconds=deadline_seconds,
-            on_progress=on_progress,
+            on_progress=report,
         )
+
+    def set_url(self, holding: str, url: str, *, reason: str = "") -> None:
+        """Follow the node of a holding to another URL; another node there is refused.
+
+        The evidence records it, with the reason.
+
+        >>> home.set_url("attic", url)
+        """
+        with self._home.catalogue() as catalogue:
+            holding_commands.set_url(catalogue, holding, url, _author(reason))
+
+    def rename(self, holding: str, name: str, *, reason: str = "") -> None:
+        """Give a holding another name. The evidence records it, with the reason.
+
+        >>> home.rename("attic", "loft")
+        >>> home.rename("loft", "attic")
+        """
+        with self._home.catalogue() as catalogue:
+            holding_commands.rename(catalogue, holding, name, _author(reason))
+
+    def remove(
+        self, holding: str, *, keep_files: bool = False, reason: str = ""
+    ) -> owner.RemovalPlan:
+        """Remove a holding, and its files on the node unless `keep_files`; return what was done.
+
+        If the node can't be reached, the files stay there, and `unreachable` in the result says
+        why. Files in `last_replicas` are in no other holding. The evidence records it, with the
+        reason.
+
+        >>> home.remove("shed").delete_files
+        True
+        """
+        with self._home.catalogue() as catalogue:
+            plan = owner.plan_removal(catalogue, holding, keep_files=keep_files)
+            holding_commands.remove(catalogue, plan, _author(reason))
+            owner.discard_tags(self.folder, plan.holding)
+            for name, failure in owner.delete_pending(self._home, catalogue, holding).items():
+                raise NodeError(f"the files of {name!r} are still to be deleted: {failure}")
+            return plan
 
     def status(self, *, limit: int = 50) -> Status:
         """Return how all holdings stand, the worst `limit` of them one by one.
@@ -167,7 +214,11 @@ class Home:
         settings = read_control(self.folder)
         grace = settings.alerts.overdue
         with (
-            opened(settings.address(self.folder), read_only=True) as engine,
+            open_database(settings.address(self.folder), read_only=True) as engine,
             transaction(engine) as connection,
         ):
             return read_status(connection, milliseconds(), grace=grace, limit=limit)
+
+
+def _author(reason: str) -> Author:
+    return Author(operator(), milliseconds(), reason)

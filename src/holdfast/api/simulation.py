@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from contextlib import ExitStack
-from os import fspath
 from pathlib import Path
 from typing import Any
 
 from holdfast import learn
+from holdfast.api.arguments import check_path, check_seed, check_text
 from holdfast.errors import InputError
 from holdfast.executor import LocalExecutor
 from holdfast.model.scenario import Scenario, with_changes
@@ -28,7 +28,7 @@ def scenario(name_or_path: str | Path, **changes: Any) -> Scenario:
     >>> holdfast.scenario("field", blocks=5000).blocks
     5000
     """
-    return with_changes(load_scenario(fspath(name_or_path)), changes)
+    return with_changes(_as_scenario(name_or_path), changes)
 
 
 def policy(spec: str, scenario: Scenario | str | Path = "paper") -> AnyPolicy:
@@ -40,7 +40,7 @@ def policy(spec: str, scenario: Scenario | str | Path = "paper") -> AnyPolicy:
     >>> two_speed = holdfast.policy("two-speed")
     >>> state = two_speed.initial_state(3)
     """
-    return policy_named(spec, _as_scenario(scenario))
+    return policy_named(check_text(spec, "a policy"), _as_scenario(scenario))
 
 
 def evaluate(
@@ -61,8 +61,10 @@ def evaluate(
     True
     """
     world = _as_scenario(scenario)
-    chosen = policy_named(policy, world) if isinstance(policy, str) else policy
-    return measure(evaluation.evaluate(chosen, world, episodes=episodes, seed=seed))
+    given: Any = policy  # None, too, where a caller checks no types
+    named = given is None or isinstance(given, str)
+    chosen = policy_named(check_text(given, "a policy"), world) if named else given
+    return measure(evaluation.evaluate(chosen, world, episodes=episodes, seed=check_seed(seed)))
 
 
 def train(
@@ -94,17 +96,18 @@ def train(
     learn.check_installed()
     from holdfast.learn import methods, pool, training  # noqa: PLC0415 - an optional extra
 
-    world = _as_scenario(scenario)
+    world, folder = _as_scenario(scenario), check_path(out, "the output folder")
+    method = check_text(method, "a method")
     settings = (
         methods.settings_of(method, world) if rho is None else methods.with_ceiling(method, rho)
     )
-    chosen = list(dict.fromkeys(seeds))
+    chosen = list(dict.fromkeys(map(check_seed, seeds)))
     if not chosen:
         raise InputError("a training needs at least one seed")
     plan = [
         pool.Job(
             training.Run(method, world, seed, units, settings),
-            Path(out) / f"seed-{seed}" if len(chosen) > 1 else Path(out),
+            folder / f"seed-{seed}" if len(chosen) > 1 else folder,
         )
         for seed in chosen
     ]
@@ -122,4 +125,6 @@ def train(
 
 
 def _as_scenario(scenario: Scenario | str | Path) -> Scenario:
-    return scenario if isinstance(scenario, Scenario) else load_scenario(fspath(scenario))
+    if isinstance(scenario, Scenario):
+        return scenario
+    return load_scenario(check_text(scenario, "a scenario"))

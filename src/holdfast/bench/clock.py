@@ -1,7 +1,10 @@
 """Timing for ratios: contenders take turns, so that a busy moment hits them alike."""
 
+import ctypes
 import time
 from collections.abc import Callable, Mapping
+
+from holdfast.errors import InputError
 
 Work = Callable[[], object]
 
@@ -30,3 +33,12 @@ def best_rates(contenders: Mapping[str, Callable[[], float]], rounds: int) -> di
             done = work()
             best[name] = max(best[name], done / (time.perf_counter() - start))
     return best
+
+
+def cpu_clock_of(process_id: int) -> Callable[[], float]:
+    """Return a clock of the processor time that another process of this machine has used."""
+    number = ctypes.c_int()
+    find_clock = getattr(ctypes.CDLL(None), "clock_getcpuclockid", None)  # POSIX, not on macOS
+    if find_clock is None or find_clock(process_id, ctypes.byref(number)):
+        raise InputError("this system has no clock for the processor time of another process")
+    return lambda: time.clock_gettime(number.value)

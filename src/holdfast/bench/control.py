@@ -9,7 +9,7 @@ transactions; the two take turns, batch by batch.
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import process_time
@@ -24,14 +24,17 @@ from holdfast.bench.sql_recorder import Tape, replay
 from holdfast.control.audits.pending import PendingAudit
 from holdfast.control.audits.types import AuditResult, Deferred, PreparedAudit, PreparedBatch
 from holdfast.control.policies.active import PolicyLoader, ensure_champion
+from holdfast.control.scheduling.claims import Claim
 from holdfast.control.scheduling.decisions import Decisions, StoredMemory, decide
-from holdfast.control.scheduling.guardrails import DAY, DRAWS, Rails
-from holdfast.control.scheduling.schedule import Claim, Schedule
+from holdfast.control.scheduling.guardrails import DRAWS, Rails
+from holdfast.control.scheduling.schedule import Schedule
 from holdfast.control.scheduling.telemetry import Telemetry, empty_history_bytes
 from holdfast.control.scheduling.worker import Worker
 from holdfast.control.settings.models import Pace
+from holdfast.durations import DAY
 from holdfast.errors import InputError
 from holdfast.evidence.leaf import Holding, Opening, Outcome, Transaction
+from holdfast.ledger import check
 from holdfast.model.scenario import FIELD
 from holdfast.pdp import Challenge, Proof, SecretKey, Target, curve
 from holdfast.pdp.field import Q
@@ -80,17 +83,28 @@ def measure(*, count: int, rounds: int, say: Say) -> dict[str, Any]:
 class ReadyAuditor:
     """Stands for the data plane: every audit has passed before it begins."""
 
-    flight: bytes
+    pending: PendingAudit
     result: AuditResult
+    ready: list[Claim] = field(default_factory=list)
 
     def gas_price(self) -> int:
         return 0
 
     def prepare(self, claims: Sequence[Claim]) -> PreparedBatch:
-        return PreparedBatch([PreparedAudit(self.flight, capped=False)] * len(claims))
+        return PreparedBatch([PreparedAudit(self.pending, capped=False)] * len(claims))
 
-    def carry_out(self, audits: Sequence[tuple[Claim, bytes]]) -> list[AuditResult | Deferred]:
-        return [self.result] * len(audits)
+    def start(self, audits: Sequence[tuple[Claim, PendingAudit]]) -> None:
+        self.ready.extend(claim for claim, _ in audits)
+
+    def collect(self, seconds: float) -> list[tuple[Claim, AuditResult | Deferred]]:  # noqa: ARG002 - it never waits
+        claims, self.ready[:] = list(self.ready), []
+        return [(claim, self.result) for claim in claims]
+
+    def busy_nodes(self) -> tuple[bytes, ...]:
+        return ()
+
+    def abandon(self) -> None:
+        self.ready.clear()
 
 
 @dataclass(frozen=True)
@@ -119,6 +133,7 @@ def _auditor(key: SecretKey) -> ReadyAuditor:
     target = Target(key.public.id, challenge.id, curve.encode(curve.times_base(sigma)))
     deadline = NOW // 1000 + 3600
     result = AuditResult(
+        name="holding",
         outcome=Outcome.PASSED,
         reason="",
         due=NOW,
@@ -132,7 +147,8 @@ def _auditor(key: SecretKey) -> ReadyAuditor:
         signature=draws.bytes(65),
         verdict=Transaction(draws.bytes(32), 1, 31_553),
     )
-    return ReadyAuditor(PendingAudit(NOW, challenge, target, deadline).encode(), result)
+    pending = PendingAudit(NOW, challenge, target.point, check.target_address(target), deadline)
+    return ReadyAuditor(pending, result)
 
 
 def _fill(engine: Engine, crew: Crew, count: int, say: Say) -> None:

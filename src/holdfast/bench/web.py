@@ -44,24 +44,17 @@ from holdfast.control.incidents.alerts import Alerts
 from holdfast.control.policies.active import ensure_champion
 from holdfast.control.policies.aliases import Author, challenge, read_aliases
 from holdfast.control.policies.versions import Registry
-from holdfast.control.scheduling.guardrails import DAY
 from holdfast.control.scheduling.schedule import Schedule
 from holdfast.control.settings.models import ControlSettings, WebSettings
+from holdfast.durations import DAY
 from holdfast.errors import StorageError
 from holdfast.evidence.note import Signer
 from holdfast.evidence.tree import HASH_BYTES, SUBTREE
 from holdfast.model.scenario import FIELD
 from holdfast.pdp import SecretKey
 from holdfast.storage.database import connect, migrate, transaction
-from holdfast.storage.schema import (
-    audits,
-    checkpoints,
-    confidences,
-    holdings,
-    leaves,
-    shadow_sums,
-    subtrees,
-)
+from holdfast.storage.inference_schema import confidences
+from holdfast.storage.schema import audits, checkpoints, holdings, leaves, shadow_sums, subtrees
 from holdfast.web.server import RunningServer, listen, open_context, url_of
 
 REFERENCE = "an answer of the same server for which it looks nothing up"

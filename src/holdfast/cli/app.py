@@ -1,14 +1,16 @@
 """The command line: it imports the command that was typed, runs it, and reports its errors.
 
-Exit code 0 means fine, 1 a finding, 2 could not run (one sentence on stderr, no traceback) and 130
-interrupted.
+Exit code 0 means fine, 1 a finding, 2 could not run (one sentence on stderr, no traceback), 70 a
+fault of Holdfast itself and 130 interrupted.
 """
 
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Mapping
 from importlib import import_module
+from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any, NoReturn
 
@@ -22,8 +24,11 @@ from holdfast import secret_variables
 from holdfast.cli import terminal
 from holdfast.cli.commands import COMMANDS, Entry, Group
 from holdfast.errors import HoldfastError
+from holdfast.storage.waiting import notify_waits
 
 INTERRUPTED = 130
+FAULT = 70  # EX_SOFTWARE of sysexits.h
+TRACEBACK = "HOLDFAST_TRACEBACK"
 COMPLETION = "_HOLDFAST_COMPLETE"
 
 
@@ -104,7 +109,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 
 def run(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    with secret_variables.withdraw_secrets():
+    with secret_variables.withdraw_secrets(), notify_waits(terminal.complain):
         return _run(arguments)
 
 
@@ -122,9 +127,25 @@ def _run(arguments: list[str] | None) -> int:
         if sentence := _sentence(error):  # empty when the help was shown instead
             terminal.complain(sentence)
         return 2
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is our fault
+        _report_fault(error)
+        return FAULT
     if result == INTERRUPTED:  # Typer returns it for Ctrl-C, too
         terminal.complain("interrupted")
     return result if isinstance(result, int) else 0
+
+
+def _report_fault(error: Exception) -> None:
+    """Say that Holdfast is at fault, without what may be secret unless a traceback is asked for."""
+    if os.environ.get(TRACEBACK):
+        traceback.print_exception(error)
+        return
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{type(error).__name__} at {Path(frame.filename).name}:{frame.lineno}"
+    terminal.complain(
+        f"this is a fault of Holdfast ({place}): run it again with {TRACEBACK}=1 and report what "
+        "it prints"
+    )
 
 
 def _sentence(error: Exception) -> str:

@@ -17,16 +17,17 @@ from holdfast.cli.sampling import (
 )
 from holdfast.cli.terminal import Json, PassphraseFile, report
 from holdfast.control import operator_commands
+from holdfast.control.audit_now import audit_holdings
+from holdfast.control.audits.types import AuditResult
 from holdfast.control.incidents import store
 from holdfast.errors import InputError
+from holdfast.evidence.leaf import Outcome
 from holdfast.model.detection import detection_probability
-from holdfast.owner import Finding, audit_holding, select_holdings
 
 Deadline = Annotated[int, typer.Option(min=1, help="Seconds that the node has to answer.")]
 HoldingName = Annotated[
     str, typer.Argument(metavar="HOLDING", autocompletion=complete_holding, help="Its name.")
 ]
-PASSED, FAILED = "passed", "failed"
 
 
 def now(
@@ -54,19 +55,22 @@ def now(
         return sample_count(blocks, samples, ratio, confidence, damaged_blocks(damage, blocks))
 
     opened = open_home(home, passphrase_file)
-    audits = []
-    for record in select_holdings(opened, [holding] if holding else []):
-        finding = audit_holding(
-            opened, record, count_samples, deadline_seconds=deadline, on_resumed=_warn_resumed
-        )
-        if finding is not None:
-            count, blocks = finding.challenge.samples, finding.challenge.blocks
-            chance = float(detection_probability(damaged_blocks(damage, blocks), count, blocks))
-            audits.append({**audit_facts(finding), "detection_probability": chance})
-    if not audits:
+    results = audit_holdings(
+        opened,
+        [holding] if holding else [],
+        count_samples,
+        deadline_seconds=deadline,
+        on_resumed=_warn_resumed,
+    )
+    if not results:
         raise InputError("there is nothing to audit yet: `holdfast put` a file first")
+    audits = []
+    for result in results:
+        count, blocks = result.challenge.samples, result.challenge.blocks
+        chance = float(detection_probability(damaged_blocks(damage, blocks), count, blocks))
+        audits.append({**audit_facts(result), "detection_probability": chance})
     report({"audits": audits}, map(describe_audit, audits), as_json=as_json)
-    return 0 if all(facts["outcome"] == PASSED for facts in audits) else 1
+    return 0 if all(facts["outcome"] == Outcome.PASSED for facts in audits) else 1
 
 
 def release(
@@ -104,26 +108,27 @@ def ask(
     report({"holding": holding, "due": True}, f"{holding} is due now", as_json=as_json)
 
 
-def _warn_resumed(finding: Finding) -> None:
-    terminal.complain(f"an earlier audit of {finding.holding} ended: {finding.outcome}")
+def _warn_resumed(result: AuditResult) -> None:
+    terminal.complain(f"an earlier audit of {result.name} ended: {result.outcome}")
 
 
-def audit_facts(finding: Finding) -> dict[str, Any]:
+def audit_facts(result: AuditResult) -> dict[str, Any]:
     return {
-        "holding": finding.holding,
-        "outcome": str(finding.outcome),
-        "reason": finding.reason,
-        "challenge_id": finding.challenge.id.hex(),
-        "blocks": finding.challenge.blocks,
-        "samples": finding.challenge.samples,
-        "transaction": finding.transaction.hex(),
+        "holding": result.name,
+        "outcome": str(result.outcome),
+        "reason": result.reason or None,
+        "challenge_id": result.challenge.id.hex(),
+        "blocks": result.challenge.blocks,
+        "samples": result.challenge.samples,
+        "transaction": None if result.verdict is None else result.verdict.hash.hex(),
     }
 
 
 def describe_audit(facts: dict[str, Any]) -> str:
     sampled = f"all {facts['samples']:,} sampled blocks of {facts['blocks']:,}"
-    if facts["outcome"] == PASSED:
+    outcome = Outcome(facts["outcome"])
+    if outcome is Outcome.PASSED:
         return f"{facts['holding']}: passed: {sampled} are intact"
-    if facts["outcome"] == FAILED:
+    if outcome is Outcome.FAILED:
         return f"{facts['holding']}: FAILED: the node doesn't have {sampled}"
-    return f"{facts['holding']}: TIMEOUT: no proof for {sampled}: {facts['reason']}"
+    return f"{facts['holding']}: {outcome.upper()}: no proof for {sampled}: {facts['reason']}"

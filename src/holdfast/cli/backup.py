@@ -13,7 +13,7 @@ from holdfast.cli.terminal import Json, PassphraseFile, report
 from holdfast.control.backup import restore as restoration
 from holdfast.control.backup.create import back_up
 from holdfast.control.service import milliseconds
-from holdfast.evidence.explain import when
+from holdfast.words import when
 
 
 def backup(

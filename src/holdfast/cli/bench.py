@@ -59,6 +59,53 @@ def node(
     _measure("node", as_json, rounds=rounds, size=size_mib << 20, say=on_step)
 
 
+def audits(
+    holdings: Annotated[int, typer.Option(min=8, max=10**6, help="Holdings on the nodes.")] = 256,
+    many: Annotated[
+        int, typer.Option(min=8, max=10**6, help="Holdings of the run that is compared.")
+    ] = 10_000,
+    rounds: Annotated[int, typer.Option(min=1, help="How often all holdings are audited.")] = 4,
+    cold_mib: Annotated[
+        int, typer.Option(min=8, help="Size of the file that is read from disk, in MiB.")
+    ] = 1024,
+    as_json: Json = False,
+) -> None:
+    """Measure audits from end to end, on real nodes.
+
+    The worker runs on one core, four nodes on another. It takes minutes.
+
+    Example: holdfast bench audits --json
+    """
+    _measure(
+        "audits",
+        as_json,
+        count=holdings,
+        many=many,
+        rounds=rounds,
+        cold_bytes=cold_mib << 20,
+        say=on_step,
+    )
+
+
+def files(
+    size_mib: Annotated[
+        int, typer.Option(min=1, max=1 << 20, help="Size of the file, in MiB.")
+    ] = 1024,
+    encrypted: Annotated[
+        bool, typer.Option("--encrypt", help="Put the file into an encrypted holding.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Compare put and get of a large file with a plain copy.
+
+    The reference is a copy of the file, its fsync and its SHA-256. TMPDIR names the folder that is
+    measured in; it needs space for four copies of the file.
+
+    Example: holdfast bench files --json
+    """
+    _measure("files", as_json, size=size_mib << 20, encrypted=encrypted, say=on_step)
+
+
 def control(
     rounds: Rounds = 100,
     holdings: Annotated[

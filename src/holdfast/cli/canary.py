@@ -15,11 +15,11 @@ from holdfast.cli.terminal import Json, PassphraseFile, report
 from holdfast.control.inference import canaries
 from holdfast.control.inference.canaries import Canary
 from holdfast.errors import InputError
-from holdfast.evidence.explain import when
 from holdfast.inference.efficacy import efficacy
 from holdfast.node.canary import flip_blocks
 from holdfast.node.objects import Folder
 from holdfast.owner import Holding
+from holdfast.words import when
 
 Name = Annotated[str, typer.Argument(metavar="HOLDING", help="A holding on a node of your own.")]
 Store = Annotated[

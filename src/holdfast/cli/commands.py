@@ -32,6 +32,11 @@ COMMANDS: dict[str, Entry | Group] = {
             "list": Entry(
                 "holding:list_holdings", "List the holdings, their files and unfinished uploads."
             ),
+            "set-url": Entry("holding:set_url", "Follow a node that has moved to another URL."),
+            "rename": Entry("holding:rename", "Give a holding another name."),
+            "rm": Entry(
+                "holding:rm", "Remove a holding, and its files on the node unless you keep them."
+            ),
         },
     ),
     "put": Entry("files:put", "Put files on nodes: tag them, encrypt them if asked, upload them."),
@@ -148,6 +153,8 @@ COMMANDS: dict[str, Entry | Group] = {
                 "bench:evidence", "Compare verifying a log with checking its proofs one by one."
             ),
             "node": Entry("bench:node", "Compare a storage node with its prover and a plain copy."),
+            "audits": Entry("bench:audits", "Measure audits from end to end, on real nodes."),
+            "files": Entry("bench:files", "Compare put and get of a large file with a plain copy."),
             "control": Entry("bench:control", "Compare the control plane with its bare database."),
             "web": Entry("bench:web", "Time the first load of each dashboard page."),
         },

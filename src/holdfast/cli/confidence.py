@@ -1,19 +1,34 @@
 """`holdfast confidence`: how much may be damaged or was missed, inferred from the log."""
 
-from collections.abc import Iterator
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
-from holdfast.cli.control import open_control
+from holdfast.cli import terminal
+from holdfast.cli.control import ControlPlane, open_control
 from holdfast.cli.home import DEFAULT_HOME, HomeFolder
 from holdfast.cli.terminal import Json, report, table
-from holdfast.control.inference.confidence import infer_confidence
-from holdfast.errors import InputError
+from holdfast.control.inference.confidence import Confidences, declared_ceiling
+from holdfast.control.inference.refresh_lease import LEASE_SECONDS
+from holdfast.control.queries.confidence import ConfidenceReport, read_confidence
+from holdfast.durations import HOUR
+from holdfast.errors import InputError, RefusedError
+from holdfast.storage.database import transaction
+from holdfast.words import span, when
 
 MAX_ROWS = 50
+# `holdfast serve` refreshes figures once per unit of time. It gets this much longer to do it.
+REFRESH_TIME = 6 * HOUR
+WAIT_SECONDS = LEASE_SECONDS + 5  # for another process to end its refresh
+RETRY_SECONDS = 0.5
+LINE_SECONDS = 3.0  # between two lines of progress where there is no terminal
+REFRESH_HINT = "`holdfast serve` keeps them fresh; `holdfast confidence --fresh` refreshes them now"
 
 
 def confidence(
@@ -30,44 +45,106 @@ def confidence(
             show_default=False,
         ),
     ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Infer everything anew, which takes longer.")
+    ] = False,
     home: HomeFolder = DEFAULT_HOME,
     as_json: Json = False,
 ) -> int:
     """Estimate undetected damage: exit 1 if the ceiling is certainly broken.
 
-    The figures are inferred from the log with the latest fit, or with one made now. Nobody can
-    observe damage that no audit has sampled. Needs no passphrase.
+    Shows the figures that `holdfast serve` keeps fresh, and as of when they are. If there are none
+    yet, they are inferred now. They come from the log with the latest fit, or one made for them.
+    Nobody can observe damage that no audit has sampled. Needs no passphrase.
 
     Example: holdfast confidence
     """
+    with open_control(home, read_only=not fresh) as control:
+        inferred = None if fresh else _read(control)
+    if inferred is None:
+        with open_control(home) as control:
+            _refresh(control)
+            inferred = _read(control)
+    if inferred is None:
+        raise RefusedError("the holdings changed while their damage was inferred: try again")
     with open_control(home, read_only=True) as control:
-        estimates = infer_confidence(control.engine, control.settings, control.now())
-    known = {estimate.holding for estimate in estimates.holdings}
-    for name in holding or ():
+        if ceiling is None:
+            ceiling = declared_ceiling(control.engine, control.settings)
+        now, unit = control.now(), control.settings.rails.unit
+    data = _data(inferred, holding or (), ceiling) | {
+        "stale": not now - unit - REFRESH_TIME < inferred.fleet.at <= now
+    }
+    report(data, _describe(data, now), as_json=as_json)
+    return 1 if data["broken"] else 0
+
+
+def _read(control: ControlPlane) -> ConfidenceReport | None:
+    with transaction(control.engine) as connection:
+        return read_confidence(connection)
+
+
+def _refresh(control: ControlPlane) -> None:
+    """Infer everything anew, after another process that is at it."""
+    confidences = Confidences(control.engine, control.settings)
+    deadline = time.monotonic() + WAIT_SECONDS
+    with _progress() as on_progress:
+        while not confidences.refresh_all(control.now(), on_progress):
+            if time.monotonic() > deadline:
+                raise RefusedError("another process is refreshing the figures: try again later")
+            time.sleep(RETRY_SECONDS)
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int, int], None]]:
+    """Show how far a refresh is: a bar on a terminal, else a line every few seconds."""
+    last = time.monotonic()
+    with terminal.progress_bar("fitting the log", 1, of_bytes=False) as bar:
+
+        def on_progress(done: int, total: int) -> None:
+            nonlocal last
+            if done:
+                bar.describe("inferring damage")
+            bar.reach(done / max(total, 1))
+            if not sys.stderr.isatty() and time.monotonic() - last > LINE_SECONDS:
+                last = time.monotonic()
+                typer.echo(f"inferred the damage of {done} of {total} holdings", err=True)
+
+        yield on_progress
+
+
+def _data(
+    inferred: ConfidenceReport, names: list[str] | tuple[()], ceiling: float | None
+) -> dict[str, Any]:
+    known = {estimate.holding for estimate in inferred.holdings}
+    for name in names:
+        if name in inferred.waiting:
+            raise InputError(f"nothing is inferred of holding {name!r} yet: {REFRESH_HINT}")
         if name not in known:
             raise InputError(f"holding {name!r} is not on the schedule")
-    rows = [
-        asdict(estimate)
-        for estimate in estimates.holdings
-        if not holding or estimate.holding in holding
-    ]
-    ceiling = estimates.ceiling if ceiling is None else ceiling
-    broken = ceiling is not None and estimates.miss_rate.low > ceiling
-    data = {
+    fleet = inferred.fleet
+    return {
         "observed": False,
-        "miss_rate": asdict(estimates.miss_rate),
-        "detections": estimates.detections,
+        "at": fleet.at,
+        "miss_rate": asdict(fleet.miss_rate),
+        "detections": fleet.detections,
         "ceiling": ceiling,
-        "broken": broken,
-        "fleet_at_most": estimates.fleet_at_most,
-        "holdings": rows,
+        "broken": ceiling is not None and fleet.miss_rate.low > ceiling,
+        "fleet_at_most": fleet.fleet_at_most,
+        "holdings": [
+            asdict(estimate)
+            for estimate in inferred.holdings
+            if not names or estimate.holding in names
+        ],
+        "waiting": list(inferred.waiting),
     }
-    report(data, _describe(data), as_json=as_json)
-    return 1 if broken else 0
 
 
-def _describe(data: dict[str, Any]) -> Iterator[str | Table]:
+def _describe(data: dict[str, Any], now: int) -> Iterator[str | Table]:
     rows, rate, ceiling = data["holdings"], data["miss_rate"], data["ceiling"]
+    age = f"{span(now - data['at'])} ago" if data["at"] <= now else "by another clock"
+    yield f"as of {when(data['at'])}, {age}"
+    if data["stale"]:
+        yield f"-> these figures are old: {REFRESH_HINT}"
     yield "inferred from the log, not observed; upper bounds at 95 %:"
     yield table(
         ("holding", "damaged at most>", "probability of any damage>"),
@@ -78,6 +155,9 @@ def _describe(data: dict[str, Any]) -> Iterator[str | Table]:
     )
     if len(rows) > MAX_ROWS:
         yield f"and {len(rows) - MAX_ROWS} more holdings, none worse than the last one above"
+    if data["waiting"]:
+        count = len(data["waiting"])
+        yield f"{count} new {'holding is' if count == 1 else 'holdings are'} not among them yet"
     yield f"all holdings together: at most {data['fleet_at_most']:.2%} damaged"
     interval = f"{rate['value']:.1%}, between {rate['low']:.1%} and {rate['high']:.1%}"
     if ceiling is None:

@@ -17,7 +17,7 @@ from holdfast.cli.home import home_folder
 from holdfast.control.policies.aliases import Author
 from holdfast.control.service import milliseconds
 from holdfast.control.settings.models import ControlSettings, read_control
-from holdfast.storage.database import opened
+from holdfast.storage.database import open_database
 
 Reason = Annotated[str, typer.Option(help="Why. The evidence records it.", show_default=False)]
 
@@ -33,15 +33,20 @@ class ControlPlane:
 
     def author(self, reason: str = "") -> Author:
         """Return the operator who gives this command, for the evidence."""
-        return Author(user(), self.now(), reason)
+        return operator(reason)
 
 
 @contextmanager
 def open_control(home: Path, *, read_only: bool = False) -> Iterator[ControlPlane]:
     folder = home_folder(home)
     settings = read_control(folder)
-    with opened(settings.address(folder), read_only=read_only) as engine:
+    with open_database(settings.address(folder), read_only=read_only) as engine:
         yield ControlPlane(folder, settings, engine)
+
+
+def operator(reason: str = "") -> Author:
+    """Return who gives this command, for the evidence."""
+    return Author(user(), milliseconds(), reason)
 
 
 def user() -> str:

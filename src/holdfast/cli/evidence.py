@@ -1,7 +1,9 @@
 """`holdfast evidence`: check a log offline, read it, and export it."""
 
 import json
+import re
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import starmap
 from pathlib import Path
@@ -11,13 +13,14 @@ import typer
 
 from holdfast import atomic
 from holdfast.cli import terminal
-from holdfast.cli.home import DEFAULT_HOME, HomeFolder, home_folder, open_home
+from holdfast.cli.home import DEFAULT_HOME, HomeFolder, complete_holding, home_folder, open_home
 from holdfast.cli.terminal import Json, PassphraseFile, report
 from holdfast.control.evidence.anchors import home_ledgers
 from holdfast.control.evidence.reader import open_log
 from holdfast.control.evidence.signer import current_signer, evidence_signer
+from holdfast.control.queries.names import HoldingNames
 from holdfast.control.settings.models import read_control
-from holdfast.errors import InputError, LedgerError
+from holdfast.errors import HoldfastError, InputError, LedgerError
 from holdfast.evidence import explain, verification
 from holdfast.evidence.anchors import named_ledgers
 from holdfast.evidence.bundle import read_head, write_bundle
@@ -26,7 +29,8 @@ from holdfast.evidence.log import WithoutProofs
 from holdfast.evidence.note import Verifier
 from holdfast.evidence.verification import Report
 from holdfast.owner.ledgers import public_sender
-from holdfast.storage.database import Standing, connected, standing_of
+from holdfast.storage.database import Standing, open_database, open_engine, standing_of
+from holdfast.words import when
 
 Source = Annotated[
     Path | None,
@@ -44,6 +48,7 @@ Time = Annotated[
         show_default=False,
     ),
 ]
+_NUMBER = re.compile(r"(0[xX])?[0-9a-fA-F]{1,48}")
 LEAVES_PER_UPDATE = 256  # of the bar: moving it takes as long as checking a leaf
 
 
@@ -153,7 +158,13 @@ def show(
         int | None, typer.Option(min=0, help="Only the leaf with this index.", show_default=False)
     ] = None,
     holding: Annotated[
-        str | None, typer.Option(metavar="HEX", help="Only this holding.", show_default=False)
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            autocompletion=complete_holding,
+            help="Only this holding: its name, also a former one, or its number in hexadecimal.",
+            show_default=False,
+        ),
     ] = None,
     since: Time = None,
     until: Time = None,
@@ -162,29 +173,33 @@ def show(
 ) -> None:
     """Explain the log: why each audit happened, its result.
 
-    It doesn't check the log: run verify first.
+    It doesn't check the log: run verify first. The evidence has the numbers of holdings; their
+    names come from the home.
 
-    Example: holdfast evidence show --since 2026-03-01
+    Example: holdfast evidence show --holding attic --since 2026-03-01
     """
-    selection = explain.Selection(
-        _holding(holding), _milliseconds(since) or 0, _milliseconds(until)
-    )
-    with open_log(_log_path(source, home)) as log:
+    place = _log_path(source, home)
+    with open_log(place) as log, _holding_names(place, home) as names:
+        selection = explain.Selection(
+            *_select_holding(holding, names), _milliseconds(since) or 0, _milliseconds(until)
+        )
         start, stop = (0, None) if leaf is None else (leaf, leaf + 1)
         if stop is not None and stop > log.size:
             raise InputError(f"{source or home} has {log.size} leaves: there is no leaf {leaf}")
         selected = explain.select_leaves(log, selection, start, stop)
-        data = {"leaves": list(starmap(_leaf_facts, selected))} if as_json else {}
-        report(data, starmap(_describe_leaf, selected), as_json=as_json)
+        named = ((index, entry, names and names.name(index, entry)) for index, entry in selected)
+        data = {"leaves": list(starmap(_leaf_facts, named))} if as_json else {}
+        report(data, starmap(_describe_leaf, named), as_json=as_json)
 
 
-def _leaf_facts(index: int, entry: Leaf) -> dict[str, Any]:
-    return {"index": index, "story": explain.explain(entry), "leaf": json.loads(encode(entry))}
+def _leaf_facts(index: int, entry: Leaf, name: str | None) -> dict[str, Any]:
+    story = explain.explain(entry, name)
+    return {"index": index, "holding": name, "story": story, "leaf": json.loads(encode(entry))}
 
 
-def _describe_leaf(index: int, entry: Leaf) -> str:
-    first, *rest = explain.explain(entry)
-    return "\n  ".join([f"leaf {index}, {explain.when(entry.at)}: {first}", *rest])
+def _describe_leaf(index: int, entry: Leaf, name: str | None) -> str:
+    first, *rest = explain.explain(entry, name)
+    return "\n  ".join([f"leaf {index}, {when(entry.at)}: {first}", *rest])
 
 
 def export(
@@ -221,11 +236,32 @@ def _log_path(source: Path | None, home: Path) -> Path:
     return home_folder(home) if source is None else source.expanduser()
 
 
-def _holding(text: str | None) -> int | None:
-    try:
-        return None if text is None else int(text, 16)
-    except ValueError as error:
-        raise InputError(f"{text} is not a holding: give its number in hexadecimal") from error
+@contextmanager
+def _holding_names(place: Path, home: Path) -> Iterator[HoldingNames | None]:
+    """Yield the names that a home has for holdings: of the log's own home, or of --home."""
+    folder = place if place.is_dir() else home.expanduser()
+    with ExitStack() as stack:
+        names = None
+        with suppress(HoldfastError):  # a bundle can be read without a home
+            address = read_control(home_folder(folder)).address(folder)
+            names = HoldingNames(stack.enter_context(open_database(address, read_only=True)))
+        yield names
+
+
+def _select_holding(
+    text: str | None, names: HoldingNames | None
+) -> tuple[frozenset[int] | None, frozenset[str]]:
+    """Return the numbers in the evidence of the holding that is meant, and its names."""
+    if text is None:
+        return None, frozenset()
+    if names is not None and (numbers := names.numbers(text)):
+        return numbers, names.all_names(text)
+    if _NUMBER.fullmatch(text):
+        return frozenset([int(text, 16)]), frozenset()
+    raise InputError(
+        f"{text[:80]!r} is not a holding that the home knows: give its name, or its number in "
+        "hexadecimal"
+    )
 
 
 def _milliseconds(time: datetime | None) -> int | None:
@@ -267,12 +303,12 @@ def show_key(
 
     Example: holdfast evidence key
     """
-    opened = open_home(home, passphrase_file)
-    signer = evidence_signer(opened.keyring)
-    address = read_control(opened.folder).address(opened.folder)
+    own = open_home(home, passphrase_file)
+    signer = evidence_signer(own.keyring)
+    address = read_control(own.folder).address(own.folder)
     if standing_of(address)[0] is Standing.CURRENT:
-        with connected(address, read_only=True) as engine:
-            signer = current_signer(opened.keyring, engine)
-    sender = public_sender(opened.folder, opened.settings)
+        with open_engine(address, read_only=True) as engine:
+            signer = current_signer(own.keyring, engine)
+    sender = public_sender(own.folder, own.settings)
     owner = None if sender is None else f"0x{sender.hex()}"
     report({"key": str(signer.verifier), "owner": owner}, str(signer.verifier), as_json=as_json)

@@ -20,8 +20,16 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The file's name in th
 def put(
     files: Annotated[
         list[str],
-        typer.Argument(metavar="FILE...", help="Files, or addresses such as s3://bucket/key."),
+        typer.Argument(
+            metavar="FILE...", help="Files, addresses such as s3://bucket/key, or folders with -r."
+        ),
     ],
+    recursive: Annotated[
+        bool,
+        typer.Option(
+            "--recursive", "-r", help="Put all files below a folder, by their paths within it."
+        ),
+    ] = False,
     to: Annotated[
         list[str] | None,
         typer.Option(
@@ -32,7 +40,10 @@ def put(
         ),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="The file's name in the catalogue. Default: its own.")
+        str | None,
+        typer.Option(
+            help="The file's name in the catalogue. Default: its own. With -r, a folder for all."
+        ),
     ] = None,
     in_place: Annotated[
         str | None,
@@ -58,22 +69,26 @@ def put(
 
     Example: holdfast put photos.tar --to attic --to cellar
     """
-    if in_place is not None and len(files) > 1:
+    named = _named_files(files, name, recursive=recursive)
+    if in_place is not None and len(named) > 1:
         raise InputError("--in-place is the path of one file: put the files one by one")
-    names = _names(files, name)
     sizes = {}
-    for file in files:
+    for called, file in named.items():
+        owner.check_name(called)
         with Location(file).open() as reader:
-            sizes[file] = reader.size()
+            sizes[called] = reader.size()
     opened = open_home(home, passphrase_file)
     holdings = [record.name for record in owner.select_holdings(opened, to or [])]
+    if not replace:
+        owner.check_sources(opened, holdings, named)
     facts = []
-    for file in files:
-        with terminal.progress_bar(f"putting {file}", 2 * sizes[file] * len(holdings)) as bar:
+    for called, file in named.items():
+        twice = 2 * len(holdings)  # each byte is tagged and sent
+        with terminal.progress_bar(f"putting {file}", sizes[called], scale=twice) as bar:
             stored = owner.put_file(
                 opened,
                 holdings,
-                names[file],
+                called,
                 Original.of(Location(file)),
                 in_place=in_place,
                 replace_other=replace,
@@ -89,7 +104,16 @@ def _describe_put(file: dict[str, Any]) -> str:
 
 
 def get(
-    name: Name,
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="The file's name in the catalogue. With -r a folder's, or '.' for all files.",
+        ),
+    ],
+    recursive: Annotated[
+        bool, typer.Option("--recursive", "-r", help="Restore all files below a folder.")
+    ] = False,
     source: Annotated[
         str | None,
         typer.Option(
@@ -100,7 +124,14 @@ def get(
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Where to write the file. Default: its name, here.")
+        Path | None,
+        typer.Option(
+            help="Where to write the file, or the folder with -r. Default: its name, here."
+        ),
+    ] = None,
+    version: Annotated[
+        int | None,
+        typer.Option(min=1, help="Which version, if a node still has it. Default: the newest."),
     ] = None,
     home: HomeFolder = DEFAULT_HOME,
     passphrase_file: PassphraseFile = None,
@@ -109,20 +140,60 @@ def get(
     """Download a file and check every block: exit 1 if a part is lost.
 
     A block that is damaged on one node comes from another node that has the same file. The output
-    appears whole or not at all. An interrupted download resumes when you give the command again.
+    appears whole or not at all. An interrupted download resumes when you give the command again;
+    with -r, files that are restored already are left as they are. A node keeps a version of a
+    file until the next one is complete.
 
     Example: holdfast get photos.tar --out restored.tar
     """
-    out = out or Path(Path(name).name)
-    atomic.check_output(out, overwrite=False)
-    opened = open_home(home, passphrase_file)
+    if recursive:
+        if version is not None:
+            raise InputError("--version is of one file: get the files one by one")
+        opened = open_home(home, passphrase_file)
+        return _get_folder(opened, name, source, out, as_json=as_json)
+    owner.check_name(name)
+    target = out or Path(name)
+    if out is not None or target.parent.is_dir():
+        atomic.check_output(target, overwrite=False)
+    facts = _get_file(open_home(home, passphrase_file), name, source, target, version)
+    report(facts, _describe_get(facts), as_json=as_json)
+    return 1 if facts["lost"] else 0
+
+
+def _get_folder(
+    home: owner.Home, folder: str, source: str | None, out: Path | None, *, as_json: bool
+) -> int:
+    folder = folder.rstrip("/") or "."
+    files = owner.list_files(home, folder, source)
+    root = (out or Path()) if folder == "." else (out or Path(folder))
+    missing = {}
+    for name, file in files.items():
+        target = root / (name if folder == "." else name.removeprefix(f"{folder}/"))
+        if not target.exists():
+            missing[name] = target
+        elif Original.of(Location(str(target))).content.sha256 != file.sha256:
+            raise InputError(f"{target} exists already and is another file: move it away")
+    facts = [_get_file(home, name, source, target) for name, target in missing.items()]
+    there = len(files) - len(missing)
+    lines = [line for file in facts for line in _describe_get(file)]
+    if there:
+        lines.append(f"{there} of {len(files)} files were there already")
+    report({"files": facts, "there": there}, lines, as_json=as_json)
+    return 1 if any(file["lost"] for file in facts) else 0
+
+
+def _get_file(
+    home: owner.Home, name: str, source: str | None, out: Path, version: int | None = None
+) -> dict[str, Any]:
     with (
-        owner.replicas(opened, name, source, terminal.warn_left_out) as (first, *others),
+        owner.replicas(home, name, source, terminal.warn_left_out, version) as (first, *others),
         terminal.progress_bar(f"getting {name}", first.file.length) as bar,
     ):
+        atomic.make_directory(out.parent)
         fetched = owner.get(first, others, out, bar.reach)
-    facts = {
+    return {
         "name": name,
+        "version": first.file.version,
         "holding": first.holding.name,
         "bytes": first.file.length,
         "kept": fetched.kept,
@@ -130,8 +201,6 @@ def get(
         "lost": [list(part) for part in fetched.lost],
         "out": None if fetched.lost else str(out),
     }
-    report(facts, _describe_get(facts), as_json=as_json)
-    return 1 if fetched.lost else 0
 
 
 def _describe_get(facts: dict[str, Any]) -> Iterator[str]:
@@ -165,6 +234,7 @@ def rm(
 
     Example: holdfast rm photos.tar --from attic
     """
+    owner.check_name(name)
     opened = open_home(home, passphrase_file)
     with opened.catalogue() as catalogue:
         holdings = source or [
@@ -181,17 +251,31 @@ def rm(
     report(data, f"removed {name} from {', '.join(holdings)}", as_json=as_json)
 
 
-def _names(files: list[str], name: str | None) -> dict[str, str]:
+def _named_files(files: list[str], name: str | None, *, recursive: bool) -> dict[str, str]:
+    """Return the paths of all files that are to be put, by their names in the catalogue."""
     if name is not None:
         if len(files) > 1:
             raise InputError("--name is for one file: put the files one by one")
         if not name:
             raise InputError("--name is empty: give the file a name")
-        return {files[0]: name}
-    names = {file: file.rstrip("/").rpartition("/")[2] for file in files}
-    if "" in names.values() or len(set(names.values())) < len(names):
-        raise InputError("two files have the same name, or one has none: put them with --name")
-    return names
+    named: dict[str, str] = {}
+    for file in files:
+        for called, path in _expand(file, name, recursive=recursive).items():
+            if named.setdefault(called, path) != path:
+                raise InputError(
+                    f"{named[called]} and {path} have the same name, {called!r}: put them one by "
+                    "one with --name"
+                )
+    return named
+
+
+def _expand(file: str, name: str | None, *, recursive: bool) -> dict[str, str]:
+    if Location(file).is_remote or not Path(file).is_dir():
+        return {owner.own_name(file) if name is None else name: file}
+    if not recursive:
+        raise InputError(f"{file} is a folder: put what is in it with -r")
+    prefix = "" if name is None else f"{name}/"
+    return {prefix + called: path for called, path in owner.list_folder(file).items()}
 
 
 def _put_facts(holding: str, done: UploadResult) -> dict[str, Any]:

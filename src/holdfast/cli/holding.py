@@ -6,13 +6,25 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast.cli.home import DEFAULT_HOME, HomeFolder, open_home
+from holdfast import owner
+from holdfast.cli import terminal
+from holdfast.cli.control import Reason, operator
+from holdfast.cli.home import DEFAULT_HOME, HomeFolder, complete_holding, home_folder, open_home
 from holdfast.cli.terminal import Json, PassphraseFile, report
-from holdfast.owner import Catalogue, HoldingRecord, add_holding, catalogue_in
+from holdfast.control import holding_commands
+from holdfast.owner import Catalogue, HoldingRecord, RemovalPlan, add_holding, catalogue_in
 from holdfast.pdp import encoding
 from holdfast.pdp.field import DEFAULT_SECTORS
 
 ADDRESS_BYTES = 20
+MAX_NAMES_SHOWN = 20
+
+HoldingName = Annotated[
+    str, typer.Argument(metavar="NAME", autocompletion=complete_holding, help="Its name.")
+]
+Authority = Annotated[
+    Path | None, typer.Option(help="Certificates to trust instead of the system's.")
+]
 
 
 def add(
@@ -28,9 +40,7 @@ def add(
         str | None,
         typer.Option(help="The address that the node must have. Default: pin the one it has."),
     ] = None,
-    ca: Annotated[
-        Path | None, typer.Option(help="Certificates to trust instead of the system's.")
-    ] = None,
+    ca: Authority = None,
     home: HomeFolder = DEFAULT_HOME,
     passphrase_file: PassphraseFile = None,
     as_json: Json = False,
@@ -48,7 +58,7 @@ def add(
         url,
         sectors=sectors,
         encrypted=encrypt,
-        ca=str(ca.absolute()) if ca else None,
+        ca=_absolute(ca),
         address=expected,
     )
     sentence = f"holding {name} is on the node {record.node.hex()} at {url}, which is now pinned"
@@ -71,10 +81,157 @@ def list_holdings(
             {**_record_facts(record), **_content_facts(catalogue, record, with_files=files)}
             for record in catalogue.holdings()
         ]
-    report({"holdings": holdings}, _describe(holdings), as_json=as_json)
+        removals = [{"holding": gone.name, "url": gone.url} for gone in catalogue.removals()]
+    data = {"holdings": holdings, "removals": removals}
+    report(data, _describe(holdings, removals), as_json=as_json)
 
 
-def _describe(holdings: list[dict[str, Any]]) -> Iterator[str]:
+def set_url(
+    name: HoldingName,
+    url: Annotated[str, typer.Argument(metavar="URL", help="Where its node is now.")],
+    ca: Authority = None,
+    reason: Reason = "",
+    home: HomeFolder = DEFAULT_HOME,
+    as_json: Json = False,
+) -> None:
+    """Follow a node that has moved to another URL.
+
+    The node there is asked who it is. One with another address is refused: it is another node. The
+    evidence records the command. Needs no passphrase.
+
+    Example: holdfast holding set-url attic https://attic.example:9000
+    """
+    with catalogue_in(home_folder(home)) as catalogue:
+        before = catalogue.holding(name).url
+        record = holding_commands.set_url(catalogue, name, url, operator(reason), ca=_absolute(ca))
+        behind = [
+            other.name
+            for other in catalogue.holdings()
+            if (other.node, other.url) == (record.node, before) and before != url
+        ]
+    sentences = [f"holding {name} is at {url} now"]
+    if behind:
+        sentences.append(f"the same node has {', '.join(behind)}, still at {before}")
+    data = {**_record_facts(record), "still_at_old_url": behind}
+    report(data, sentences, as_json=as_json)
+
+
+def rename(
+    old: Annotated[
+        str, typer.Argument(metavar="OLD", autocompletion=complete_holding, help="Its name.")
+    ],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="Its name from now on.")],
+    reason: Reason = "",
+    home: HomeFolder = DEFAULT_HOME,
+    as_json: Json = False,
+) -> None:
+    """Give a holding another name.
+
+    Its files, its schedule and its past audits stay. The evidence records the command. Needs no
+    passphrase.
+
+    Example: holdfast holding rename attic loft
+    """
+    with catalogue_in(home_folder(home)) as catalogue:
+        record = holding_commands.rename(catalogue, old, new, operator(reason))
+    data = {**_record_facts(record), "former_name": old}
+    report(data, f"holding {old} is called {new} now", as_json=as_json)
+
+
+def rm(
+    name: HoldingName,
+    keep_files: Annotated[
+        bool, typer.Option("--keep-files", help="Leave the files on the node.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
+    reason: Reason = "",
+    home: HomeFolder = DEFAULT_HOME,
+    passphrase_file: PassphraseFile = None,
+    as_json: Json = False,
+) -> int:
+    """Remove a holding, and its files on the node unless you keep them.
+
+    It says first what becomes of the files, and asks. If the node can't be reached, the files stay
+    there. Holdfast can't get files back from a removed holding. Its audits end, and so do its
+    alerts. The evidence of them stays. Interrupted, it resumes when you give the command again:
+    exit 1 if files are still to be deleted. Needs no passphrase with --keep-files.
+
+    Example: holdfast holding rm attic --keep-files
+    """
+    folder = home_folder(home)
+    opened = None if keep_files else open_home(home, passphrase_file)
+    with catalogue_in(folder) as catalogue:
+        resumed = opened is not None and _is_pending(catalogue, name)
+        plan = None
+        if not resumed:
+            plan = owner.plan_removal(catalogue, name, keep_files=keep_files)
+            terminal.confirm(_describe_plan(plan), f"Remove holding {name}?", yes=yes)
+            holding_commands.remove(catalogue, plan, operator(reason))
+            owner.discard_tags(folder, plan.holding)
+        failures = owner.delete_pending(opened, catalogue, name) if opened else {}
+    data = _removal_facts(name, plan, failures.get(name))
+    report(data, _describe_removal(data), as_json=as_json)
+    return 1 if failures else 0
+
+
+def _is_pending(catalogue: Catalogue, name: str) -> bool:
+    """Return whether a holding is removed already, but for its files on the node."""
+    known = any(record.name == name for record in catalogue.holdings())
+    return not known and any(removal.name == name for removal in catalogue.removals())
+
+
+def _describe_plan(plan: RemovalPlan) -> Iterator[str]:
+    name, url = plan.holding.name, plan.holding.url
+    files = f"{len(plan.files)} file{'' if len(plan.files) == 1 else 's'} of {plan.bytes:,} bytes"
+    if not plan.files:
+        yield f"holding {name} has no files"
+    elif plan.delete_files:
+        yield f"holding {name} has {files}: they are deleted on the node at {url}"
+    else:
+        why = f", because it can't be asked to delete them ({plan.unreachable})"
+        yield (
+            f"holding {name} has {files}: they stay on the node at {url}"
+            f"{why if plan.unreachable else ''}, and Holdfast can't get them back from there"
+        )
+    if plan.unfinished:
+        yield f"unfinished uploads are given up: {_names(plan.unfinished)}"
+    if plan.last_replicas:
+        yield f"no other holding has: {_names(plan.last_replicas)}"
+
+
+def _names(names: tuple[str, ...]) -> str:
+    more = len(names) - MAX_NAMES_SHOWN
+    return ", ".join(names[:MAX_NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def _removal_facts(name: str, plan: RemovalPlan | None, failure: str | None) -> dict[str, Any]:
+    facts: dict[str, Any] = {"holding": name, "removed": True, "still_to_delete": failure}
+    if plan is not None:
+        facts |= {
+            "url": plan.holding.url,
+            "files": list(plan.files),
+            "files_deleted": plan.delete_files and failure is None,
+            "unreachable": plan.unreachable or None,
+            "unfinished": list(plan.unfinished),
+            "last_replicas": list(plan.last_replicas),
+        }
+    return facts
+
+
+def _describe_removal(facts: dict[str, Any]) -> Iterator[str]:
+    yield f"holding {facts['holding']} is removed"
+    if facts["still_to_delete"] is not None:
+        yield (
+            f"its files are still to be deleted on the node: {facts['still_to_delete']}; give the "
+            "command again, or let `holdfast serve` do it"
+        )
+
+
+def _absolute(path: Path | None) -> str | None:
+    return str(path.absolute()) if path else None
+
+
+def _describe(holdings: list[dict[str, Any]], removals: list[dict[str, Any]]) -> Iterator[str]:
     for facts in holdings:
         encrypted = ", encrypted" if facts["encrypted"] else ""
         yield (
@@ -85,6 +242,12 @@ def _describe(holdings: list[dict[str, Any]]) -> Iterator[str]:
             yield f"  {file['name']}: {file['bytes']} bytes, version {file['version']}"
         for name in facts["unfinished"]:
             yield f"  {name}: upload unfinished, put it again to resume"
+    for removal in removals:
+        name = removal["holding"]
+        yield (
+            f"{name}: removed, but its files at {removal['url']} are still to be deleted: "
+            f"`holdfast holding rm {name}` does it"
+        )
     if not holdings:
         yield "there are no holdings yet: create one with `holdfast holding add`"
 

@@ -9,7 +9,7 @@ from holdfast import atomic
 from holdfast.cli import terminal
 from holdfast.cli.terminal import Json, report
 from holdfast.errors import InputError
-from holdfast.ledger import artefact, local, record
+from holdfast.ledger import artefact, local_reader, record
 from holdfast.ledger.interface import Receipt, owner_of
 from holdfast.ledger.journal import Journal
 from holdfast.owner.ledgers import KEYSTORE_VARIABLE
@@ -128,7 +128,7 @@ def show(
     or: holdfast ledger show --file ledger-16.db
     """
     if file is not None and (chain, contract) == (None, None):
-        receipts = local.history(file, since)
+        receipts = local_reader.history(file, since)
     elif chain is not None and contract is not None and file is None:
         receipts = _chain_receipts(chain, contract, since, confirmations)
     else:

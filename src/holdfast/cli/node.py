@@ -13,7 +13,7 @@ from holdfast import atomic
 from holdfast.cli import terminal
 from holdfast.cli.terminal import Json, PassphraseFile, report, say
 from holdfast.errors import InputError
-from holdfast.ledger import local
+from holdfast.ledger import local_reader
 from holdfast.node.identity import NodeKey, read_node_key, read_owner, write_node_key
 from holdfast.node.node import Node
 from holdfast.node.objects import open_objects
@@ -78,7 +78,7 @@ def serve(
         int, typer.Option(min=1, help="Proofs at the same time. Further requests must wait.")
     ] = 2,
     segments_at_once: Annotated[
-        int, typer.Option(min=1, help="Uploads at the same time, 16 MiB of memory each.")
+        int, typer.Option(min=1, help="Uploads at the same time, 4 MiB of memory each.")
     ] = 8,
     ledger: Annotated[
         Path | None,
@@ -136,7 +136,7 @@ def _register(
 ) -> Callable[[int], PublicKey] | None:
     """Return how the node looks up the registered key of a holding, if it shall."""
     if file is not None and (chain, contract) == (None, None):
-        return partial(local.registered_key, file)
+        return partial(local_reader.registered_key, file)
     if chain is not None and contract is not None and file is None:
         place = encoding.unhex(contract.removeprefix("0x").lower(), ADDRESS_BYTES, "--contract")
         try:

@@ -34,7 +34,7 @@ from holdfast.sim.figure import check_can_draw
 from holdfast.sim.measures import WITHIN
 from holdfast.sim.scenario_file import load_scenario, scenario_name
 from holdfast.sim.trial import local_executor
-from holdfast.storage.database import Standing, connected, standing_of, transaction
+from holdfast.storage.database import Standing, open_engine, standing_of, transaction
 
 GWEI = 1e-9  # of an ether
 
@@ -193,7 +193,7 @@ def _running(folder: Path, settings: ControlSettings, *, named: bool) -> Operati
     address = settings.address(folder)
     if standing_of(address)[0] is not Standing.CURRENT:
         return Operation(settings.scenario)  # the service has never run
-    with connected(address, read_only=True) as engine:
+    with open_engine(address, read_only=True) as engine:
         with transaction(engine) as connection:
             champion = read_aliases(connection).champion
         world, registry = world_of_fleet(engine, settings.scenario), Registry(engine)

@@ -13,7 +13,7 @@ from rich.table import Table
 from holdfast.cli.terminal import table
 from holdfast.control.planning.costs import Currency, Prices
 from holdfast.control.planning.planner import Plan, PlanRequest, Point, Trials, better
-from holdfast.control.scheduling.guardrails import DAY
+from holdfast.durations import DAY
 from holdfast.model.estimate import Estimate, finite
 from holdfast.policy.registry import held_to
 from holdfast.sim.frontier import Chart, Spot, draw, frontier

@@ -14,8 +14,8 @@ from holdfast.cli.terminal import Json, report, table
 from holdfast.control.policies import aliases
 from holdfast.control.policies.aliases import Entry
 from holdfast.control.policies.comparison import Comparison, compare
-from holdfast.evidence.explain import span, when
 from holdfast.storage.database import transaction
+from holdfast.words import span, when
 
 
 def list_versions(home: HomeFolder = DEFAULT_HOME, as_json: Json = False) -> None:

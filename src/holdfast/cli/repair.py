@@ -1,6 +1,9 @@
 """`holdfast repair`: damaged blocks restored from copies that are intact."""
 
+import sys
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Annotated, Any
 
 import typer
@@ -9,7 +12,11 @@ from holdfast.cli import terminal
 from holdfast.cli.audit import Deadline, audit_facts, describe_audit
 from holdfast.cli.home import DEFAULT_HOME, HomeFolder, complete_holding, open_home
 from holdfast.cli.terminal import Json, PassphraseFile, report
-from holdfast.owner import repair_holding
+from holdfast.control.audit_now import Repair, repair_and_audit
+from holdfast.owner import RepairedFile, RepairProgress
+from holdfast.progress import BlockProgress
+
+LINE_SECONDS = 5.0  # between two lines of progress, where there is no terminal
 
 
 def repair(
@@ -36,33 +43,67 @@ def repair(
     Example: holdfast repair attic --source photos.tar
     """
     opened = open_home(home, passphrase_file)
-    with terminal.progress_bar("locating", 1, of_bytes=False) as bar:
-        result = repair_holding(
+    with ProgressDisplay() as display:
+        result = repair_and_audit(
             opened,
             holding,
             source or [],
             deadline_seconds=deadline,
-            on_progress=bar.reach,
+            on_progress=display.show,
             on_unreachable=terminal.warn_left_out,
         )
-    files = [
-        {
-            "name": file.name,
-            "damaged": len(file.damaged),
-            "blocks": file.damaged,
-            "lost": file.lost,
-        }
-        for file in result.files
-    ]
+    files = [_file_facts(file) for file in result.files]
     data = {"holding": holding, "files": files, "audit": audit_facts(result.audit)}
-    report(data, _describe(data), as_json=as_json)
+    report(data, _describe(data, result), as_json=as_json)
     return 0 if result.complete else 1
 
 
-def _describe(data: dict[str, Any]) -> Iterator[str]:
-    for file in data["files"]:
-        restored = file["damaged"] - len(file["lost"])
-        yield f"{file['name']}: {restored} of {file['damaged']} damaged blocks restored"
-    if not data["files"]:
+class ProgressDisplay(ExitStack):
+    """Shows the search and then the repair: as bars, or as a line every few seconds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._bar: terminal.Bar | None = None
+        self._repairing: bool | None = None
+        self._began = self._shown = time.monotonic()
+
+    def show(self, progress: RepairProgress) -> None:
+        now = time.monotonic()
+        what = "repairing" if progress.repairing else "localising"
+        if progress.repairing is not self._repairing:
+            self.close()
+            self._repairing, self._began = (
+                progress.repairing,
+                now if progress.repairing else self._began,
+            )
+            if sys.stderr.isatty():
+                bar = terminal.progress_bar(what, progress.total, of_bytes=False)
+                self._bar = self.enter_context(bar)
+        words = BlockProgress(progress.done, progress.total, now - self._began).describe()
+        if self._bar is not None:
+            self._bar.describe(f"{what} {words}")
+            self._bar.reach(progress.done)
+        elif now - self._shown >= LINE_SECONDS:
+            self._shown = now
+            typer.echo(f"{what}: {words}", err=True)
+
+
+def _file_facts(file: RepairedFile) -> dict[str, Any]:
+    return {
+        "name": file.name,
+        "damaged": file.damaged.count,
+        "blocks": [list(span) for span in file.damaged],
+        "lost": [list(span) for span in file.lost],
+        "lost_bytes": [list(span) for span in file.loss.ranges],
+    }
+
+
+def _describe(data: dict[str, Any], result: Repair) -> Iterator[str]:
+    for file in result.files:
+        damaged, lost = file.damaged.count, file.lost.count
+        yield f"{file.name}: {damaged - lost:,} of {damaged:,} damaged blocks restored"
+        if lost:
+            yield f"lost, because no copy has them: {file.loss.describe()}"
+    if not result.files:
         yield f"no block of {data['holding']} is damaged"
     yield describe_audit(data["audit"])

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
@@ -14,9 +15,12 @@ from holdfast.cli import terminal
 from holdfast.cli.home import DEFAULT_HOME, HomeFolder, open_home
 from holdfast.cli.terminal import Json, PassphraseFile, report, say
 from holdfast.cli.worker import stop_signals, work
-from holdfast.control.service import check_settings
+from holdfast.control.inference.confidence_refresher import keep_fresh
+from holdfast.control.running_services import Place, announce_service
+from holdfast.control.service import check_settings, milliseconds
 from holdfast.control.settings.models import ControlSettings, read_control
 from holdfast.errors import InputError, StorageError
+from holdfast.owner import Home
 from holdfast.processes import CONTEXT, stop_all
 from holdfast.storage.database import Standing, standing_of
 from holdfast.web.server import listen, serve_web, url_of
@@ -33,6 +37,9 @@ def serve(
     workers: Annotated[
         int, typer.Option(min=1, max=MAX_WORKERS, help="Processes that share the work.")
     ] = 1,
+    join: Annotated[
+        bool, typer.Option("--join", help="Share the work of a service that runs on this home.")
+    ] = False,
     passphrase_file: PassphraseFile = None,
     as_json: Json = False,
 ) -> int:
@@ -41,7 +48,8 @@ def serve(
     The champion decides when to audit and how many blocks to sample. The first champion is the
     policy in the table [control] of holdfast.toml in the home; `holdfast policy promote` makes
     another one the champion. Stop it with Ctrl-C or SIGTERM: interrupted audits resume when it
-    runs again.
+    runs again. A second service on the same home is refused unless it joins: then it adds workers,
+    and no second dashboard.
 
     Example: holdfast serve --workers 2
     """
@@ -53,29 +61,41 @@ def serve(
             raise InputError(
                 f"a newer Holdfast made the database ({standing[1]}): upgrade this one"
             )
-    root = opened.keyring.root
-    with _web(opened.folder, settings) as (url, web):
-        data = {"home": str(opened.folder), "policy": settings.policy, "workers": workers}
-        text = [f"auditing the holdings of {opened.folder}; Ctrl-C stops it"]
-        if url is not None:
-            text.append(f"the dashboard is at {url}, the API at {url}/api/v1")
-        report({**data, "web": url}, text, as_json=as_json)
-        terminal.flush()
-        if workers == 1 and not web:
-            work(opened.folder, root)
-        else:
-            given = secret_variables.secret(secret_variables.KEYSTORE_PASSPHRASE)
-            _watch_over([*web, *((work, (opened.folder, root, k, given)) for k in range(workers))])
+    with announce_service(opened.folder, milliseconds(), join=join) as place:
+        _serve(opened, settings, place, workers, as_json=as_json)
     return 0
 
 
+def _serve(
+    home: Home, settings: ControlSettings, place: Place, workers: int, *, as_json: bool
+) -> None:
+    """Serve until stopped, at a place among the services of this home."""
+    root, numbers = home.keyring.root, [MAX_WORKERS * place.number + k for k in range(workers)]
+    with _web(home.folder, settings, place) as (url, web):
+        data = {"home": str(home.folder), "policy": settings.policy, "workers": workers}
+        text = [f"auditing the holdings of {home.folder}; Ctrl-C stops it"]
+        if url is not None:
+            text.append(f"the dashboard is at {url}, the API at {url}/api/v1")
+        text += [f"it shares the work of {other}" for other in place.others]
+        joined = [asdict(other) for other in place.others]
+        report({**data, "web": url, "joined": joined}, text, as_json=as_json)
+        terminal.flush()
+        given = secret_variables.secret(secret_variables.KEYSTORE_PASSPHRASE)
+        refresher: Job = (keep_fresh, (settings.address(home.folder), settings))
+        audits: list[Job] = [(work, (home.folder, root, number, given)) for number in numbers]
+        _watch_over([*web, refresher, *audits])
+
+
 @contextmanager
-def _web(folder: Path, settings: ControlSettings) -> Iterator[tuple[str | None, list[Job]]]:
+def _web(
+    folder: Path, settings: ControlSettings, place: Place
+) -> Iterator[tuple[str | None, list[Job]]]:
     """Yield the URL of the dashboard and the job that serves it, if the settings ask for one.
 
-    The socket stays open here, so that the address remains when the process is replaced.
+    The socket stays open here, so that the address remains when the process is replaced. A service
+    that joins another leaves the dashboard to it.
     """
-    listener = listen(settings.web)
+    listener = None if place.others else listen(settings.web)
     if listener is None:
         yield None, []
         return

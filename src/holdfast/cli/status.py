@@ -11,6 +11,7 @@ from holdfast.cli.control import open_control
 from holdfast.cli.home import DEFAULT_HOME, HomeFolder
 from holdfast.cli.terminal import Json, report, table
 from holdfast.control.queries.fleet import (
+    PAST_LOSS_DAYS,
     Activity,
     Head,
     HoldingStatus,
@@ -18,8 +19,8 @@ from holdfast.control.queries.fleet import (
     read_activity,
     read_status,
 )
-from holdfast.evidence.explain import span, when
 from holdfast.storage.database import transaction
+from holdfast.words import ago, ahead, plural, span, when
 
 RECENT_AUDITS = 5
 
@@ -52,6 +53,9 @@ def _describe(fleet: Status, activity: Activity) -> Iterator[str | Table]:
     for alert in fleet.alerts:
         since = f"since {when(alert.raised)}, {span(fleet.at - alert.raised)}"
         yield f"ALERT {alert.kind}: {alert.subject}: {alert.detail} ({since})"
+    for loss in fleet.past_losses:
+        yield f"past loss: {loss.subject}: {loss.detail} ({ago(loss.ended or fleet.at, fleet.at)})"
+    yield from _repairs(fleet)
     for hint in _hints(fleet):
         yield f"-> {hint}"
     yield ""
@@ -59,15 +63,27 @@ def _describe(fleet: Status, activity: Activity) -> Iterator[str | Table]:
         titles = ("holding", "health", "last audit", "next", "audits>", "blocks>")
         yield table(titles, [_row(fleet, holding) for holding in fleet.worst])
     if fleet.holdings > len(fleet.worst):
-        yield f"and {fleet.holdings - len(fleet.worst)} more holdings"
+        yield f"and {plural(fleet.holdings - len(fleet.worst), 'more holding')}"
     yield ""
     yield table(("", ""), _recent(fleet, activity))
-    yield (
-        f"evidence: {fleet.evidence} leaves; checkpoint: {_head(fleet, fleet.checkpoint)}; "
-        f"anchor: {_head(fleet, fleet.anchor)}"
-    )
+    heads = f"checkpoint: {_head(fleet, fleet.checkpoint)}; anchor: {_head(fleet, fleet.anchor)}"
+    yield f"evidence: {_leaves(fleet.evidence)}; {heads}"
+    if fleet.confidence is not None:
+        yield (
+            f"confidence: at most {fleet.confidence.fleet_at_most:.2%} of all blocks damaged, "
+            f"at 95 %, inferred {ago(fleet.confidence.at, fleet.at)}; see holdfast confidence"
+        )
     for alias, policy in fleet.policies.items():
         yield f"{alias}: {policy.name} ({policy.version[:12]})"
+
+
+def _repairs(fleet: Status) -> Iterator[str]:
+    """Yield how far searches and repairs are, and what is lost."""
+    for step in fleet.repairs:
+        for loss in step.losses:
+            yield f"LOST {step.name}: {loss.describe()}"
+        if step.progress is not None and step.ended is None:
+            yield f"{step.step} {step.name}: {step.progress.text}"
 
 
 def _verdict(fleet: Status) -> str:
@@ -75,9 +91,16 @@ def _verdict(fleet: Status) -> str:
         name: getattr(fleet, name) for name in ("overdue", "quarantined", "damaged", "silent")
     }
     counts |= {"under repair": fleet.cases}
-    counts["alert" if len(fleet.alerts) == 1 else "alerts"] = len(fleet.alerts)
-    wrong = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
-    return f"{fleet.holdings} holdings: {wrong or 'all is well'}"
+    parts = [f"{count:,} {what}" for what, count in counts.items() if count]
+    parts += [plural(len(fleet.alerts), "alert")] if fleet.alerts else []
+    wrong = ", ".join(parts)
+    return f"{plural(fleet.holdings, 'holding')}: {wrong or _well(fleet)}"
+
+
+def _well(fleet: Status) -> str:
+    losses = len(fleet.past_losses)
+    past = f", after {plural(losses, 'loss', 'losses')} in {PAST_LOSS_DAYS} days" if losses else ""
+    return f"all is well{past}"
 
 
 def _hints(fleet: Status) -> Iterator[str]:
@@ -99,30 +122,27 @@ def _hints(fleet: Status) -> Iterator[str]:
 def _row(fleet: Status, holding: HoldingStatus) -> tuple[str, ...]:
     last = "never"
     if holding.audited is not None:
-        last = f"{holding.outcome} {_ago(fleet, holding.audited)}"
-    due = "-" if holding.due is None else _ahead(fleet, holding.due)
+        last = f"{holding.outcome} {ago(holding.audited, fleet.at)}"
+    due = "-" if holding.due is None else ahead(holding.due, fleet.at)
     figures = str(holding.audits), str(holding.blocks)
     return holding.holding, str(holding.health), last, due, *figures
 
 
 def _recent(fleet: Status, activity: Activity) -> Iterator[tuple[str, str]]:
     for audit in activity.last:
-        what = f"audit {audit.number} of {audit.holding}, {audit.samples} blocks: {audit.outcome}"
-        yield _ago(fleet, audit.ended), what
+        blocks = plural(audit.samples, "block")
+        what = f"audit {audit.number} of {audit.holding}, {blocks}: {audit.outcome}"
+        yield ago(audit.ended, fleet.at), what
     for period in activity.periods:
         days = "last day" if period.days == 1 else f"last {period.days} days"
-        outcomes = ", ".join(f"{count} {outcome}" for outcome, count in period.outcomes.items())
+        outcomes = ", ".join(f"{count:,} {outcome}" for outcome, count in period.outcomes.items())
         yield days, f"{outcomes or 'no audits'}; {period.gas:,.0f} gas"
-    yield "next day", f"{activity.due} audits are due"
+    yield "next day", plural(activity.due, "audit is due", "audits are due")
 
 
 def _head(fleet: Status, head: Head | None) -> str:
-    return "none yet" if head is None else f"{head.leaves} leaves, {_ago(fleet, head.signed)}"
+    return "none yet" if head is None else f"{_leaves(head.leaves)}, {ago(head.signed, fleet.at)}"
 
 
-def _ago(fleet: Status, moment: int) -> str:
-    return f"{span(fleet.at - moment)} ago"
-
-
-def _ahead(fleet: Status, moment: int) -> str:
-    return f"in {span(moment - fleet.at)}" if moment > fleet.at else "now"
+def _leaves(count: int) -> str:
+    return plural(count, "leaf", "leaves")

@@ -5,10 +5,11 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 import typer
 from rich import box
@@ -27,9 +28,11 @@ from rich.table import Table
 
 from holdfast import atomic, secret_variables
 from holdfast.errors import InputError, PassphraseError
+from holdfast.words import size, span
 
 PASSPHRASE_VARIABLE = secret_variables.PASSPHRASE
 MAX_PASSPHRASE_BYTES = 4096
+LINE_SECONDS = 5.0  # between two lines of progress, where there is no terminal
 PIPE_WIDTH = 1000  # columns: a file or a pipe has no width that a table must fit
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
@@ -137,28 +140,97 @@ def passphrase(
     return secret
 
 
-class Bar:
-    """A progress bar on stderr, which is drawn on a terminal only."""
+def confirm(consequences: Iterable[str], question: str, *, yes: bool) -> None:
+    """Say on stderr what a command does, and ask unless `yes`; raise if the answer is no."""
+    if not yes and not sys.stdin.isatty():
+        raise InputError(f"{question} There is no terminal to ask on: confirm it with --yes")
+    for sentence in consequences:
+        complain(sentence)
+    if not yes and not typer.confirm(question, err=True):
+        raise InputError("nothing was changed")
 
-    def __init__(self, progress: Progress, task: TaskID) -> None:
-        self._progress = progress
-        self._task = task
+
+class Bar(Protocol):
+    """Shows how far a command is, on stderr."""
+
+    def reach(self, completed: float) -> None: ...
+    def advance(self, amount: float) -> None: ...
+    def describe(self, what: str) -> None: ...
+
+
+class _TerminalBar:
+    """A bar that moves."""
+
+    def __init__(self, progress: Progress, task: TaskID, scale: float) -> None:
+        self._progress, self._task, self._scale = progress, task, scale
 
     def reach(self, completed: float) -> None:
-        self._progress.update(self._task, completed=completed)
+        self._progress.update(self._task, completed=completed / self._scale)
 
     def advance(self, amount: float) -> None:
-        self._progress.advance(self._task, amount)
+        self._progress.advance(self._task, amount / self._scale)
 
     def describe(self, what: str) -> None:
         self._progress.update(self._task, description=what)
 
 
+class LineBar:
+    """A plain line every few seconds, for files and pipes; nothing about what ends before that."""
+
+    def __init__(
+        self,
+        what: str,
+        total: float,
+        *,
+        of_bytes: bool,
+        scale: float = 1.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._what, self._total, self._of_bytes, self._scale = what, total, of_bytes, scale
+        self._clock = clock
+        self._began = self._shown = clock()
+        self._done = 0.0
+
+    def reach(self, completed: float) -> None:
+        self._done = completed / self._scale
+        now = self._clock()
+        if now - self._shown >= LINE_SECONDS:
+            self._shown = now
+            typer.echo(_printable(self._line(now - self._began)), err=True)
+
+    def advance(self, amount: float) -> None:
+        self.reach(self._scale * self._done + amount)
+
+    def describe(self, what: str) -> None:
+        self._what = what
+
+    def _line(self, elapsed: float) -> str:
+        done, total = min(self._done, self._total), self._total
+        parts = [f"{100 * done / total:.0f} %"] if total else []
+        if self._of_bytes:
+            parts.append(f"{size(done)} of {size(total)}")
+        elif total > 1:
+            parts.append(f"{done:,.0f} of {total:,.0f}")
+        if 0 < done < total:
+            left = round(1000 * elapsed * (total - done) / done)
+            parts.append(f"about {span(max(left, 1000), 1)} left")
+        return f"{self._what}: {', '.join(parts)}"
+
+
 @contextmanager
-def progress_bar(what: str, total: float, *, of_bytes: bool = True) -> Iterator[Bar]:
+def progress_bar(
+    what: str, total: float, *, of_bytes: bool = True, scale: float = 1.0
+) -> Iterator[Bar]:
+    """Yield a bar up to `total`, or lines where there is no terminal.
+
+    Progress is divided by `scale`, so that work in several passes counts once.
+    """
+    if not sys.stderr.isatty():
+        yield LineBar(what, total, of_bytes=of_bytes, scale=scale)
+        return
     columns = [TextColumn("{task.description}"), BarColumn()]
     if of_bytes:
         columns += [DownloadColumn(binary_units=True), TransferSpeedColumn()]
     columns.append(TimeRemainingColumn())
-    with Progress(*columns, console=messages, disable=not sys.stderr.isatty()) as progress:
-        yield Bar(progress, progress.add_task(what, total=total))
+    with Progress(*columns, console=messages) as progress:
+        yield _TerminalBar(progress, progress.add_task(what, total=total), scale)

@@ -7,9 +7,9 @@ import typer
 from holdfast.cli.control import open_control
 from holdfast.cli.home import DEFAULT_HOME, HomeFolder
 from holdfast.cli.terminal import Json, report
-from holdfast.evidence.explain import when
 from holdfast.web import tokens
 from holdfast.web.tokens import Token
+from holdfast.words import when
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Its holder, for the evidence.")]
 

@@ -1,7 +1,10 @@
 """Logging to stderr: readable lines on a terminal, JSON elsewhere."""
 
+import logging
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import structlog
@@ -12,7 +15,20 @@ if TYPE_CHECKING:
 _CREDENTIALS = re.compile(r"(?<=://)[^/\s@]+(?=@)")
 
 
-def configure_logs() -> None:
+@contextmanager
+def quiet_logs() -> Iterator[None]:
+    """Log only warnings, and those to stderr, unless the program has configured structlog."""
+    if structlog.is_configured():
+        yield
+        return
+    configure_logs(logging.WARNING)
+    try:
+        yield
+    finally:
+        structlog.reset_defaults()
+
+
+def configure_logs(level: int = logging.INFO) -> None:
     """Configure structlog for this process."""
     renderers: list[Processor] = (
         [structlog.dev.ConsoleRenderer()]
@@ -26,7 +42,8 @@ def configure_logs() -> None:
             _hide_credentials,
             *renderers,
         ],
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
         cache_logger_on_first_use=False,
     )
 

@@ -1,10 +1,10 @@
 """Metrics for Prometheus: counters of this process, and gauges read from the database.
 
 Counters belong to one process and are to be summed. Gauges are read on request, so every worker
-reports the same. No label names a holding: there may be a million.
+reports the same. No label names a holding, of which there may be a million; a few name a node.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, start_http_server
@@ -13,7 +13,9 @@ from prometheus_client.registry import Collector
 from sqlalchemy import Engine
 
 from holdfast.control.policies.aliases import named_aliases
+from holdfast.control.queries.confidence import FleetConfidence, read_fleet_confidence
 from holdfast.control.queries.fleet import read_figures
+from holdfast.control.queries.nodes import Reachability, list_reachability
 from holdfast.control.scheduling import guardrails
 from holdfast.control.scheduling.worker import Tick
 from holdfast.errors import HoldfastError, InputError, LedgerError, NodeError, StorageError
@@ -28,7 +30,8 @@ class Metrics:
         self.registry = registry = CollectorRegistry()
         self._audits = Counter(
             "holdfast_audits",
-            "Audits concluded. timed-out: the node took the challenge; offline: unreachable.",
+            "Audits concluded. admitted: the node says that it lost data; timed-out: it took the "
+            "challenge and gave no proof; offline: unreachable.",
             ["outcome"],
             registry=registry,
         )
@@ -102,7 +105,7 @@ class Metrics:
         """Serve the metrics on a port while the context lasts."""
         try:
             server, thread = start_http_server(port, host, self.registry)
-        except OSError as error:
+        except (OSError, OverflowError) as error:
             raise InputError(f"the metrics can't be served on {host}:{port}: {error}") from error
         try:
             yield
@@ -128,6 +131,8 @@ class _Database(Collector):
             with transaction(self._engine) as connection:
                 figures = read_figures(connection, self._clock(), grace=0)  # none is by health
                 aliases = named_aliases(connection)
+                nodes = list_reachability(connection, self._clock())
+                confidence = read_fleet_confidence(connection)
         except HoldfastError:
             yield GaugeMetricFamily(*up, value=0)
             return
@@ -138,9 +143,14 @@ class _Database(Collector):
         for alias, named in aliases.items():
             policy.add_metric((alias,), {"name": named.name, "version": named.version})
         yield policy
+        yield from _hours(nodes)
         lag, evidence = figures.lag, figures.evidence
         for name, meaning, value in (
-            ("overdue_holdings", "Holdings that are due and that no worker has.", lag.overdue),
+            (
+                "overdue_holdings",
+                "Holdings that are due and that no worker has, or has for a minute.",
+                lag.overdue,
+            ),
             (
                 "due_lag_seconds",
                 "Seconds since the first overdue holding was due.",
@@ -148,7 +158,7 @@ class _Database(Collector):
             ),
             ("working_holdings", "Holdings that a worker has now.", lag.working),
             ("quarantined_holdings", "Holdings taken off the schedule.", lag.quarantined),
-            ("damaged_holdings", "Holdings whose last audit failed.", figures.failed),
+            ("damaged_holdings", "Holdings whose last audit showed a loss.", figures.failed),
             ("silent_holdings", "Holdings whose last audit brought no proof.", figures.unanswered),
             ("holdings", "Holdings known.", figures.holdings),
             ("evidence_leaves", "Leaves in the evidence's tree.", evidence.leaves),
@@ -158,3 +168,29 @@ class _Database(Collector):
             ("open_alerts", "Alerts that have not ended.", figures.alerts),
         ):
             yield GaugeMetricFamily(f"holdfast_{name}", meaning, value=value)
+        if confidence is not None:
+            yield from _inferred(confidence, figures.at)
+
+
+def _hours(nodes: Sequence[Reachability]) -> Iterator[Metric]:
+    for name, meaning in (
+        ("reachable_hours", "Hours of the last 30 days in which the node was reachable."),
+        ("observed_hours", "Hours of the last 30 days for which that is known."),
+    ):
+        hours = GaugeMetricFamily(f"holdfast_node_{name}", meaning, labels=("node",))
+        for node in nodes:
+            hours.add_metric((node.address,), getattr(node, name))
+        yield hours
+
+
+def _inferred(confidence: FleetConfidence, now: int) -> Iterator[Metric]:
+    rate = confidence.miss_rate
+    for name, meaning, value in (
+        ("damaged_at_most", "Share of all blocks damaged, at 95 %.", confidence.fleet_at_most),
+        ("miss_rate", "Misses per miss or detection, over the whole log.", rate.value),
+        ("miss_rate_low", "The lower end of its 95 % interval.", rate.low),
+        ("miss_rate_high", "The upper end of its 95 % interval.", rate.high),
+        ("age_seconds", "Age of the oldest of these figures.", (now - confidence.at) / 1000),
+    ):
+        help_text = f"Inferred, not observed. {meaning}"
+        yield GaugeMetricFamily(f"holdfast_confidence_{name}", help_text, value=value)

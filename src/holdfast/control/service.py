@@ -18,6 +18,7 @@ from sqlalchemy import Engine
 
 from holdfast import atomic
 from holdfast.control.audits.contacts import Contacts
+from holdfast.control.audits.lanes import uptime
 from holdfast.control.audits.open_holdings import HomeFleet
 from holdfast.control.audits.prober import Prober
 from holdfast.control.audits.runner import AuditRunner
@@ -33,12 +34,18 @@ from holdfast.control.inference.retraining import Retraining
 from holdfast.control.policies.active import PolicyLoader, ensure_champion
 from holdfast.control.policies.aliases import Author
 from holdfast.control.prometheus import Metrics
-from holdfast.control.scheduling.schedule import LeaseLostError, Schedule
-from holdfast.control.scheduling.worker import Tick, Worker, system_rng
+from holdfast.control.queries.absences import list_absences, present_nodes
+from holdfast.control.queries.names import describe_node
+from holdfast.control.removals import Removals
+from holdfast.control.scheduling.claims import LeaseLostError
+from holdfast.control.scheduling.decider import system_rng
+from holdfast.control.scheduling.schedule import Schedule
+from holdfast.control.scheduling.worker import Tick, Worker
 from holdfast.control.settings.configuration import operator, record_configuration
 from holdfast.control.settings.models import (
     ControlSettings,
     RetrainingSettings,
+    Timeouts,
     Upkeep,
     read_control,
 )
@@ -47,18 +54,17 @@ from holdfast.errors import HoldfastError, InputError
 from holdfast.evidence import leaf
 from holdfast.owner import Home
 from holdfast.policy.serving import load_serving
-from holdfast.storage.database import connect, migrate
+from holdfast.storage.database import connect, migrate, transaction
 
 SEED_BYTES = 32
+RESPONDERS = 4  # threads that respond to failed audits: as many cases go on at the same time
+STOP_SECONDS = 2.0  # for nodes to answer once the service is to stop
+MAX_MISSED_PROBES = 6  # after which nobody knows whether a node was reachable meanwhile
 log = structlog.get_logger()
 
 
 def milliseconds() -> int:
     return time.time_ns() // 1_000_000
-
-
-def uptime() -> int:
-    return time.monotonic_ns() // 1_000_000
 
 
 @dataclass
@@ -72,8 +78,10 @@ class Service:
     prober: Prober
     contacts: Contacts
     retraining: Retraining
+    removals: Removals
     metrics: Metrics
     upkeep: Upkeep
+    longest: int  # milliseconds between two audits of a holding, at most
     check: Callable[[], None]  # raises if the settings can't be used any more
     clock: Callable[[], int]
     pause: Callable[[float], object]
@@ -84,22 +92,35 @@ class Service:
     def run(self, stopping: Callable[[], bool]) -> None:
         """Do what is due until stopped; failures are reported and tried again."""
         over = Event()
-        # A daemon, so that a second signal to stop doesn't wait for it.
-        responding = Thread(target=self._respond, args=(over,), daemon=True)
-        responding.start()
+        # Daemons, so that a second signal to stop doesn't wait for them.
+        responding = [
+            Thread(target=self._respond, args=(over,), daemon=True) for _ in range(RESPONDERS)
+        ]
+        for thread in responding:
+            thread.start()
         probing = Thread(target=self._probe, args=(over,), daemon=True)
         probing.start()
+        Thread(target=self.removals.run, args=(over,), daemon=True).start()
         try:
-            self._work(lambda: stopping() or not responding.is_alive())
+            self._work(lambda: stopping() or not all(t.is_alive() for t in responding))
         finally:
             over.set()
-        responding.join()
-        probing.join()
+            self.stop_worker()
+        for thread in (*responding, probing):
+            thread.join()
         if not stopping():
             raise HoldfastError("the responses to failed audits have stopped: the log says why")
 
+    def stop_worker(self) -> None:
+        """Give up the audits that still wait for nodes, so that others can resume them."""
+        try:
+            self.worker.stop(STOP_SECONDS)
+            self.sequencer.sequence()
+        except (HoldfastError, LeaseLostError) as error:
+            log.warning("audits that run are resumed when their leases end", reason=str(error))
+
     def _respond(self, over: Event) -> None:
-        """Respond to failed audits in a thread of its own: a slow node delays no audit."""
+        """Respond to failed audits in a thread of its own: a slow node delays no other case."""
         while not over.is_set():
             try:
                 if self.responder.tick():
@@ -153,7 +174,7 @@ class Service:
         if now - self._anchored >= self.upkeep.anchor or now < self._anchored:
             self.anchor(now)
         self.monitor.on_success()
-        return bool(tick.claimed or sequenced)
+        return bool(tick.busy or sequenced)
 
     def enrol(self, now: int) -> None:
         """Schedule new holdings, and record their registrations in the evidence."""
@@ -187,8 +208,12 @@ class Service:
 
     def check_health(self, now: int) -> None:
         """Check what no audit shows: lateness, settings, retraining, reorganisations."""
+        self.schedule.enforce_longest(self.longest, now)
         self.monitor.check_lag(self.schedule.lag(now))
         self.monitor.check_evasion(self.contacts.records_away())
+        with transaction(self.schedule.engine) as connection:
+            absences, present = list_absences(connection), present_nodes(connection)
+        self.monitor.check_absences(absences, present)
         self.monitor.check_settings(self.check)
         trouble = self.retraining.look(now)
         if trouble is not None:
@@ -217,16 +242,23 @@ def open_service(
     steady: Callable[[], int] = uptime,
     pause: Callable[[float], object] = time.sleep,
     number: int = 0,
+    patience: Timeouts | None = None,
+    sample_cap: int | None = None,
+    alone: bool = True,
 ) -> Iterator[Service]:
-    """Open a service of a home; `number` is its own among those on this host."""
+    """Open a service of a home; `number` is its own among those on this host.
+
+    `patience` and `sample_cap` replace those of the settings. One that is not `alone` beside
+    others serves no metrics.
+    """
     address = settings.address(home.folder)
     engine, reader = connect(address), connect(address, read_only=True)
-    hook, late = settings.alerts.webhook, settings.alerts.overdue
+    hook = settings.alerts.webhook
     try:
         migrate(engine)
         sink = None if hook is None else Webhook(hook)
         clocks, host = Clocks(clock, steady), socket.gethostname()
-        monitor = Monitor(Alerts(engine, clock), sink, clocks, host, late)
+        monitor = Monitor(Alerts(engine, clock), sink, clocks, host, settings.alerts)
         policies = _load_policies(engine, settings, monitor, clock())
         metrics = Metrics(reader, clock)
         values = recorded_settings(
@@ -238,21 +270,26 @@ def open_service(
         verifier = f"{signer.verifier}\n".encode()
         atomic.write(home.folder / VERIFIER, verifier, mode=atomic.PRIVATE)
         with ExitStack() as stack:
-            if settings.metrics.listen is not None:
+            if settings.metrics.listen is not None and alone:
                 host_name, port = settings.metrics.listen
                 stack.enter_context(metrics.serve(host_name, port + number))
             fleet = stack.enter_context(HomeFleet(home))
-            schedule, contacts = Schedule(engine), Contacts(engine)
+            schedule = Schedule(engine)
+            contacts = Contacts(engine, max_gap=MAX_MISSED_PROBES * settings.probes.every)
+            longest = settings.rails.longest * settings.rails.unit
+            schedule.enforce_longest(longest)
             runner = AuditRunner(
                 fleet,
                 schedule.batch,
                 contacts,
-                sample_cap=settings.rails.sample_cap,
-                patience=settings.patience,
+                sample_cap=sample_cap or settings.rails.sample_cap,
+                patience=patience or settings.patience,
                 clock=clock,
+                steady=steady,
                 seed=lambda: secrets.token_bytes(SEED_BYTES),
                 settlement=settings.settlement,
             )
+            stack.callback(runner.close)
             worker = Worker(
                 schedule,
                 runner,
@@ -274,6 +311,7 @@ def open_service(
                     settings.probes,
                     clock=clock,
                     on_probe=metrics.count_probe,
+                    describe=lambda node: describe_node(reader, node),
                 )
             )
             # Only the first service of a host retrains.
@@ -290,8 +328,10 @@ def open_service(
                 prober,
                 contacts,
                 retraining,
+                Removals(home),
                 metrics,
                 settings.upkeep,
+                longest,
                 lambda: check_settings(read_control(home.folder), home.folder),
                 clock,
                 pause,
@@ -328,7 +368,7 @@ def _log_results(tick: Tick) -> None:
         write = log.info if result.outcome == "passed" else log.warning
         write(
             "audited",
-            holding=str(result.holding.id),
+            holding=result.name,
             outcome=str(result.outcome),
             samples=result.challenge.samples,
             reason=result.reason or None,

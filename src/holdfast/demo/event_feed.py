@@ -46,6 +46,7 @@ def _audit_event(audit: leaf.Audit, node: str) -> Event:
     action, sampled = audit.decision.action, audit.challenge.samples
     rails = {override.rail for override in audit.decision.overrides}
     after = f"after {days(action.interval)}"
+    after = "on its first day" if "first" in rails else after
     after = "by surprise" if "surprise" in rails else after
     after = "to follow up" if "follow-up" in rails else after
     text = f"audit {audit.number} {audit.outcome}: {sampled:,} blocks asked for, {after}"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from holdfast.control.scheduling.guardrails import DAY, HOUR
+from holdfast.durations import DAY, HOUR
 
 SPAN = 28 * DAY  # of the run
 

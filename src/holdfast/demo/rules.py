@@ -7,8 +7,8 @@ probability of `holdfast.model.detection`.
 
 from dataclasses import dataclass
 
-from holdfast.control.scheduling.guardrails import DAY
 from holdfast.demo.faults import Fault, Outage
+from holdfast.durations import DAY
 from holdfast.model.action import GRID, Action
 from holdfast.model.detection import detection_probability, gas, samples
 from holdfast.policy.rules import Constant, fixed_high, fixed_low

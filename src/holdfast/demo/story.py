@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
-from holdfast.control.scheduling.guardrails import HOUR
 from holdfast.demo.environment import BLOCK_BYTES, Environment
 from holdfast.demo.event_feed import Event, EventFeed, days
 from holdfast.demo.faults import Corruption, Fault, Outage, corrupt, damaged_blocks
 from holdfast.demo.frame import Frame, Line, Row, lowest_price, read_rows
+from holdfast.durations import HOUR
 
 STEP = 4 * HOUR  # the longest time between two checks of what is due
 

@@ -1,17 +1,18 @@
 """The demo's result: faults, what was detected, what it cost, and what fixed rules would cost."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from holdfast.control.evidence.reader import DatabaseLog, read_verifier
-from holdfast.control.scheduling.guardrails import DAY
+from holdfast.control.scheduling.telemetry import FAILURES
 from holdfast.demo.environment import Environment
 from holdfast.demo.event_feed import Event
 from holdfast.demo.faults import Corruption, Fault
 from holdfast.demo.frame import Frame
 from holdfast.demo.rules import FIXED_HIGH, FIXED_LOW, Forecast, Rule
 from holdfast.demo.story import Story
+from holdfast.durations import DAY
 from holdfast.evidence.verification import Report, verify
 from holdfast.model.detection import gas
 
@@ -94,7 +95,7 @@ def check_evidence(environment: Environment) -> Report:
 
 def _fault_report(fault: Fault, story: Story, left: int) -> FaultReport:
     events = [event for event in story.events if event.node == fault.node]
-    signs = {"failed", "timed-out"} if isinstance(fault, Corruption) else {"offline"}
+    signs = FAILURES if isinstance(fault, Corruption) else {"offline"}
     after = [event for event in events if event.at - story.start >= fault.begins]
     localised, damaged = _blocks(after, "localised"), fault.damaged(story.span)
     detected = _first(after, signs, story.start)
@@ -115,7 +116,7 @@ def _fault_report(fault: Fault, story: Story, left: int) -> FaultReport:
     )
 
 
-def _first(events: Sequence[Event], signs: set[str], start: int) -> float | None:
+def _first(events: Sequence[Event], signs: Collection[str], start: int) -> float | None:
     return next(((event.at - start) / DAY for event in events if event.kind in signs), None)
 
 

@@ -10,12 +10,13 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from holdfast.control.scheduling.guardrails import DAY
+from holdfast.control.scheduling.telemetry import FAILURES
 from holdfast.demo.environment import Environment
 from holdfast.demo.event_feed import days
 from holdfast.demo.frame import Frame, Line, Row
 from holdfast.demo.rules import FIXED_HIGH
 from holdfast.demo.story import Show
+from holdfast.durations import DAY
 
 ON_CHAIN = "the contract on an EVM in this process"
 LOCAL = "the local ledger, which is no chain (holdfast[demo] has one)"
@@ -23,6 +24,7 @@ LINES = 14  # of what happened, at most
 STYLES = {
     "fault": "magenta",
     "failed": "bold red",
+    "admitted": "bold red",
     "timed-out": "bold red",
     "offline": "yellow",
     "passed": "dim",
@@ -133,7 +135,7 @@ def _truth(row: Row) -> Text:
 def _state(row: Row) -> Text:
     if row.quarantined:
         return Text("quarantined", "bold red")
-    if row.outcome in {"failed", "timed-out"}:
+    if row.outcome in FAILURES:
         return Text("damage found", "bold red")
     if row.outcome == "offline":
         return Text("away", "yellow")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from holdfast.doctor.finding import Check, fault, ok, warning
-from holdfast.evidence.explain import span
+from holdfast.words import span
 
 PART = "clock"
 MAX_SKEW_SECONDS = 60.0  # a request to a node is valid for a minute

@@ -17,7 +17,7 @@ def check(folders: Iterable[Path], statvfs: StatVfs) -> Iterator[Check]:
         stat = statvfs(folder)
         free = stat.f_bavail * stat.f_frsize
         message = f"{free >> 20:,} MiB are free for {folder}"
-        cure = f"delete or move what else is on that disk, or enlarge it: `df {folder}` names it"
+        cure = f"free space on that disk, or enlarge it: `df {folder}` names it"
         if free < NEARLY_FULL:
             yield fault(PART, f"the disk is nearly full: {message}", cure)
         elif stat.f_files and not stat.f_favail:

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from holdfast.control.evidence.anchors import first_block
+from holdfast.control.queries.fleet import last_outcomes
 from holdfast.control.service import check_settings
 from holdfast.control.settings.models import ControlSettings, read_control
 from holdfast.doctor import clock as clocks
@@ -16,15 +17,16 @@ from holdfast.doctor.clock import Reference
 from holdfast.doctor.finding import Check, Grade, fault, ok, one_line, run_check, skipped
 from holdfast.doctor.nodes import StoredHolding
 from holdfast.errors import HoldfastError
-from holdfast.ledger import local
+from holdfast.ledger import local_reader
 from holdfast.ledger.interface import Receipt
 from holdfast.owner.home import KEY, catalogue_in
 from holdfast.owner.keyring import Keyring
 from holdfast.owner.ledgers import public_sender
 from holdfast.owner.settings import Settings, read_settings
-from holdfast.storage.database import Standing, connected, standing_of
+from holdfast.storage.database import Standing, open_engine, standing_of, transaction
 
 SETTINGS = "settings"
+FREE_SPACE = "free space on the disk, then run `holdfast doctor` again"
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,10 @@ def examine(folder: Path, passphrase: bytes | None, world: World | None = None) 
         checks += disk.check([folder], world.statvfs)
         parts = ("database", "evidence", "ledger", "nodes", "clock")
         return [*checks, *(skipped(part, "the settings can't be read") for part in parts)]
-    checks += disk.check(_folders(folder, control), world.statvfs)
-    return [*checks, *_Examination(folder, settings, control, keyring, world).checks()]
+    space = list(disk.check(_folders(folder, control), world.statvfs))
+    full = any(check.grade is Grade.FAULT for check in space)
+    examination = _Examination(folder, settings, control, keyring, world, full=full)
+    return [*checks, *space, *examination.checks()]
 
 
 def _settings(folder: Path) -> tuple[Settings | None, ControlSettings | None, list[Check]]:
@@ -88,11 +92,17 @@ class _Examination:
     control: ControlSettings
     keyring: Keyring | None
     world: World
+    full: bool  # whether a disk of the home is
+
+    def _cure(self, cure: str) -> str:
+        """Return how to fix what can't be read; on a full disk there is one fix to try first."""
+        return FREE_SPACE if self.full else cure
 
     def checks(self) -> Iterator[Check]:
         address = self.control.address(self.folder)
         cure = "start the database, correct its address in holdfast.toml, or restore a backup"
-        stored = run_check(database.PART, partial(database.check, self.folder, address), cure)
+        check = partial(database.check, self.folder, address)
+        stored = run_check(database.PART, check, self._cure(cure))
         yield from stored
         holdings, trouble = self._holdings(address)
         yield from trouble
@@ -116,11 +126,16 @@ class _Examination:
                 records = catalogue.holdings()
                 files = {record.name: catalogue.files(record.name) for record in records}
                 busy = {record.name for record in records if catalogue.intents(record.name)}
+            with open_engine(address, read_only=True) as engine, transaction(engine) as connection:
+                outcomes = last_outcomes(connection)
         except HoldfastError as error:
             cure = "bring the catalogue back from a backup: `holdfast restore BACKUP --home DIR`"
-            return [], [fault("holdings", one_line(str(error)), cure)]
+            return [], [fault("holdings", one_line(str(error)), self._cure(cure))]
         stored = [
-            StoredHolding(record, files[record.name], record.name in busy) for record in records
+            StoredHolding(
+                record, files[record.name], record.name in busy, outcomes.get(record.name)
+            )
+            for record in records
         ]
         return stored, [ok("holdings", f"{len(stored)} in the catalogue")]
 
@@ -135,7 +150,7 @@ class _Examination:
             references.extend([state.reference] if state.reference else [])
             return state.checks
 
-        return run_check(ledger.PART, check, "correct [ledger] in holdfast.toml")
+        return run_check(ledger.PART, check, self._cure("correct [ledger] in holdfast.toml"))
 
     def _evidence(
         self, address: str, stored: list[Check], on_ledger: list[Check], sectors: set[int]
@@ -151,15 +166,15 @@ class _Examination:
                 return []
             if self.settings.evm is None:
                 paths = (self.folder / f"ledger-{number}.db" for number in sectors)
-                return [receipt for path in paths for receipt in local.history(path, since)]
+                return [receipt for path in paths for receipt in local_reader.history(path, since)]
             return ledger.history_of(self.settings.evm, max(since, first_block(self.folder)))
 
         def check() -> list[Check]:
-            with connected(address, read_only=True) as engine:
+            with open_engine(address, read_only=True) as engine:
                 who = self._sender()
                 return list(evidence.check(self.folder, engine, self.keyring, history, who))
 
-        return run_check(evidence.PART, check, f"{evidence.VERIFY} an older log")
+        return run_check(evidence.PART, check, self._cure(f"{evidence.VERIFY} an older log"))
 
     def _sender(self) -> bytes | None:
         """Return who anchors; on local ledgers that is the owner, known by either key."""

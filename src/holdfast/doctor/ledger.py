@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from holdfast.doctor.clock import Reference
 from holdfast.doctor.finding import Check, fault, ok, one_line, warning
 from holdfast.errors import InputError, LedgerError, PassphraseError
-from holdfast.ledger import local
+from holdfast.ledger import local_reader
 from holdfast.ledger.interface import Receipt
 from holdfast.ledger.price import PASSING, gas_of_an_audit
 from holdfast.owner.home import address_in
@@ -36,7 +36,7 @@ def check_files(home: Path, sectors: set[int], clock: Callable[[], float]) -> Le
         path = home / f"ledger-{number}.db"
         cure = "bring it back from a backup: `holdfast restore BACKUP --home DIR`"
         try:
-            last = local.last_call(path)
+            last = local_reader.last_call(path)
         except InputError as error:
             checks.append(fault(PART, one_line(str(error)), cure))
             continue

@@ -1,4 +1,8 @@
-"""Checks the nodes: they can be reached, are the ones that were pinned, and have our files."""
+"""Checks the nodes: they can be reached, are the ones that were pinned, and list our files.
+
+A node that lists a file may have lost it all the same: only audits show that, so the last one is
+reported, too.
+"""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -8,6 +12,7 @@ from pathlib import Path
 from holdfast.doctor.clock import Reference
 from holdfast.doctor.finding import Check, fault, ok, one_line, warning
 from holdfast.errors import HoldfastError, UnreachableError
+from holdfast.evidence.leaf import Outcome
 from holdfast.node.client import Greeting, NodeClient, greet
 from holdfast.node.wire import NodeRefusedError
 from holdfast.owner.catalogue import FileRecord, HoldingRecord
@@ -17,15 +22,21 @@ from holdfast.pdp import Inventory
 TIMEOUT_SECONDS = 10.0  # for each step of a request
 MAX_CONCURRENT = 16
 EXPIRES_SOON_SECONDS = 14 * 86_400
+FAILED_AUDITS: dict[str, str] = {
+    Outcome.FAILED: "its last audit failed",
+    Outcome.ADMITTED: "in its last audit it admitted a loss",
+    Outcome.TIMED_OUT: "its last audit timed out",
+}
 
 
 @dataclass(frozen=True)
 class StoredHolding:
-    """A holding, the files in the owner's catalogue, and whether a change is under way."""
+    """A holding, its files in the catalogue, a change under way, and its last audit's outcome."""
 
     record: HoldingRecord
     files: Sequence[FileRecord]
     changing: bool
+    outcome: str | None = None
 
     def inventory(self, key_id: bytes) -> Inventory:
         sectors = self.record.sectors
@@ -91,7 +102,7 @@ def _check_inventory(part: str, stored: StoredHolding, keyring: Keyring | None) 
     """Check that owner and node have the same inventory, by a signed request."""
     record = stored.record
     if keyring is None:
-        return [ok(part, f"{record.url} answers and is the one that was pinned")]
+        return [_report(part, stored, f"{record.url} answers and is the one that was pinned")]
     key_id = keyring.audit_key(record.salt, record.sectors).public.id
     authority = Path(record.ca) if record.ca else None
     try:
@@ -107,10 +118,21 @@ def _check_inventory(part: str, stored: StoredHolding, keyring: Keyring | None) 
     return [_compare(part, stored, known.get(key_id.hex()), stored.inventory(key_id).hash.hex())]
 
 
+def _report(part: str, stored: StoredHolding, message: str) -> Check:
+    """Return that a node is as it should be, unless its last audit says otherwise."""
+    last = FAILED_AUDITS.get(stored.outcome or "")
+    if last is None:
+        return ok(part, message)
+    cure = f"`holdfast status` says what is done about it; `holdfast repair {stored.record.name}`"
+    return fault(part, f"{message}; {last}", f"{cure} restores damaged blocks from a replica")
+
+
 def _compare(part: str, stored: StoredHolding, theirs: str | None, ours: str) -> Check:
     record = stored.record
     if theirs == ours:
-        return ok(part, f"{record.url} answers, is the one that was pinned, and has your files")
+        return _report(
+            part, stored, f"{record.url} answers, is the one that was pinned, and lists your files"
+        )
     if record.number is None:
         cure = f"`holdfast holding add {record.name} {record.url}` finishes that"
         return warning(part, "the holding is not registered yet", cure)

@@ -18,7 +18,7 @@ from holdfast.ledger.interface import (
     Registered,
     owner_of,
 )
-from holdfast.ledger.local import CHAIN
+from holdfast.ledger.local_reader import CHAIN
 from holdfast.ledger.reader import ChainReader, FileReader, LedgerReader
 from holdfast.pdp import encoding
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from functools import singledispatch
 
 from holdfast.evidence.anchors import ledger_name
@@ -14,6 +13,7 @@ from holdfast.evidence.leaf import (
     Holding,
     Instruction,
     Leaf,
+    Outcome,
     Policy,
     PolicyChange,
     Registration,
@@ -24,24 +24,31 @@ from holdfast.evidence.leaf import (
 )
 from holdfast.evidence.log import Log
 from holdfast.model.action import Action
+from holdfast.words import span, when
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_LAST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
-_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000), ("ms", 1))
+_MEANINGS = {Outcome.ADMITTED: ", the node admits the loss"}
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Which leaves to explain: of one holding, recorded from `since` up to `until`."""
+    """Which leaves to explain: of some holdings, recorded from `since` up to `until`.
 
-    holding: int | None = None
+    A holding that had its name before or after another one has a number of its own.
+    """
+
+    holdings: frozenset[int] | None = None  # all, if it is None
+    names: frozenset[str] = frozenset()  # of these holdings, for the commands about them
     since: int = 0
     until: int | None = None
 
     def has(self, leaf: Leaf) -> bool:
-        holding = leaf.holding.id if isinstance(leaf, Audit | Response | Registration) else None
         in_time = self.since <= leaf.at and (self.until is None or leaf.at < self.until)
-        return in_time and self.holding in {None, holding}
+        return in_time and (self.holdings is None or self._is_about(leaf, self.holdings))
+
+    def _is_about(self, leaf: Leaf, holdings: frozenset[int]) -> bool:
+        if isinstance(leaf, Instruction):
+            return not self.names.isdisjoint(leaf.holdings)
+        return isinstance(leaf, Audit | Response | Registration) and leaf.holding.id in holdings
 
 
 def select_leaves(
@@ -55,17 +62,22 @@ def select_leaves(
 
 
 @singledispatch
-def explain(leaf: Leaf) -> list[str]:
-    """Return sentences: first what happened, then why."""
+def explain(leaf: Leaf, _name: str | None = None) -> list[str]:
+    """Return sentences: first what happened, then why.
+
+    `name` is that of the holding, if it is known. The evidence itself has only its number.
+    """
     raise TypeError(f"there is no explanation of {leaf}")
 
 
 @explain.register
-def _(audit: Audit) -> list[str]:
+def _(audit: Audit, name: str | None = None) -> list[str]:
     challenge = audit.challenge
     because = f": {audit.reason}" if audit.reason else ""
+    meaning = _MEANINGS.get(audit.outcome, "")
+    what = f"audit {audit.number} of {_holding(audit.holding, name)}"
     return [
-        f"audit {audit.number} of {_holding(audit.holding)}: {audit.outcome}{because}",
+        f"{what}: {audit.outcome}{meaning}{because}",
         *_decision(audit.decision),
         _timing(audit),
         f"It asked for {challenge.samples} of {challenge.stop - challenge.start} blocks.",
@@ -74,8 +86,9 @@ def _(audit: Audit) -> list[str]:
 
 
 @explain.register
-def _(response: Response) -> list[str]:
-    what = f"response to audit {response.audit} of {_holding(response.holding)}: {response.step}"
+def _(response: Response, name: str | None = None) -> list[str]:
+    holding = _holding(response.holding, name)
+    what = f"response to audit {response.audit} of {holding}: {response.step}"
     sentences = [f"{what}: {response.detail}" if response.detail else what]
     if response.blocks:
         spans = ", ".join(f"{run.start} up to {run.stop}" for run in response.blocks[:10])
@@ -85,7 +98,7 @@ def _(response: Response) -> list[str]:
 
 
 @explain.register
-def _(change: PolicyChange) -> list[str]:
+def _(change: PolicyChange, _name: str | None = None) -> list[str]:
     what = {Change.NAMED: "named challenger", Change.WITHDRAWN: "withdrawn as challenger"}
     done = "promoted by force" if change.forced else what.get(change.change, change.change)
     before = f" after {_policy(change.previous)}" if change.previous else ""
@@ -98,7 +111,7 @@ def _(change: PolicyChange) -> list[str]:
 
 
 @explain.register
-def _(change: ConfigurationChange) -> list[str]:
+def _(change: ConfigurationChange, _name: str | None = None) -> list[str]:
     settings = [
         f"{setting.name} is {_value(setting.after)}; no value is on record before."
         if setting.before is None
@@ -109,19 +122,20 @@ def _(change: ConfigurationChange) -> list[str]:
 
 
 @explain.register
-def _(registration: Registration) -> list[str]:
+def _(registration: Registration, name: str | None = None) -> list[str]:
     holding, transaction = registration.holding, registration.transaction
     where = ledger_name(holding.domain)
     known = "The home does not know the transaction." if transaction is None else _cost(transaction)
     return [
-        f"{_holding(holding)} registered, with {registration.sectors} sectors a block",
+        f"{_holding(holding, name)} registered, with {registration.sectors} sectors a block",
+        *([] if name is None else [f"It is {_holding(holding)}."]),
         f"Its key is {_short(holding.key)}, on {where}.",
         known,
     ]
 
 
 @explain.register
-def _(instruction: Instruction) -> list[str]:
+def _(instruction: Instruction, _name: str | None = None) -> list[str]:
     reason = f": {instruction.reason}" if instruction.reason else ""
     what = f"{instruction.order} of {instruction.subject}"
     return [f"{what}, ordered by {instruction.by}{reason}"]
@@ -172,7 +186,9 @@ def _cost(transaction: Transaction | None) -> str:
     return f"On the ledger: {where}, {transaction.gas:,} gas."
 
 
-def _holding(holding: Holding) -> str:
+def _holding(holding: Holding, name: str | None = None) -> str:
+    if name is not None:
+        return f"holding {name}"
     return f"holding {holding.id:048x} on node {holding.node.hex()}"
 
 
@@ -181,7 +197,8 @@ def _policy(policy: Policy) -> str:
 
 
 def _action(action: Action) -> str:
-    return f"({action.interval}, {action.ratio:.2f})"
+    small = action.ratio < 0.01
+    return f"({action.interval}, {action.ratio:{'.2g' if small else '.2f'}})"
 
 
 def _value(text: str | None) -> str:
@@ -190,24 +207,3 @@ def _value(text: str | None) -> str:
 
 def _short(hash_: bytes) -> str:
     return hash_.hex()[:12]
-
-
-def when(milliseconds: int) -> str:
-    if milliseconds > _LAST:
-        return f"{milliseconds} ms after 1970"
-    time = _EPOCH + timedelta(milliseconds=milliseconds)
-    return time.isoformat(" ", "milliseconds").removesuffix("+00:00").removesuffix(".000") + " UTC"
-
-
-def span(milliseconds: int) -> str:
-    """Return a duration by its two largest units."""
-    if milliseconds < 0:
-        return f"-{span(-milliseconds)}"
-    parts = []
-    for unit, length in _UNITS:
-        count, milliseconds = divmod(milliseconds, length)
-        if count:
-            parts.append(f"{count} {unit}")
-        if len(parts) == 2 or (parts and not count):
-            break
-    return " ".join(parts) or "0 ms"

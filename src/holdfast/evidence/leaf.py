@@ -116,10 +116,11 @@ class Opening:
 
 
 class Outcome(StrEnum):
-    """How an audit ends. Only the first three say something about the data."""
+    """How an audit ends. Only the first four say something about the data."""
 
     PASSED = "passed"
     FAILED = "failed"  # a wrong proof that the node signed
+    ADMITTED = "admitted"  # the node said that what it stored is damaged, and gave no proof
     TIMED_OUT = "timed-out"  # the node took the challenge, and gave no proof before the deadline
     OFFLINE = "offline"  # no challenge could be delivered, however often we tried
     UNKNOWN = "unknown"  # something of ours stood in the way: the ledger, the disk, a crash
@@ -180,6 +181,7 @@ class Step(StrEnum):
     ALERTED = "alerted"
     PLANTED = "planted"  # the owner damaged blocks of its own, to see whether audits find them
     LIFTED = "lifted"  # and put them back
+    REMOVED = "removed"  # the owner stores nothing there any more
 
 
 @dataclass(frozen=True)
@@ -286,6 +288,12 @@ class Order(StrEnum):
     ACKNOWLEDGE = "acknowledge"
     CREATE_TOKEN = "create-token"  # noqa: S105 - an order, no token
     REVOKE_TOKEN = "revoke-token"  # noqa: S105
+    SET_URL = "set-url"
+    RENAME = "rename-holding"
+    REMOVE = "remove-holding"
+
+
+_ABOUT_HOLDINGS = {Order.AUDIT, Order.RELEASE, Order.SET_URL, Order.RENAME, Order.REMOVE}
 
 
 @dataclass(frozen=True)
@@ -297,6 +305,14 @@ class Instruction:
     subject: str
     by: str
     reason: str
+
+    @property
+    def holdings(self) -> frozenset[str]:
+        """The names of the holding that it is about; a renamed one has two."""
+        words = self.subject.replace(",", " ").split()
+        if self.order is Order.RENAME:
+            return frozenset((words[0], words[-1]))
+        return frozenset(words[:1] if self.order in _ABOUT_HOLDINGS else ())
 
 
 Leaf = Audit | Response | PolicyChange | ConfigurationChange | Registration | Instruction

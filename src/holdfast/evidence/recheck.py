@@ -44,7 +44,7 @@ class Equation:
 
 @dataclass
 class Recheck:
-    """The proofs of a log as they come by; `wrong` says at once what is wrong with one."""
+    """The proofs of a log as they come by; `find_faults` says at once what is wrong with one."""
 
     keys: dict[bytes, PublicKey] = field(default_factory=dict)
     named: set[bytes] = field(default_factory=set)  # keys that audits named
@@ -52,7 +52,7 @@ class Recheck:
     checked: int = 0
     gone: int = 0  # not re-checkable, as the proof is no longer there
 
-    def wrong(self, audit: Audit, content: bytes | None) -> Iterator[str]:
+    def find_faults(self, audit: Audit, content: bytes | None) -> Iterator[str]:
         """Yield what is wrong, but for proofs that passed: those wait for their equation."""
         public = self.keys.get(audit.holding.key)
         self.named.add(audit.holding.key)
@@ -63,12 +63,7 @@ class Recheck:
         except InputError as error:
             yield str(error)
             return
-        if audit.outcome == Outcome.PASSED and audit.proof is None:
-            yield "it passed without a proof"
-        if audit.outcome == Outcome.FAILED and not (audit.signature or audit.reason):
-            yield "it failed with neither the node's signature nor a reason"
-        if audit.signature and audit.proof is None:
-            yield "it has a signature, but of no proof"
+        yield from _contradictions(audit)
         if public is None:
             yield "no public key with the id that it names"
         elif content is None:
@@ -97,7 +92,7 @@ class Recheck:
         """Return the keys of which some audit passed with a proof that does not."""
         return {key for key, equation in self.equations.items() if not equation.holds()}
 
-    def refuted(self, entry: Entry, suspects: set[bytes]) -> bool:
+    def is_refuted(self, entry: Entry, suspects: set[bytes]) -> bool:
         """Return whether this is an audit of a suspect that passed with a proof that does not."""
         if entry.proof is None:
             return False
@@ -111,13 +106,27 @@ class Recheck:
         fits = audit.proof == keccak(entry.proof) and _fits(proof, public)
         return audit.outcome == Outcome.PASSED and fits and not _passes(audit, proof, public)
 
-    def unregistered(self, leaf: Registration) -> Iterator[str]:
+    def check_registration(self, leaf: Registration) -> Iterator[str]:
         public = self.keys.get(leaf.holding.key)
         self.named.add(leaf.holding.key)
         if public is None:
             yield "no public key with the id that it names"
         elif public.sectors != leaf.sectors:
             yield "its public key has another number of sectors"
+
+
+def _contradictions(audit: Audit) -> Iterator[str]:
+    """Yield where an audit's outcome contradicts what else its leaf says."""
+    if audit.outcome == Outcome.PASSED and audit.proof is None:
+        yield "it passed without a proof"
+    if audit.outcome == Outcome.FAILED and not (audit.signature or audit.reason):
+        yield "it failed with neither the node's signature nor a reason"
+    if audit.outcome == Outcome.ADMITTED and audit.proof is not None:
+        yield "its node admitted a loss, and yet there is a proof"
+    if audit.outcome == Outcome.ADMITTED and audit.sent_at is None:
+        yield "its node admitted a loss without having been asked"
+    if audit.signature and audit.proof is None:
+        yield "it has a signature, but of no proof"
 
 
 def _passes(audit: Audit, proof: Proof, public: PublicKey) -> bool:

@@ -17,11 +17,11 @@ class LastLeaf:
 
 @dataclass
 class SequenceCheck:
-    """Follows all holdings; `wrong` says what is out of sequence in the next leaf."""
+    """Follows all holdings; `find_faults` says what is out of sequence in the next leaf."""
 
     last: dict[tuple[int, bytes, int], LastLeaf] = field(default_factory=dict)
 
-    def wrong(self, leaf: Leaf) -> Iterator[str]:
+    def find_faults(self, leaf: Leaf) -> Iterator[str]:
         if not isinstance(leaf, Audit | Response | Registration):
             return
         holding = leaf.holding

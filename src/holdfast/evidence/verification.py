@@ -131,7 +131,7 @@ class _LeafCheck:
         except MalformedError as error:
             self._findings.add(Fault.MALFORMED, where, str(error))
             return
-        for what in self._sequence.wrong(leaf):
+        for what in self._sequence.find_faults(leaf):
             self._findings.add(Fault.ORDER, where, what)
         for what in self._wrong_proofs(leaf, entry.proof):
             self._findings.add(Fault.PROOF, where, what)
@@ -164,10 +164,10 @@ class _LeafCheck:
     def _wrong_proofs(self, leaf: Leaf, proof: bytes | None) -> list[str]:
         if isinstance(leaf, Audit):
             self.audits += 1
-            return list(self.recheck.wrong(leaf, proof))
+            return list(self.recheck.find_faults(leaf, proof))
         wrong = [] if proof is None else ["it has a proof beside it, but is no audit"]
         if isinstance(leaf, Registration):
-            wrong += self.recheck.unregistered(leaf)
+            wrong += self.recheck.check_registration(leaf)
         return wrong
 
     def end(self, log: Log) -> None:
@@ -175,6 +175,6 @@ class _LeafCheck:
             self._findings.add(Fault.KEY, f"key {key.hex()}", "no leaf names it")
         if suspects := self.recheck.suspects():
             for index, entry in enumerate(log.entries()):
-                if self.recheck.refuted(entry, suspects):
+                if self.recheck.is_refuted(entry, suspects):
                     what = "it passed, but its proof does not"
                     self._findings.add(Fault.PROOF, f"leaf {index}", what)

@@ -7,10 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from holdfast.inference.banded_filter import (
+    BandedFilter,
+    groups,
+    intact_nodes,
+    reached_cells,
+)
 from holdfast.inference.forward_filter import NodeBatch, interpolate, run_filter
 from holdfast.inference.log import Log
 from holdfast.model.arrays import FloatArray, IntArray
-from holdfast.policy.filter import BayesFilter, Belief
+from holdfast.policy.filter import Belief
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +26,7 @@ class Histories:
 
 
 def sample_histories(
-    bayes: BayesFilter, log: Log, batch: NodeBatch, count: int, rng: np.random.Generator
+    bayes: BandedFilter, log: Log, batch: NodeBatch, count: int, rng: np.random.Generator
 ) -> Histories:
     """Return `count` histories of the batch's nodes, given all their audits."""
     steps: list[tuple[Belief, Belief]] = []
@@ -61,7 +67,7 @@ def _sample_last(
 
 
 def _sample_backwards(
-    bayes: BayesFilter,
+    bayes: BandedFilter,
     after: Belief,
     waits_before: IntArray,
     mode: IntArray,
@@ -69,36 +75,37 @@ def _sample_backwards(
     rng: np.random.Generator,
 ) -> tuple[IntArray, IntArray]:
     """Sample mode and damage after an audit, given those at the next one."""
-    earlier = np.empty_like(mode), np.empty_like(cell)
+    earlier_mode, earlier_cell = np.empty_like(mode), np.empty_like(cell)
     bold = bayes.bold_units(after.quiet[: len(waits_before)], waits_before)
-    waits = np.stack([waits_before - bold, bold], axis=1)
-    for units, bold_units in np.unique(waits, axis=0).tolist():
-        nodes = np.flatnonzero((waits == (units, bold_units)).all(axis=1))
+    uncertain = np.arange(len(waits_before))
+    if bayes.modes.fixed:  # nodes that were intact then have nothing to sample
+        earlier_mode[:], earlier_cell[:] = mode, 0
+        uncertain = np.flatnonzero(~intact_nodes(after)[: len(waits_before)])
+    for units, bold_units, nodes in groups(waits_before - bold, bold, uncertain):
+        here, there = mode[:, nodes], cell[:, nodes]
         if bayes.modes.fixed:
-            earlier[0][:, nodes] = mode[:, nodes]
-            weights = np.empty((*mode[:, nodes].shape, len(bayes.cells)))
+            weights = np.zeros((*here.shape, len(bayes.cells)))
             for fixed_mode in range(len(bayes.modes.rate)):
-                chosen = mode[:, nodes] == fixed_mode
-                weights[chosen] = bayes.growth(fixed_mode, units, bold_units).T[
-                    cell[:, nodes][chosen]
-                ]
-            weights *= after.counts[nodes, mode[:, nodes]]
-            earlier[1][:, nodes] = sample_index(weights, rng)
+                chosen = here == fixed_mode
+                before = after.counts[nodes, fixed_mode]
+                first, end = reached_cells(before)
+                band = bayes.band(fixed_mode, units, bold_units, first, end)
+                arriving = band.arriving(there[chosen], first, end)
+                weights[chosen, first:end] = arriving * before[np.nonzero(chosen)[1], first:end]
+            earlier_cell[:, nodes] = sample_index(weights, rng)
         else:
-            damage_state = mode[:, nodes] * len(bayes.cells) + cell[:, nodes]
-            reached, inverse = np.unique(damage_state, return_inverse=True)
-            into = bayes.power(bold_units, bold=True)[:, reached]
-            into = bayes.power(units, bold=False) @ into
+            states, inverse = np.unique(here * len(bayes.cells) + there, return_inverse=True)
+            into = bayes.arrivals(states, units, bold_units).reshape(len(states), -1)
             left = np.exp(after.log_weights[nodes])[:, :, np.newaxis] * after.counts[nodes]
             state = sample_index(
-                into.T[inverse.reshape(damage_state.shape)] * left.reshape(len(nodes), -1), rng
+                into[inverse.reshape(here.shape)] * left.reshape(len(nodes), -1), rng
             )
-            earlier[0][:, nodes], earlier[1][:, nodes] = np.divmod(state, len(bayes.cells))
-    return earlier
+            earlier_mode[:, nodes], earlier_cell[:, nodes] = np.divmod(state, len(bayes.cells))
+    return earlier_mode, earlier_cell
 
 
 def _sample_damage(
-    bayes: BayesFilter,
+    bayes: BandedFilter,
     before: Belief,
     log: Log,
     rows: IntArray,

@@ -3,23 +3,25 @@
 Both are averaged over scenarios sampled from the fit, so every figure includes its uncertainty.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from holdfast.inference.backward_sampling import sample_histories, sample_index
+from holdfast.inference.banded_filter import filter_of, table_of
 from holdfast.inference.efficacy import PERFECT, Efficacy
 from holdfast.inference.fit import Fitted, expit
-from holdfast.inference.forward_filter import NodeBatch, filter_of, make_batches, run_filter
+from holdfast.inference.forward_filter import make_batches
 from holdfast.inference.log import Log
+from holdfast.inference.size_classes import MAX_RATIO, in_classes, size_classes
 from holdfast.model.arrays import FloatArray, IntArray
 from holdfast.model.estimate import Estimate
 from holdfast.model.scenario import Scenario
-from holdfast.policy.filter import BayesFilter, Belief
 
 WORLDS = 25
 HISTORIES = 8  # per world
+SAMPLES = WORLDS * HISTORIES
 # Half width of a 95 % interval in standard deviations, for this number of worlds (Student's t).
 # Quantiles of so few samples would be too narrow.
 STUDENT_95 = 2.064
@@ -27,55 +29,96 @@ LEVEL = 0.95
 
 
 @dataclass(frozen=True, eq=False)
-class Damage:
-    """The damage of each node now."""
+class NodeDamage:
+    """What is inferred of each node, so that a fleet's figures are sums over its nodes."""
 
-    at_most: FloatArray  # (nodes,) share of its blocks damaged, at 95 %
+    at_most: FloatArray  # (nodes,) share of its blocks damaged now, at 95 %
     damaged: FloatArray  # (nodes,) probability that any block is
+    misses: IntArray  # (nodes, samples) in the sampled histories; a sample is a world and a history
+    lost: IntArray  # (nodes, samples) blocks damaged now
 
 
 @dataclass(frozen=True, eq=False)
-class Confidence:
+class FleetConfidence:
     miss_rate: Estimate  # misses / (misses + detections), over the whole log
     detections: int
-    at_most: FloatArray  # as in Damage
-    damaged: FloatArray
     fleet_at_most: float  # share of all blocks together, at 95 %
 
 
+@dataclass(frozen=True, eq=False)
+class Confidence(FleetConfidence):
+    at_most: FloatArray  # as in NodeDamage
+    damaged: FloatArray
+
+
 def confidence(
-    log: Log, fitted: Fitted, *, efficacy: Efficacy = PERFECT, seed: int = 0
+    log: Log,
+    fitted: Fitted,
+    *,
+    efficacy: Efficacy = PERFECT,
+    seed: int = 0,
+    max_ratio: float = MAX_RATIO,
 ) -> Confidence:
     """Return the confidence that a log gives, if audits detect damage as canaries showed."""
-    rng = np.random.default_rng((seed, 1))
-    mixture = _Mixture(log, fitted.scenario)
-    misses = np.zeros((WORLDS, HISTORIES), np.int64)
-    damaged = np.zeros((WORLDS, HISTORIES), np.int64)
-    for world, (scenario, share) in enumerate(_worlds(fitted, efficacy, seed)):
-        for batch, bayes in mixture.batches_in(scenario, share):
-            histories = sample_histories(bayes, log, batch, HISTORIES, rng)
-            misses[world] += histories.misses.sum(axis=1)
-            count = mixture.add(batch, bayes, histories.belief)
+    classes = size_classes(log.blocks, max_ratio)
+    nodes = infer_nodes(log, fitted, classes, efficacy=efficacy, seed=seed)
+    fleet = summarise(
+        nodes.misses.sum(axis=0),
+        nodes.lost.sum(axis=0),
+        detections=int(log.failed.sum()),
+        blocks=int(log.blocks.sum()),
+    )
+    return Confidence(**vars(fleet), at_most=nodes.at_most, damaged=nodes.damaged)
+
+
+def infer_nodes(
+    log: Log,
+    fitted: Fitted,
+    classes: IntArray,
+    *,
+    efficacy: Efficacy = PERFECT,
+    seed: int = 0,
+    stream: int = 0,
+    on_world: Callable[[], None] = lambda: None,
+) -> NodeDamage:
+    """Return what is inferred of nodes whose sizes belong to these classes.
+
+    Any part of a fleet gets the same bounds as the whole, because all use the same worlds. Parts
+    need different streams, or their histories would be sampled with the same random numbers.
+    """
+    worlds = list(_worlds(fitted, efficacy, seed))
+    rng = np.random.default_rng((seed, 1, stream))
+    classed = in_classes(log, classes)
+    at_most, damaged = np.zeros((2, log.nodes))
+    misses, lost = np.zeros((2, log.nodes, WORLDS, HISTORIES), np.int64)
+    table = None
+    for batch in make_batches(classed):
+        if table is None or table.cells[-1] != batch.blocks:
+            table = table_of(fitted.scenario, batch.blocks)
+        scale = log.blocks[batch.nodes] / batch.blocks
+        mixture = np.zeros((len(batch.nodes), len(table.cells)))
+        for world, (scenario, share) in enumerate(worlds):
+            on_world()
+            bayes = filter_of(scenario, batch.blocks, share, table)
+            histories = sample_histories(bayes, classed, batch, HISTORIES, rng)
+            misses[batch.nodes, world] = histories.misses.T
+            count = bayes.count(bayes.predict(histories.belief, classed.elapsed[batch.nodes]))
+            mixture += count / WORLDS
             now = sample_index(np.broadcast_to(count, (HISTORIES, *count.shape)), rng)
-            damaged[world] += bayes.cells[now].sum(axis=1)
-    detections, damage_now = int(log.failed.sum()), mixture.damage()
-    total = max(int(log.blocks.sum()), 1)
-    return Confidence(
+            lost[batch.nodes, world] = np.rint(bayes.cells[now] * scale).T
+        at_most[batch.nodes] = upper(table.cells, mixture) / batch.blocks
+        damaged[batch.nodes] = np.maximum(1.0 - mixture[:, 0], 0.0)
+    samples = (log.nodes, SAMPLES)
+    return NodeDamage(at_most, damaged, misses.reshape(samples), lost.reshape(samples))
+
+
+def summarise(misses: IntArray, lost: IntArray, *, detections: int, blocks: int) -> FleetConfidence:
+    """Return the figures of a fleet, from the sums of its nodes' samples."""
+    return FleetConfidence(
         miss_rate=_estimate(misses, detections),
         detections=detections,
-        at_most=damage_now.at_most,
-        damaged=damage_now.damaged,
-        fleet_at_most=float(np.quantile(damaged, LEVEL, method="higher")) / total,
+        fleet_at_most=float(np.quantile(lost, LEVEL, method="higher")) / max(blocks, 1),
     )
-
-
-def damage(log: Log, fitted: Fitted, *, efficacy: Efficacy = PERFECT, seed: int = 0) -> Damage:
-    """Return the damage alone, as `confidence` reports it, for any part of a fleet."""
-    mixture = _Mixture(log, fitted.scenario)
-    for scenario, share in _worlds(fitted, efficacy, seed):
-        for batch, bayes in mixture.batches_in(scenario, share):
-            mixture.add(batch, bayes, run_filter(bayes, log, batch))
-    return mixture.damage()
 
 
 def _worlds(fitted: Fitted, efficacy: Efficacy, seed: int) -> Iterator[tuple[Scenario, float]]:
@@ -83,40 +126,6 @@ def _worlds(fitted: Fitted, efficacy: Efficacy, seed: int) -> Iterator[tuple[Sce
     rng = np.random.default_rng((seed, 0))
     for _ in range(WORLDS):
         yield fitted.sample(rng), efficacy.sample(rng)
-
-
-class _Mixture:
-    """The belief about each node's damage now, averaged over worlds."""
-
-    def __init__(self, log: Log, scenario: Scenario) -> None:
-        self._log, self._batches = log, make_batches(log)
-        sizes = {batch.blocks for batch in self._batches}
-        self._cells = {blocks: filter_of(scenario, blocks).cells for blocks in sizes}
-        self._counts = {
-            id(batch): np.zeros((len(batch.nodes), len(self._cells[batch.blocks])))
-            for batch in self._batches
-        }
-
-    def batches_in(
-        self, scenario: Scenario, share: float
-    ) -> Iterator[tuple[NodeBatch, BayesFilter]]:
-        filters = {blocks: filter_of(scenario, blocks, share) for blocks in self._cells}
-        for batch in self._batches:
-            yield batch, filters[batch.blocks]
-
-    def add(self, batch: NodeBatch, bayes: BayesFilter, belief: Belief) -> FloatArray:
-        """Advance the belief after the last audits to now; return its counts in this world."""
-        count = bayes.count(bayes.predict(belief, self._log.elapsed[batch.nodes]))
-        self._counts[id(batch)] += count / WORLDS
-        return count
-
-    def damage(self) -> Damage:
-        at_most, damaged = np.empty(self._log.nodes), np.empty(self._log.nodes)
-        for batch in self._batches:
-            count = self._counts[id(batch)]
-            at_most[batch.nodes] = upper(self._cells[batch.blocks], count) / max(batch.blocks, 1)
-            damaged[batch.nodes] = 1.0 - count[:, 0]
-        return Damage(at_most, np.maximum(damaged, 0.0))
 
 
 def upper(cells: IntArray, count: FloatArray) -> IntArray:
@@ -130,7 +139,11 @@ def upper(cells: IntArray, count: FloatArray) -> IntArray:
 
 
 def _estimate(misses: IntArray, detections: int) -> Estimate:
-    """Return the miss rate from sampled misses; half an event on each side avoids 0 / 0."""
+    """Return the miss rate from sampled misses; half an event on each side avoids 0 / 0.
+
+    If some history has no miss at all, the rate may be 0.
+    """
     odds = np.log(misses + 0.5) - np.log(detections + 0.5)
     middle, width = odds.mean(), STUDENT_95 * odds.std(ddof=1)
-    return Estimate(*map(float, expit(np.array([middle, middle - width, middle + width]))))
+    value, low, high = expit(np.array([middle, middle - width, middle + width])).tolist()
+    return Estimate(value, low if misses.all() else 0.0, high)

@@ -5,21 +5,19 @@ base scenario lets types turn, how often they do. Response times have a separate
 Spreads, bursts and boldness stay as in the base scenario: a log of weeks hardly identifies them.
 """
 
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from holdfast.errors import InputError
-from holdfast.inference.forward_filter import (
-    NodeBatch,
-    filter_of,
-    make_batches,
-    run_filter,
-    subsample,
-)
+from holdfast.inference.banded_filter import BandedFilter, filter_of, table_of
+from holdfast.inference.forward_filter import NodeBatch, make_batches, run_filter, subsample
+from holdfast.inference.growth_bands import SizeTable
 from holdfast.inference.latency import fit_latency
 from holdfast.inference.log import Log
+from holdfast.inference.size_classes import MAX_RATIO, in_classes, size_classes
 from holdfast.model.arrays import FloatArray
 from holdfast.model.estimate import NORMAL_95, Estimate
 from holdfast.model.scenario import Scenario, scenario_from
@@ -37,6 +35,8 @@ EPSILON = 1e-5  # in logits, of finite differences
 # with this standard error of the logarithm of counts, and with this many nodes.
 ROUGH_BLUR = 0.5
 ROUGH_NODES = 256
+
+OnRound = Callable[[], None]  # called now and then while a fit is made
 
 
 @dataclass(frozen=True)
@@ -74,18 +74,35 @@ class Fitted:
         return cls(**parts)
 
 
-def fit(log: Log, base: Scenario) -> Fitted:
-    """Return the parameters under which the log is most likely, with their intervals."""
+def fit(
+    log: Log,
+    base: Scenario,
+    *,
+    start: Fitted | None = None,
+    max_ratio: float = MAX_RATIO,
+    on_round: OnRound = lambda: None,
+) -> Fitted:
+    """Return the parameters under which the log is most likely, with their intervals.
+
+    The search begins at `start`, a fit of an earlier log, or else at the base scenario.
+    `max_ratio` limits the size classes. With 1, every size has its own filter.
+    """
     if not log.audits:
         raise InputError("there is nothing to learn from: no audit has passed or failed yet")
     hidden = hidden_parameters(base)
-    logits = logit(np.array([getattr(base, name) for name in hidden]))
-    batches = make_batches(log)
-    if (log.damaged > 0).any():
-        rough = _LogLikelihood(log, subsample(batches, ROUGH_NODES), base, hidden, ROUGH_BLUR)
+    if start is not None and start.hidden != hidden:
+        start = None  # it was fitted in another kind of scenario
+    begin = base if start is None else start.scenario
+    logits = logit(np.array([getattr(begin, name) for name in hidden]))
+    classed = in_classes(log, size_classes(log.blocks, max_ratio))
+    batches = make_batches(classed)
+    tables = {batch.blocks: table_of(base, batch.blocks) for batch in batches}
+    likelihood = _LogLikelihood(classed, batches, base, hidden, tables, on_round)
+    if start is None and (log.damaged > 0).any():
+        rough = replace(likelihood, batches=subsample(batches, ROUGH_NODES), blur=ROUGH_BLUR)
         logits = rough.maximise(logits, ROUGH_TOLERANCE)
-    likelihood = _LogLikelihood(log, batches, base, hidden)
-    logits = likelihood.maximise(logits, TOLERANCE)
+    curvature = None if start is None else np.linalg.inv(np.array(start.covariance))
+    logits = likelihood.maximise(logits, TOLERANCE, curvature)
     covariance = _covariance(likelihood.information(logits))
     latency = fit_latency(log, base)
     timing: dict[str, Any] = {name: estimate.value for name, estimate in latency.items()}
@@ -148,39 +165,72 @@ class _LogLikelihood:
     batches: list[NodeBatch]
     base: Scenario
     names: tuple[str, ...]
+    tables: dict[int, SizeTable] = field(repr=False)
+    on_round: OnRound = lambda: None
     blur: float = 0.0
 
-    def by_node(self, logits: FloatArray) -> FloatArray:
-        scenario = with_parameters(self.base, self.names, logits)
-        filters = {batch.blocks: filter_of(scenario, batch.blocks) for batch in self.batches}
-        beliefs = [
-            run_filter(filters[batch.blocks], self.log, batch, blur=self.blur)
-            for batch in self.batches
-        ]
-        return np.concatenate([belief.log_likelihood for belief in beliefs])
+    def by_node(self, *points: FloatArray) -> FloatArray:
+        """Return the log likelihood of each node at each of these logits: (points, nodes)."""
+        scenarios = [with_parameters(self.base, self.names, logits) for logits in points]
+        values = []
+        for batch in self.batches:
+            self.on_round()
+            table = self.tables[batch.blocks]
+            filters = [filter_of(scenario, batch.blocks, table=table) for scenario in scenarios]
+            values.append(self._of_batch(batch, filters))
+            if len(self.tables) > 1:
+                table.clear()
+        return np.concatenate(values, axis=1)
 
-    def total(self, logits: FloatArray) -> float:
-        return self._penalised(self.by_node(logits), logits)
+    def _of_batch(self, batch: NodeBatch, filters: Sequence[BandedFilter]) -> FloatArray:
+        """Return the log likelihood of each node of a batch by each of the filters.
 
-    def maximise(self, x: FloatArray, tolerance: float) -> FloatArray:
+        Nodes that keep their mode have a likelihood in each, which depends on its rate alone. So
+        points that share a rate share the pass over the log.
+        """
+        if not filters[0].modes.fixed:
+            return np.stack([self._run(batch, bayes) for bayes in filters])
+        single = {key: one for bayes in filters for key, one in bayes.by_mode()}
+        in_mode = {key: self._run(batch, one) for key, one in single.items()}
+        values = []
+        for bayes in filters:
+            log_prior = np.log(np.maximum(bayes.modes.prior, 1e-300))
+            joint = np.array([in_mode[key] for key, _ in bayes.by_mode()])
+            values.append(np.logaddexp.reduce(log_prior[:, np.newaxis] + joint, axis=0))
+        return np.stack(values)
+
+    def _run(self, batch: NodeBatch, bayes: BandedFilter) -> FloatArray:
+        return run_filter(bayes, self.log, batch, blur=self.blur).log_likelihood
+
+    def totals(self, points: Sequence[FloatArray]) -> list[float]:
+        """Return the penalised log likelihood at each of these logits."""
+        by_node = self.by_node(*points)
+        return [self._penalised(row, x) for row, x in zip(by_node, points, strict=True)]
+
+    def maximise(
+        self, x: FloatArray, tolerance: float, curvature: FloatArray | None = None
+    ) -> FloatArray:
         """Return the maximum, by the quasi-Newton method of Broyden, Fletcher, Goldfarb, Shanno.
 
-        The first estimate of the curvature is the sum of squared gradients of single nodes.
+        The first estimate of the curvature, if none is given, is the sum of squared gradients of
+        single nodes.
         """
-        value, gradient, curvature = self._gradients(x, self.by_node(x))
+        value, gradient, squared = self._gradients(x)
+        curvature = squared if curvature is None else curvature
         for _ in range(MAX_ROUNDS):
             step = np.linalg.solve(curvature, gradient)
             if float(step @ gradient) < tolerance**2:
                 return x
             step *= min(1.0, 2.0 / float(np.abs(step).max()))
-            previous, by_node = gradient, self.by_node(x + step)
-            while self._penalised(by_node, x + step) < value + 1e-4 * float(step @ gradient):
+            # Most first steps are taken, and the gradient there is cheap beside the value.
+            after = self._gradients(x + step)
+            while after[0] < value + 1e-4 * float(step @ gradient):
                 step /= 2
                 if np.abs(step).max() < EPSILON:
                     return x
-                by_node = self.by_node(x + step)
-            x = x + step
-            value, gradient, _ = self._gradients(x, by_node)
+                after = self._gradients(x + step)
+            x, previous = x + step, gradient
+            value, gradient, _ = after
             y, curved = previous - gradient, curvature @ step
             if float(y @ step) > 0:
                 curvature = curvature + np.outer(y, y) / float(y @ step)
@@ -189,28 +239,24 @@ class _LogLikelihood:
 
     def information(self, x: FloatArray) -> FloatArray:
         """Return the observed information: the negative Hessian, by differences."""
-        middle, _, information = self._gradients(x, self.by_node(x))
+        middle, _, information = self._gradients(x)
         # About a third of a standard error, where the function is close to a parabola.
         width = 0.3 / np.sqrt(np.diag(information))
-        steps = np.diag(width)
-        single = [(self.total(x + step), self.total(x - step)) for step in steps]
-        hessian = np.empty((len(x), len(x)))
-        for i, (up, down) in enumerate(single):
-            hessian[i, i] = (2 * middle - up - down) / width[i] ** 2
-        for i in range(len(x)):
-            for j in range(i):
-                both = self.total(x + steps[i] + steps[j]) + self.total(x - steps[i] - steps[j])
-                alone = sum(single[i]) + sum(single[j])
-                hessian[i, j] = (alone - 2 * middle - both) / (2 * width[i] * width[j])
-                hessian[j, i] = hessian[i, j]
+        steps, pairs = np.diag(width), np.tril_indices(len(x), -1)
+        both = [steps[i] + steps[j] for i, j in zip(*pairs, strict=True)]
+        values = self.totals([x + sign * step for step in [*steps, *both] for sign in (1, -1)])
+        sums = np.reshape(values, (-1, 2)).sum(axis=1)  # of each step up and down
+        single, joint = sums[: len(x)], sums[len(x) :]
+        hessian = np.diag((2 * middle - single) / width**2)
+        for i, j, total in zip(*pairs, joint.tolist(), strict=True):
+            mixed = single[i] + single[j] - 2 * middle - total
+            hessian[i, j] = hessian[j, i] = mixed / (2 * width[i] * width[j])
         return hessian
 
-    def _gradients(
-        self, x: FloatArray, by_node: FloatArray
-    ) -> tuple[float, FloatArray, FloatArray]:
+    def _gradients(self, x: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         """Return the value, its gradient, and the sum over nodes of the squared gradient."""
-        differences = [self.by_node(x + step) - by_node for step in EPSILON * np.eye(len(x))]
-        gradients = np.stack(differences, axis=1) / EPSILON
+        by_node, *moved = self.by_node(x, *(x + EPSILON * np.eye(len(x))))
+        gradients = (np.stack(moved, axis=1) - by_node[:, np.newaxis]) / EPSILON
         gradient = gradients.sum(axis=0) - (x - self._prior_mean) / PRIOR_SD**2
         information = gradients.T @ gradients + np.eye(len(x)) / PRIOR_SD**2
         return self._penalised(by_node, x), gradient, information

@@ -4,20 +4,14 @@ Damage that was counted after a failure is evidence like any other outcome.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from holdfast.inference.log import Log
 from holdfast.model.arrays import FloatArray, IntArray, take
-from holdfast.model.scenario import Scenario
-from holdfast.policy.count_bins import reduced_counts
 from holdfast.policy.filter import BayesFilter, Belief
-from holdfast.policy.hidden_states import modes_of
 
-# Cells that widen by 4 % as the policies' do would add 18 % to the variance of a count of 250
-# blocks; these add 4 %.
-WIDENING = 1.02
 # The probability that a count is an outlier, which may be any: no count rules a type out forever.
 OUTLIER = 1e-9
 BATCH_SIZE = 256  # nodes whose beliefs after every audit are in memory at once to sample histories
@@ -59,12 +53,6 @@ def subsample(batches: list[NodeBatch], count: int) -> list[NodeBatch]:
         )
         for batch in batches
     ]
-
-
-def filter_of(scenario: Scenario, blocks: int, efficacy: float = 1.0) -> BayesFilter:
-    """Return the filter for nodes of this size."""
-    sized = replace(scenario, blocks=blocks)
-    return BayesFilter(sized, modes_of(sized), reduced_counts(blocks, WIDENING), efficacy)
 
 
 def run_filter(

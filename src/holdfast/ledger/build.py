@@ -30,12 +30,12 @@ def compile_contract(sectors: int, contract: dict[str, str]) -> Artefact:
     )
 
 
-def main() -> None:
-    folder = Path(__file__).parent / "contract"
-    for sectors in SECTORS:
+def write_artefacts(folder: Path, *numbers: int) -> None:
+    """Compile the contract for these numbers of sectors a block, and write the artefacts."""
+    for sectors in numbers:
         artefact = compile_contract(sectors, sources(sectors))
         atomic.write(folder / file_name(sectors), artefact.encode())
 
 
 if __name__ == "__main__":
-    main()
+    write_artefacts(Path(__file__).parent / "contract", *SECTORS)

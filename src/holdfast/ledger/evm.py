@@ -3,6 +3,7 @@
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields
 from typing import Any
 
@@ -34,6 +35,7 @@ from holdfast.ledger.transactions import Sender
 from holdfast.pdp import Challenge, Proof, PublicKey
 from holdfast.pdp.field import SCALAR_BYTES
 
+QUIET_SECONDS = 10.0  # without another answer, after which those that came are settled
 LOG_BLOCKS = 10_000  # of events per request; public nodes refuse more
 NODE_BITS = 160  # of the slot that has a node's address; a serial is above them
 DEADLINE_BITS = 64  # of a challenge's slot; its target is above them
@@ -53,6 +55,13 @@ class EvmLedger:
         self._contract = contract_at(self._web3, contract, sectors)
         if not self._web3.eth.get_code(self._contract.address):
             raise InputError(f"there is no contract at {self._contract.address} on this chain")
+
+    @property
+    def quiet_seconds(self) -> float:
+        return QUIET_SECONDS
+
+    def together(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def gas_price(self) -> int:
         return int(self._web3.eth.gas_price)

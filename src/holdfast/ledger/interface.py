@@ -6,6 +6,7 @@ with a reason and changes nothing.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -132,10 +133,15 @@ class Domain:
 
 @dataclass(frozen=True)
 class Answer:
-    """A proof, with the node's signature if it has to count even when it fails."""
+    """A proof, with the node's signature if it has to count even when it fails.
+
+    `passes` is what the owner's own check says, if it was made. A contract checks for itself; the
+    local ledger, which convinces only its owner, takes the owner's word.
+    """
 
     proof: Proof
     signature: bytes | None = None  # r, s, and the parity: 65 bytes
+    passes: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -328,6 +334,16 @@ class Ledger(Protocol):
     def sectors(self) -> int: ...
     @property
     def domain(self) -> Domain: ...
+
+    @property
+    def quiet_seconds(self) -> float:
+        """For how long answers wait for more to share a transaction; 0 where that saves nothing."""
+
+    def together(self) -> AbstractContextManager[None]:
+        """Make the calls inside durable in one step at the end, where that is quicker.
+
+        Every call still takes effect or is refused on its own.
+        """
 
     def gas_price(self) -> int:
         """Return what a unit of gas costs now, in wei; 0 where there is none."""

@@ -29,8 +29,8 @@ from holdfast.errors import LedgerError
 from holdfast.storage.database import (
     SHARED_SCHEMA,
     connect,
-    connected,
     create_tables,
+    open_engine,
     reading,
     transaction,
 )
@@ -194,5 +194,5 @@ class Journal:
 
 def chains(address: str) -> set[int]:
     """Return the chains that transactions of a database were sent on."""
-    with connected(address, read_only=True) as engine, transaction(engine) as connection:
+    with open_engine(address, read_only=True) as engine, transaction(engine) as connection:
         return set(connection.execute(select(intents.c.chain).distinct()).scalars())

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 
 from coincurve import PublicKey
-from Crypto.Hash import keccak as _keccak
+from sha3 import keccak_256
 
 ZERO = bytes(32)
 
 
 def keccak(content: bytes) -> bytes:
-    return _keccak.new(digest_bits=256, data=content).digest()
+    digest: bytes = keccak_256(content).digest()
+    return digest
 
 
 def address_of(point: PublicKey) -> bytes:

@@ -7,7 +7,7 @@ is one transaction of the database, and times come from the clock that is passed
 import secrets
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -40,12 +40,17 @@ from holdfast.ledger.interface import (
     max_answers,
     serial_of,
 )
+from holdfast.ledger.local_reader import (
+    CHAIN,
+    HISTORY,
+    decode_receipt,
+    encode_id,
+    read_registered,
+)
 from holdfast.ledger.signing import signer
 from holdfast.pdp import Challenge, Proof, PublicKey
-from holdfast.pdp.field import SCALAR_BYTES
 from holdfast.storage.sqlite import open_file
 
-CHAIN = 0  # no chain has this id: a signature for a local ledger is good for nothing else
 _SCHEMA = """
 CREATE TABLE ledger (contract BLOB NOT NULL, sectors INTEGER NOT NULL);
 CREATE TABLE holdings (
@@ -59,7 +64,9 @@ CREATE TABLE batches (head BLOB PRIMARY KEY, root BLOB NOT NULL);
 CREATE TABLE settled (head BLOB NOT NULL, place INTEGER NOT NULL, PRIMARY KEY (head, place));
 CREATE TABLE calls (block INTEGER PRIMARY KEY, time INTEGER NOT NULL, events TEXT NOT NULL);
 """
-_HISTORY = "SELECT block, events FROM calls WHERE block >= ? ORDER BY block"
+# How a transaction begins, is committed and undone: alone, or as a call among others.
+_ALONE = ("BEGIN IMMEDIATE", "COMMIT", ("ROLLBACK",))
+_CALL = ("SAVEPOINT call", "RELEASE call", ("ROLLBACK TO call", "RELEASE call"))
 
 
 @dataclass
@@ -85,6 +92,7 @@ class LocalLedger:
         sectors: int,
     ) -> None:
         self.sender, self.sectors, self._clock = sender, sectors, clock
+        self._grouped = False  # whether a transaction is open that calls belong to
         try:
             self._db = open_file(path)
             with self._transaction():
@@ -103,6 +111,20 @@ class LocalLedger:
     def close(self) -> None:
         self._db.close()
 
+    @property
+    def quiet_seconds(self) -> float:
+        return 0.0
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Commit the calls inside in one step: waiting for the disk takes longer than a call."""
+        with _usable(), self._transaction():
+            self._grouped = True
+            try:
+                yield
+            finally:
+                self._grouped = False
+
     def gas_price(self) -> int:
         return 0
 
@@ -113,12 +135,12 @@ class LocalLedger:
                 _ = public.points
             except MalformedError as error:
                 raise LedgerRefusedError(Reason.MALFORMED) from error
-            first, last = (_blob(holding_id(self.sender, n)) for n in (0, 2**32 - 1))
+            first, last = (encode_id(holding_id(self.sender, n)) for n in (0, 2**32 - 1))
             (number,) = self._db.execute(
                 "SELECT count(*) FROM holdings WHERE id BETWEEN ? AND ?", (first, last)
             ).fetchone()
             holding = holding_id(self.sender, number)
-            row = (_blob(holding), node, b"".join(public.abscissas), bytes(SERIAL_BYTES))
+            row = (encode_id(holding), node, b"".join(public.abscissas), bytes(SERIAL_BYTES))
             self._db.execute("INSERT INTO holdings VALUES (?, ?, ?, ?)", row)
             call.events.append(Registered(holding, node))
         return call.receipt
@@ -141,9 +163,9 @@ class LocalLedger:
             name = challenge_name(holding, challenge, target, deadline)
             _require(self._state(holding, name) is None, Reason.OPEN)
             _require(serial_of(challenge.seed) > self._serial(holding), Reason.USED)
-            serial = (challenge.seed[:SERIAL_BYTES], _blob(holding))
+            serial = (challenge.seed[:SERIAL_BYTES], encode_id(holding))
             self._db.execute("UPDATE holdings SET serial = ? WHERE id = ?", serial)
-            row = (_blob(holding), name, target, deadline)
+            row = (encode_id(holding), name, target, deadline)
             self._db.execute("INSERT INTO challenges VALUES (?, ?, ?, ?)", row)
             call.events.append(
                 Opened(
@@ -220,7 +242,7 @@ class LocalLedger:
 
     def receipts(self, since: int = 0) -> list[Receipt]:
         with _usable():
-            return [_receipt(*row) for row in self._db.execute(_HISTORY, (since,))]
+            return [decode_receipt(*row) for row in self._db.execute(HISTORY, (since,))]
 
     def height(self) -> int:
         with _usable():
@@ -235,13 +257,15 @@ class LocalLedger:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        self._db.execute("BEGIN IMMEDIATE")
+        begin, commit, rollback = _CALL if self._grouped else _ALONE
+        self._db.execute(begin)
         try:
             yield
         except BaseException:
-            self._db.execute("ROLLBACK")
+            for statement in rollback:
+                self._db.execute(statement)
             raise
-        self._db.execute("COMMIT")
+        self._db.execute(commit)
 
     @contextmanager
     def _call(self) -> Iterator["_Call"]:
@@ -254,17 +278,17 @@ class LocalLedger:
             call.block = self._db.execute(insert, row).lastrowid or 0
 
     def _holding(self, holding: int) -> tuple[bytes, PublicKey]:
-        return _registered(self._db, holding)
+        return read_registered(self._db, holding)
 
     def _serial(self, holding: int) -> int:
         query = "SELECT serial FROM holdings WHERE id = ?"
-        row = self._db.execute(query, (_blob(holding),)).fetchone()
+        row = self._db.execute(query, (encode_id(holding),)).fetchone()
         return serial_of(row[0]) if row else 0
 
     def _state(self, holding: int, challenge: bytes) -> tuple[bytes, int] | None:
         query = "SELECT target, deadline FROM challenges WHERE holding = ? AND id = ?"
         row: tuple[bytes, int] | None = self._db.execute(
-            query, (_blob(holding), challenge)
+            query, (encode_id(holding), challenge)
         ).fetchone()
         return row
 
@@ -281,7 +305,7 @@ class LocalLedger:
         return row[0] if row else None
 
     def _forget(self, holding: int, challenge: bytes) -> None:
-        where = (_blob(holding), challenge)
+        where = (encode_id(holding), challenge)
         self._db.execute("DELETE FROM challenges WHERE holding = ? AND id = ?", where)
 
     def _find(self, batch: Batch, part: Part) -> None:
@@ -300,76 +324,14 @@ class LocalLedger:
 
     def _judge(self, holding: int, challenge: bytes, target: bytes, answer: Answer) -> Event:
         node, public = self._holding(holding)
-        if _passes(public, target, answer.proof):
+        passes = answer.passes
+        if passes is None:
+            passes = _passes(public, target, answer.proof)
+        if passes:
             return Passed(holding, challenge)
         signed_by = signer(answer.signature, self.domain, holding, challenge, answer.proof)
         _require(signed_by == node, Reason.WRONG)
         return Failed(holding, challenge, check.digest(answer.proof))
-
-
-def history(path: Path, since: int) -> list[Receipt]:
-    """Return the calls of a ledger file from that one on; the file is only read."""
-    with _reading(path) as file:
-        return [_receipt(*row) for row in file.execute(_HISTORY, (since,))]
-
-
-def registered_key(path: Path, holding: int) -> PublicKey:
-    """Return the key under which a ledger file knows a holding; the file is only read."""
-    with _reading(path) as file:
-        return _registered(file, holding)[1]
-
-
-@dataclass(frozen=True)
-class LastCall:
-    """The last call in a ledger file, and the file's sectors per block."""
-
-    sectors: int
-    block: int
-    time: int
-
-
-def last_call(path: Path) -> LastCall:
-    """Return the last call in a ledger file; the file is only read."""
-    with _reading(path) as file:
-        (sectors,) = file.execute("SELECT sectors FROM ledger").fetchone()
-        last = file.execute("SELECT block, time FROM calls ORDER BY block DESC LIMIT 1").fetchone()
-        return LastCall(sectors, *(last or (0, 0)))
-
-
-def domain_of(path: Path) -> Domain:
-    """Return which ledger a file is; the file is only read."""
-    with _reading(path) as file:
-        (contract,) = file.execute("SELECT contract FROM ledger").fetchone()
-        return Domain(CHAIN, contract)
-
-
-def time_of(path: Path, block: int) -> int:
-    """Return when a call of a ledger file was made; the file is only read."""
-    with _reading(path) as file:
-        row = file.execute("SELECT time FROM calls WHERE block = ?", (block,)).fetchone()
-    if row is None:
-        raise InputError(f"{path} has no call {block}")
-    return int(row[0])
-
-
-@contextmanager
-def _reading(path: Path) -> Iterator[sqlite3.Connection]:
-    if not path.is_file():
-        raise InputError(f"there is no ledger at {path}")
-    try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as file:
-            yield file
-    except sqlite3.Error as error:
-        raise InputError(f"{path} can't be read as a ledger: {error}") from error
-
-
-def _registered(file: sqlite3.Connection, holding: int) -> tuple[bytes, PublicKey]:
-    query = "SELECT node, key FROM holdings WHERE id = ?"
-    row = file.execute(query, (_blob(holding),)).fetchone()
-    _require(row is not None, Reason.UNKNOWN)
-    node, key = row
-    points = (key[at : at + SCALAR_BYTES] for at in range(0, len(key), SCALAR_BYTES))
-    return node, PublicKey(tuple(points))
 
 
 @contextmanager
@@ -390,11 +352,3 @@ def _passes(public: PublicKey, target: bytes, proof: Proof) -> bool:
         return check.passes(public, target, proof)
     except MalformedError as error:
         raise LedgerRefusedError(Reason.MALFORMED) from error
-
-
-def _blob(holding: int) -> bytes:
-    return holding.to_bytes(24, "big")
-
-
-def _receipt(block: int, events: str) -> Receipt:
-    return Receipt(block.to_bytes(32, "big"), block, 0, record.decode(events))

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from holdfast.errors import InputError
-from holdfast.ledger import local
+from holdfast.ledger import local_reader
 from holdfast.ledger.interface import Domain, Receipt
 from holdfast.pdp import PublicKey
 
@@ -35,16 +35,16 @@ class FileReader:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.domain = local.domain_of(path)
+        self.domain = local_reader.domain_of(path)
 
     def receipts(self, since: int = 0) -> list[Receipt]:
-        return local.history(self._path, since)
+        return local_reader.history(self._path, since)
 
     def key(self, holding: int) -> PublicKey:
-        return local.registered_key(self._path, holding)
+        return local_reader.registered_key(self._path, holding)
 
     def time(self, block: int) -> int:
-        return local.time_of(self._path, block)
+        return local_reader.time_of(self._path, block)
 
 
 class ChainReader:

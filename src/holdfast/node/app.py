@@ -7,17 +7,13 @@ from fastapi import FastAPI, Request, Response
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import JSONResponse
 from pydantic.json_schema import models_json_schema
-from starlette.requests import ClientDisconnect
 
 import holdfast
-from holdfast.errors import BusyError, HoldfastError, InputError
-from holdfast.http_errors import ErrorCodes
 from holdfast.node.auth import Context, context_of
 from holdfast.node.clock import sign_clock
+from holdfast.node.error_codes import ERRORS
 from holdfast.node.metrics import MetricsMiddleware
 from holdfast.node.node import Node
-from holdfast.node.objects import LostError
-from holdfast.node.proof_messages import ProofRequest
 from holdfast.node.routes import router
 from holdfast.node.wire import (
     STATUS,
@@ -30,17 +26,6 @@ from holdfast.node.wire import (
 
 TITLE = "Holdfast storage node"
 RETRY_AFTER = "1"  # seconds
-ERRORS = ErrorCodes(
-    Code.MALFORMED,
-    {
-        BusyError: Code.BUSY,
-        InputError: Code.MALFORMED,
-        LostError: Code.DAMAGED,
-        HoldfastError: Code.STORAGE,
-        ClientDisconnect: Code.SLOW,
-    },
-    {Code.NOT_FOUND: 404, Code.METHOD: 405},
-)
 
 
 def build_app(node: Node) -> FastAPI:
@@ -64,7 +49,7 @@ def build_app(node: Node) -> FastAPI:
 def openapi_document() -> dict[str, Any]:
     """Return the OpenAPI document, with the messages that we parse ourselves."""
     schema = get_openapi(title=TITLE, version=holdfast.__version__, routes=router.routes)
-    kinds = (UploadRequest, CommitRequest, ProofRequest)
+    kinds = (UploadRequest, CommitRequest)
     _, definitions = models_json_schema(
         [(kind, "validation") for kind in kinds], ref_template="#/components/schemas/{model}"
     )

@@ -5,9 +5,10 @@ What a node refuses is raised as `NodeRefusedError`, with the node's own code.
 
 import ssl
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from itertools import accumulate
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -16,11 +17,21 @@ from holdfast.errors import NodeError
 from holdfast.ledger import signing
 from holdfast.ledger.interface import Answer
 from holdfast.node.identity import RequestKey
+from holdfast.node.lanes import LANES, lanes
 from holdfast.node.layout import Part
-from holdfast.node.proof_messages import AnswerTo, ProofAnswer, ProofRequest, signed_part
-from holdfast.node.responses import expect_valid, parse_message
-from holdfast.node.segments import MAX_SEGMENTS, count_segments, segment_range
+from holdfast.node.proof_codec import ProofRequest, decode_answers
+from holdfast.node.proof_messages import AnswerTo, ProofQuestion
+from holdfast.node.responses import expect_valid, parse_message, refusal_error
+from holdfast.node.segments import (
+    MAX_SEGMENTS,
+    SEGMENT_BYTES,
+    combine_digests,
+    count_segments,
+    hash_segments,
+    segment_range,
+)
 from holdfast.node.transport import (
+    MAX_ATTEMPTS,
     TIMEOUT_SECONDS,
     Delivery,
     Transport,
@@ -29,20 +40,25 @@ from holdfast.node.transport import (
     read_body,
 )
 from holdfast.node.wire import (
+    Code,
     CommitRequest,
     Committed,
     HoldingFacts,
     Holdings,
     NodeFacts,
+    NodeRefusedError,
+    Reason,
     RepairTarget,
     UploadRequest,
     UploadState,
 )
-from holdfast.pdp import Challenge, Inventory, Proof, PublicKey, TagFile
-from holdfast.pdp.readers import Reader, sha256_of
-from holdfast.pdp.tags import TAG_BYTES
+from holdfast.pdp import Challenge, Inventory, PublicKey, TagFile
+from holdfast.pdp.field import Q
+from holdfast.pdp.readers import Reader
+from holdfast.pdp.spans import Span
 
-COMMIT_TIMEOUT_SECONDS = 3600.0  # a commit hashes the whole file
+COMMIT_TIMEOUT_SECONDS = 3600.0  # a commit may hash the whole file
+MAX_BUSY_ROUNDS = 10  # of attempts to send a segment, each of some seconds
 PROOF_TIMEOUT_SECONDS = 300.0  # for a whole answer, even while the connection stays alive
 
 Progress = Callable[[int], None]
@@ -145,9 +161,17 @@ class NodeClient:
             self._transport.request("POST", f"{_holding(key_id)}/uploads", json=request),
         )
 
-    def send(self, key_id: bytes, upload: str, part: Part, segment: int, content: bytes) -> None:
+    def send(
+        self,
+        key_id: bytes,
+        upload: str,
+        part: Part,
+        segment: int,
+        content: bytes,
+        sha256: bytes | None = None,
+    ) -> None:
         path = f"{_holding(key_id)}/uploads/{upload}/{part}/{segment}"
-        self._transport.request("PUT", path, body=content)
+        self._transport.request("PUT", path, body=content, body_sha256=sha256)
 
     def commit(self, key_id: bytes, upload: str, inventory_hash: bytes) -> bytes:
         """Make the upload part of the holding; return the hash of the inventory after it."""
@@ -168,11 +192,13 @@ class NodeClient:
         inventory_hash: bytes,
         *,
         segment_bytes: int | None = None,
+        digests: Mapping[Part, Sequence[bytes]] | None = None,
         on_progress: Progress = lambda _bytes: None,
     ) -> bytes:
         """Send what is missing of a file and commit it; `on_progress` gets the bytes sent.
 
-        An interrupted call resumes when it is made again. No answer of the node makes it send a
+        Segments are sent side by side, and not hashed again if their `digests` are given. An
+        interrupted call resumes when it is made again. No answer of the node makes it send a
         segment twice.
         """
         size = segment_bytes or self.segment_bytes(max(data.size(), tags.size()))
@@ -185,12 +211,18 @@ class NodeClient:
         )
         for _, reader, missing in wanted:
             self._check_missing(missing, count_segments(reader.size(), size))
-        sent = 0
-        for part, reader, missing in wanted:
-            for number in missing:
-                (content,) = reader.read_many([segment_range(number, reader.size(), size)])
-                self.send(key_id, state.upload, part, number, bytes(content))
-                sent += len(content)
+
+        def send(job: tuple[Part, Reader, int]) -> int:
+            part, reader, number = job
+            (content,) = reader.read_many([segment_range(number, reader.size(), size)])
+            sha256 = digests[part][number] if digests else None
+            segment = (key_id, state.upload, part, number, bytes(content), sha256)
+            _while_busy(lambda: self.send(*segment))
+            return len(content)
+
+        jobs = ((part, reader, number) for part, reader, missing in wanted for number in missing)
+        with lanes(send, jobs, min(LANES, self.facts().limits.segments_at_once)) as sizes:
+            for sent in accumulate(sizes):
                 on_progress(sent)
         return self.commit(key_id, state.upload, inventory_hash)
 
@@ -204,22 +236,53 @@ class NodeClient:
     ) -> Answer:
         """Return the node's answer, whose signature is checked; whether it passes is not.
 
-        The node has `seconds` for it, and no more than any proof may take.
+        The node has `seconds` for it, and no more than any proof may take. A busy node is asked
+        again within that time.
         """
-        request = ProofRequest(challenge=challenge.encode().decode(), answer_to=to)
-        limit = self._proof_seconds if seconds is None else min(seconds, self._proof_seconds)
-        with self._transport.within(limit):
-            path = f"{_holding(key_id)}/proofs"
-            response = self._transport.request("POST", path, json=request, limit=limit)
-        answer = parse_message(ProofAnswer, response)
+        limit = self._proof_seconds if seconds is None else seconds
+        question = ProofQuestion(key_id, challenge, to)
+        (answer,) = self._prove([question], limit, MAX_ATTEMPTS)
+        if not isinstance(answer, Answer):
+            raise answer
+        return answer
+
+    def prove_many(
+        self, questions: Sequence[ProofQuestion], *, seconds: float
+    ) -> list[Answer | NodeRefusedError | NodeError]:
+        """Ask for many proofs by one request; return what came of each question, in order.
+
+        Signatures are checked; whether a proof passes is not. An error of the whole request is
+        raised, "busy" too: this call neither sleeps nor asks again. It ends within `seconds`, and
+        within the time that any proof may take.
+        """
+        return self._prove(questions, seconds, attempts=1) if questions else []
+
+    def _prove(
+        self, questions: Sequence[ProofQuestion], seconds: float, attempts: int
+    ) -> list[Answer | NodeRefusedError | NodeError]:
+        limit = min(seconds, self._proof_seconds)
+        body = ProofRequest(tuple(questions), round(1000 * limit)).encode()
+        response = self._transport.request(
+            "POST", "/v1/proofs", body=body, limit=limit, attempts=attempts
+        )
         with expect_valid(self.url):
-            proof = Proof.decode(answer.proof.encode(), f"the proof from {self.url}")
-        signature = bytes.fromhex(answer.signature)
-        if proof.challenge_id != challenge.id:
-            raise NodeError(f"{self.url} answered another challenge")
-        if signing.signer(signature, *signed_part(key_id, challenge, to), proof) != self.node:
-            raise NodeError(f"the answer from {self.url} is not signed by the node you know")
-        return Answer(proof, signature)
+            answers = decode_answers(response.content, len(questions))
+        return [
+            refusal_error(answer, self.url)
+            if isinstance(answer, Reason)
+            else self._check_answer(question, answer)
+            for question, answer in zip(questions, answers, strict=True)
+        ]
+
+    def _check_answer(self, question: ProofQuestion, answer: Answer) -> Answer | NodeError:
+        proof = answer.proof
+        if proof.challenge_id != question.challenge.id:
+            return NodeError(f"{self.url} answered another challenge")
+        if max(proof.sigma, *proof.mu) >= Q:
+            return NodeError(f"the proof from {self.url} has a number that is not below q")
+        if signing.signer(answer.signature, *question.signed_part, proof) != self.node:
+            return NodeError(f"the answer from {self.url} is not signed by the node you know")
+        return answer
 
     def read(self, key_id: bytes, file_id: bytes, part: Part, start: int, stop: int) -> bytes:
         """Return the bytes from `start` up to `stop`."""
@@ -227,33 +290,28 @@ class NodeClient:
         answer = self._transport.request("GET", f"{_file(key_id, file_id)}/{part}", headers=headers)
         return self._check_length(answer.content, stop - start)
 
-    def blocks(self, key_id: bytes, file_id: bytes, indices: Sequence[int]) -> bytes:
+    def blocks(self, key_id: bytes, file_id: bytes, spans: Iterable[Span]) -> bytes:
         """Return these blocks one after another, the file's last one without its padding."""
-        path, query = f"{_file(key_id, file_id)}/blocks", {"index": list(indices)}
-        return self._transport.request("GET", path, query=query).content
+        path = f"{_file(key_id, file_id)}/blocks"
+        return self._transport.request("GET", path, query=_query(spans)).content
 
-    def tags(self, key_id: bytes, file_id: bytes, indices: Sequence[int]) -> list[bytes]:
-        path, query = f"{_file(key_id, file_id)}/block-tags", {"index": list(indices)}
-        content = self._transport.request("GET", path, query=query).content
-        self._check_length(content, TAG_BYTES * len(indices))
-        return [content[at : at + TAG_BYTES] for at in range(0, len(content), TAG_BYTES)]
+    def tags(self, key_id: bytes, file_id: bytes, spans: Iterable[Span]) -> bytes:
+        """Return the tags of these blocks one after another."""
+        path = f"{_file(key_id, file_id)}/block-tags"
+        return self._transport.request("GET", path, query=_query(spans)).content
 
     def replace_blocks(
-        self, key_id: bytes, target: RepairTarget, indices: Sequence[int], content: bytes
+        self, key_id: bytes, target: RepairTarget, spans: Iterable[Span], content: bytes
     ) -> None:
         """Put these blocks, one after another in `content`, back into their places."""
         path = f"{_file(key_id, target.file_id)}/blocks"
-        self._transport.request(
-            "PUT", path, query=target.query | {"index": list(indices)}, body=content
-        )
+        self._transport.request("PUT", path, query=target.query | _query(spans), body=content)
 
     def replace_tags(
-        self, key_id: bytes, target: RepairTarget, indices: Sequence[int], content: bytes
+        self, key_id: bytes, target: RepairTarget, spans: Iterable[Span], content: bytes
     ) -> None:
         path = f"{_file(key_id, target.file_id)}/block-tags"
-        self._transport.request(
-            "PUT", path, query=target.query | {"index": list(indices)}, body=content
-        )
+        self._transport.request("PUT", path, query=target.query | _query(spans), body=content)
 
     def delete_file(self, key_id: bytes, file_id: bytes, before: bytes, after: bytes) -> None:
         """Take a file out of the holding, given the inventory's hash before and after that."""
@@ -274,7 +332,13 @@ class NodeClient:
         return content
 
 
-def upload_request(data: Reader, tags: Reader, *, in_place: str | None = None) -> UploadRequest:
+def upload_request(
+    data: Reader,
+    tags: Reader,
+    segment_bytes: int = SEGMENT_BYTES,
+    *,
+    in_place: str | None = None,
+) -> UploadRequest:
     """Return the announcement of a file, hashing it and its tags, whose header names it."""
     header = TagFile(tags).header
     return UploadRequest(
@@ -282,11 +346,26 @@ def upload_request(data: Reader, tags: Reader, *, in_place: str | None = None) -
         version=header.version,
         nonce=header.nonce.hex(),
         length=data.size(),
-        data_sha256=sha256_of(data),
+        data_digest=combine_digests(hash_segments(data, segment_bytes)).hex(),
         tags_bytes=tags.size(),
-        tags_sha256=sha256_of(tags),
+        tags_digest=combine_digests(hash_segments(tags, segment_bytes)).hex(),
         in_place=in_place,
     )
+
+
+def _while_busy(send: Callable[[], None]) -> None:
+    """Try again while the node has no slot free, because it receives from others, too."""
+    for last in range(MAX_BUSY_ROUNDS):
+        try:
+            return send()
+        except NodeRefusedError as error:
+            if error.code is not Code.BUSY or last == MAX_BUSY_ROUNDS - 1:
+                raise
+    return None
+
+
+def _query(spans: Iterable[Span]) -> dict[str, list[str]]:
+    return {"span": [f"{start}-{stop}" for start, stop in spans]}
 
 
 def _holding(key_id: bytes) -> str:

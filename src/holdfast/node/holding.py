@@ -4,9 +4,10 @@ The record changes only when its document is replaced. A reader works on the rec
 the reading began.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import RLock
 
 import numpy as np
@@ -19,10 +20,13 @@ from holdfast.node.segments import SegmentedReader, single_object
 from holdfast.node.wire import Code, HoldingFacts, NodeRefusedError, RepairTarget, UploadRequest
 from holdfast.pdp import Challenge, Proof, Prover, StoredFile, TagFile
 from holdfast.pdp.limbs import Bytes
-from holdfast.pdp.tagfile import HEADER_BYTES, PAGE_BYTES, PAGE_TAGS, encode_pages
+from holdfast.pdp.readers import Range
+from holdfast.pdp.spans import Span, Spans
+from holdfast.pdp.tagfile import HEADER_BYTES, PAGE_BYTES, PAGE_TAGS, decode_pages, encode_pages
 from holdfast.pdp.tags import TAG_BYTES
 
-Replace = Callable[[bytes, Sequence[int], bytes], None]  # file, indices, content
+SegmentName = tuple[Part, int]
+Replace = Callable[[bytes, Sequence[Span], bytes], None]  # file, spans, content
 
 
 @dataclass
@@ -32,8 +36,29 @@ class Upload:
     id: bytes
     request: UploadRequest
     touched: float
-    writers: int = 0  # segments being written now
     closing: bool = False  # being checked: no segment may change any more
+    digests: dict[SegmentName, bytes] = field(default_factory=dict)  # SHA-256 of those received
+    writing: Counter[SegmentName] = field(default_factory=Counter)  # requests that write it now
+    contested: set[SegmentName] = field(default_factory=set)  # written by several at once
+
+    @property
+    def writers(self) -> int:
+        return self.writing.total()
+
+    def begin_segment(self, name: SegmentName) -> None:
+        self.digests.pop(name, None)
+        if self.writing[name]:
+            self.contested.add(name)
+        self.writing[name] += 1
+
+    def end_segment(self, name: SegmentName, sha256: bytes | None) -> None:
+        """Keep the digest of what was written, if nobody else can have written it meanwhile."""
+        self.writing[name] -= 1
+        if name not in self.contested and sha256 is not None:
+            self.digests[name] = sha256
+        if not self.writing[name]:
+            self.contested.discard(name)
+            del self.writing[name]
 
 
 class Holding:
@@ -124,22 +149,20 @@ class Holding:
         with self._reading(record):
             return Prover(inventory, _Stored(self, record)).prove(challenge)
 
-    def blocks(self, file_id: bytes, indices: Sequence[int]) -> list[bytes]:
-        """Return these blocks, the file's last one without its padding."""
+    def blocks(self, file_id: bytes, spans: Sequence[Span]) -> list[bytes]:
+        """Return the content of these spans, the file's last block without its padding."""
         record, file = self.record, self.file(file_id)
-        size = record.public.layout.block_bytes
-        self._check_indices(file, indices)
-        ranges = [(index * size, min(size, file.length - index * size)) for index in indices]
+        self._check_spans(file, spans)
         with self._reading(record):
-            return self.reader(file, Part.DATA).read_many(ranges)
+            return self.reader(file, Part.DATA).read_many(self._ranges(file, spans))
 
-    def tags(self, file_id: bytes, indices: Sequence[int]) -> list[bytes]:
+    def tags(self, file_id: bytes, spans: Sequence[Span]) -> bytes:
+        """Return the tags of these spans, one after another."""
         record, file = self.record, self.file(file_id)
-        self._check_indices(file, indices)
-        ascending, where = np.unique(np.array(indices, np.int64), return_inverse=True)
+        self._check_spans(file, spans)
         with self._reading(record):
-            rows = self.stored_file(file).tags.tags(ascending)[where]
-        return [row.tobytes() for row in rows]
+            tags: bytes = self.stored_file(file).tags.tags(Spans(tuple(spans)).blocks).tobytes()
+        return tags
 
     def check_current(self, inventory_hash: bytes) -> None:
         """Raise unless the holding is in the state that a request names. Hold the lock."""
@@ -151,7 +174,7 @@ class Holding:
             )
 
     def repair(
-        self, target: RepairTarget, replace: Replace, indices: Sequence[int], content: bytes
+        self, target: RepairTarget, replace: Replace, spans: Sequence[Span], content: bytes
     ) -> None:
         """Replace blocks or tags, if the repair is for what the node has now."""
         with self.lock:
@@ -163,47 +186,34 @@ class Holding:
                     f"version {version}",
                 )
             self.check_current(target.inventory_hash)
-            replace(target.file_id, indices, content)
+            replace(target.file_id, spans, content)
 
-    def replace_blocks(self, file_id: bytes, indices: Sequence[int], content: bytes) -> None:
+    def replace_blocks(self, file_id: bytes, spans: Sequence[Span], content: bytes) -> None:
         """Put blocks back into their places, rewriting every segment once."""
         with self.lock:
-            file = self._replaceable(file_id, indices)
-            size = self.record.public.layout.block_bytes
-            lengths = [min(size, file.length - index * size) for index in indices]
-            if len(content) != sum(lengths):
-                raise NodeRefusedError(
-                    Code.MALFORMED, f"these blocks have {sum(lengths)} bytes, not {len(content)}"
-                )
-            ends = np.cumsum(lengths).tolist()
-            parts = [content[end - n : end] for end, n in zip(ends, lengths, strict=True)]
-            offsets = [index * size for index in indices]
-            self._patch(file, Part.DATA, list(zip(offsets, parts, strict=True)))
+            file = self._replaceable(file_id, spans)
+            ranges = self._ranges(file, spans)
+            _check_bytes("blocks", sum(length for _, length in ranges), content)
+            view, patches = memoryview(content), []
+            for offset, length in ranges:
+                patches.append((offset, view[:length]))
+                view = view[length:]
+            self._patch(file, Part.DATA, patches)
 
-    def replace_tags(self, file_id: bytes, indices: Sequence[int], content: bytes) -> None:
+    def replace_tags(self, file_id: bytes, spans: Sequence[Span], content: bytes) -> None:
         """Put tags back into their places, rewriting every segment once."""
         with self.lock:
-            file = self._replaceable(file_id, indices)
-            if len(content) != TAG_BYTES * len(indices):
-                raise NodeRefusedError(
-                    Code.MALFORMED,
-                    f"these tags have {TAG_BYTES * len(indices)} bytes, not {len(content)}",
-                )
-            pages: dict[int, bytearray] = {}
-            for row, index in enumerate(indices):
-                number, inner = divmod(index, PAGE_TAGS)
-                if number not in pages:
-                    pages[number] = self._tags_of_page(file, number)
-                tag = content[row * TAG_BYTES : (row + 1) * TAG_BYTES]
-                pages[number][inner * TAG_BYTES : (inner + 1) * TAG_BYTES] = tag
-            self._patch(
-                file,
-                Part.TAGS,
-                [
-                    (HEADER_BYTES + number * PAGE_BYTES, encode_pages(number, _rows(body)))
-                    for number, body in pages.items()
-                ],
-            )
+            file = self._replaceable(file_id, spans)
+            blocks = Spans(tuple(spans)).blocks
+            _check_bytes("tags", TAG_BYTES * len(blocks), content)
+            rows = np.frombuffer(content, np.uint8).reshape(-1, TAG_BYTES)
+            patches = []
+            for first, last in Spans.of_blocks(np.unique(blocks // PAGE_TAGS)):
+                start, tags = first * PAGE_TAGS, self._tags_of_pages(file, first, last)
+                inside = (blocks >= start) & (blocks < start + len(tags))
+                tags[blocks[inside] - start] = rows[inside]
+                patches.append((HEADER_BYTES + first * PAGE_BYTES, encode_pages(first, tags)))
+            self._patch(file, Part.TAGS, patches)
 
     def stored_file(self, file: FileRecord) -> StoredFile:
         """Return the file for proving, opened once: it holds no handle, only the tags' header."""
@@ -224,39 +234,49 @@ class Holding:
                 raise NodeRefusedError(
                     Code.INVENTORY, "the holding changed while it was being read: ask again"
                 ) from error
-            raise NodeRefusedError(Code.DAMAGED, f"what was stored is damaged: {error}") from error
+            raise NodeRefusedError(Code.DAMAGED, "what was stored is damaged") from error
 
-    def _check_indices(self, file: FileRecord, indices: Sequence[int]) -> None:
+    def _check_spans(self, file: FileRecord, spans: Sequence[Span]) -> None:
         blocks = file.header(self.record.public).blocks
-        beyond = next((index for index in indices if not 0 <= index < blocks), None)
-        if beyond is not None:
+        if spans[-1][1] > blocks:
             raise NodeRefusedError(
-                Code.NOT_FOUND, f"the file has {blocks} blocks, and none with index {beyond}"
+                Code.NOT_FOUND, f"the file has {blocks} blocks, and none with index {blocks}"
             )
 
-    def _replaceable(self, file_id: bytes, indices: Sequence[int]) -> FileRecord:
+    def _ranges(self, file: FileRecord, spans: Sequence[Span]) -> list[Range]:
+        """Return the bytes of these spans: offsets and lengths."""
+        size = self.record.public.layout.block_bytes
+        return [(a * size, min(b * size, file.length) - a * size) for a, b in spans]
+
+    def _replaceable(self, file_id: bytes, spans: Sequence[Span]) -> FileRecord:
         file = self.file(file_id)
-        self._check_indices(file, indices)
+        self._check_spans(file, spans)
         if file.in_place is not None:
             raise NodeRefusedError(
                 Code.CONFLICT, "the file is kept in place, where the node does not write"
             )
         return file
 
-    def _tags_of_page(self, file: FileRecord, number: int) -> bytearray:
-        blocks = file.header(self.record.public).blocks
-        count = min(PAGE_TAGS, blocks - number * PAGE_TAGS)
-        offset = HEADER_BYTES + number * PAGE_BYTES
-        return bytearray(self._content(file, Part.TAGS, offset, count * TAG_BYTES))
+    def _tags_of_pages(self, file: FileRecord, first: int, last: int) -> Bytes:
+        """Return the tags of the pages from `first` up to `last`, right or wrong, to be changed."""
+        end = file.header(self.record.public).file_bytes
+        start = HEADER_BYTES + first * PAGE_BYTES
+        stop = min(HEADER_BYTES + last * PAGE_BYTES, end)
+        return decode_pages(first, self._content(file, Part.TAGS, start, stop - start))[0].copy()
 
-    def _patch(self, file: FileRecord, part: Part, patches: Sequence[tuple[int, bytes]]) -> None:
+    def _patch(
+        self, file: FileRecord, part: Part, patches: Sequence[tuple[int, bytes | memoryview]]
+    ) -> None:
         """Write these bytes at their offsets, segment by segment."""
-        pieces: dict[int, list[tuple[int, bytes]]] = {}
+        pieces: dict[int, list[tuple[int, memoryview]]] = {}
         for offset, content in patches:
+            view = memoryview(content)
             for number, inner, done, length in self._pieces(offset, len(content)):
-                pieces.setdefault(number, []).append((inner, content[done : done + length]))
+                pieces.setdefault(number, []).append((inner, view[done : done + length]))
         for number, patched in sorted(pieces.items()):
-            segment = self._segment(file, part, number)
+            length = self._segment_length(file, part, number)
+            whole = sum(len(content) for _, content in patched) == length
+            segment = bytearray(length) if whole else self._segment(file, part, number)
             for inner, content in patched:
                 segment[inner : inner + len(content)] = content
             if part is Part.TAGS and number == 0:
@@ -281,14 +301,20 @@ class Holding:
 
     def _segment(self, file: FileRecord, part: Part, number: int) -> bytearray:
         """Return a segment in its full length, with zeros for what was lost."""
-        size = self.layout.segment_bytes
-        length = min(size, self.reader(file, part).length - number * size)
+        length = self._segment_length(file, part, number)
         content = self.layout.objects.read(self.layout.segment(file.upload, part, number))
         return bytearray((content or b"")[:length].ljust(length, b"\0"))
 
+    def _segment_length(self, file: FileRecord, part: Part, number: int) -> int:
+        size = self.layout.segment_bytes
+        return min(size, self.reader(file, part).length - number * size)
 
-def _rows(tags: bytearray) -> Bytes:
-    return np.frombuffer(tags, np.uint8).reshape(-1, TAG_BYTES)
+
+def _check_bytes(what: str, expected: int, content: bytes) -> None:
+    if len(content) != expected:
+        raise NodeRefusedError(
+            Code.MALFORMED, f"these {what} have {expected} bytes, not {len(content)}"
+        )
 
 
 class _Stored(Mapping[bytes, StoredFile]):

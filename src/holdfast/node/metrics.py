@@ -1,12 +1,16 @@
 """The metrics that a node exports to Prometheus."""
 
 import time
+from collections import Counter as Tally
+from collections.abc import Iterable
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from holdfast.ledger.interface import Answer
 from holdfast.node.store import Store
+from holdfast.node.wire import Reason
 
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -28,6 +32,12 @@ class Metrics:
             ["route"],
             registry=self._registry,
         )
+        self.proofs = Counter(
+            "holdfast_node_proofs",
+            "Challenges answered: proved, or refused by this code.",
+            ["result"],
+            registry=self._registry,
+        )
         for name, meaning, value in (
             ("holdings", "Holdings stored.", lambda: sum(len(a.holdings) for a in store.accounts)),
             (
@@ -37,6 +47,13 @@ class Metrics:
             ),
         ):
             Gauge(f"holdfast_node_{name}", meaning, registry=self._registry).set_function(value)
+
+    def count_proofs(self, answers: Iterable[Answer | Reason]) -> None:
+        results = Tally(
+            answer.code if isinstance(answer, Reason) else "proved" for answer in answers
+        )
+        for result, count in results.items():
+            self.proofs.labels(result).inc(count)
 
     def text(self) -> bytes:
         return generate_latest(self._registry)

@@ -1,18 +1,26 @@
 """A storage node without its network: key, store and the owners it serves."""
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from holdfast.errors import LedgerError
+from holdfast.errors import HoldfastError, LedgerError
 from holdfast.ledger import signing
-from holdfast.ledger.interface import LedgerRefusedError
+from holdfast.ledger.interface import Answer, LedgerRefusedError
+from holdfast.node.error_codes import ERRORS
 from holdfast.node.holding import Holding
 from holdfast.node.identity import NodeKey
-from holdfast.node.proof_messages import ProofAnswer, ProofRequest, signed_part
+from holdfast.node.proof_messages import ProofQuestion
 from holdfast.node.signature import Gate
-from holdfast.node.store import Store
-from holdfast.node.wire import Code, NodeRefusedError
-from holdfast.pdp import Challenge, PublicKey
+from holdfast.node.store import Account, Store
+from holdfast.node.wire import Code, NodeRefusedError, Reason
+from holdfast.pdp import PublicKey
+
+PROVING_SHARE = 0.75  # of the time that a caller waits: the rest is for the answer's way back
+
+_NO_TIME_LEFT = Reason(
+    code=Code.BUSY, message="the request had no time left for this proof: ask again"
+)
 
 Register = Callable[[int], PublicKey]  # the key under which a ledger knows a holding
 
@@ -43,14 +51,42 @@ class Node:
         if known != public:
             raise NodeRefusedError(Code.CONFLICT, "the ledger has another key for that holding")
 
-    def prove(self, holding: Holding, request: ProofRequest) -> ProofAnswer:
-        challenge = Challenge.decode(request.challenge.encode())
+    def prove_many(
+        self, account: Account, questions: Sequence[ProofQuestion], seconds: float
+    ) -> list[Answer | Reason]:
+        """Prove one challenge after another, and refuse what can't be proved.
+
+        After the first, a proof begins only if one more that takes as long as the longest so far
+        would end in time, and while all together have no more blocks than one proof may have.
+        """
+        limits = self.store.limits
+        now = time.monotonic()
+        end = now + PROVING_SHARE * min(seconds, limits.proof_seconds)
+        answers: list[Answer | Reason] = []
+        samples, longest = 0, 0.0
+        for question in questions:
+            samples += question.challenge.samples
+            if answers and (now + longest > end or samples > limits.samples):
+                answers.append(_NO_TIME_LEFT)
+                continue
+            answers.append(self._prove_or_refuse(account, question))
+            began, now = now, time.monotonic()
+            longest = max(longest, now - began)
+        return answers
+
+    def _prove_or_refuse(self, account: Account, question: ProofQuestion) -> Answer | Reason:
+        try:
+            return self.prove(account.holding(question.key_id), question)
+        except HoldfastError as error:
+            code, message = ERRORS.describe(error)
+            return Reason(code=code, message=message)
+
+    def prove(self, holding: Holding, question: ProofQuestion) -> Answer:
         cap = self.store.limits.samples
-        if challenge.samples > cap:
+        if question.challenge.samples > cap:
             raise NodeRefusedError(
                 Code.SAMPLE_CAP, f"this node proves at most {cap} blocks at once"
             )
-        signed = signed_part(holding.layout.key_id, challenge, request.answer_to)
-        proof = holding.prove(challenge)
-        signature = signing.sign(self.key.private, *signed, proof)
-        return ProofAnswer(proof=proof.encode().decode(), signature=signature.hex())
+        signed_part = question.signed_part
+        proof = holding.prove(question.challenge)
+        return Answer(proof, signing.sign(self.key.private, *signed_part, proof))

@@ -7,18 +7,21 @@ one node at a time, which a lock sees to; a bucket has no such lock.
 import fcntl
 import os
 import shutil
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import datetime
+from io import RawIOBase
 from pathlib import Path
+from time import perf_counter
 from typing import Any, Protocol
 
 from holdfast import atomic
 from holdfast.errors import InputError, StorageError
-from holdfast.pdp.readers import LOCAL_BATCH, LocalFile, Range, RemoteFile
+from holdfast.pdp.readers import LocalFile, Range, RemoteFile, is_slow
 
 Spans = tuple[str, list[Range]]  # ranges of the object of that name
+OPENING_SECONDS = 20e-6  # of a file
 _LOCK, _DRAFTS, _PROBE = ".lock", ".drafts", ".probe"
 
 
@@ -46,6 +49,11 @@ class Objects(Protocol):
         """How much is best asked for in one call."""
         ...
 
+    @property
+    def gap_bytes(self) -> int:
+        """Up to how many bytes between two ranges are better read than passed over."""
+        ...
+
     def check(self) -> None:
         """Raise if nothing can be read there."""
 
@@ -69,6 +77,15 @@ class Objects(Protocol):
 
     def write(self, name: str, content: bytes | bytearray) -> None: ...
 
+    def write_pieces(self, name: str, pieces: Iterable[bytes]) -> None:
+        """Write an object while its bytes arrive. If `pieces` raises, there is no such object.
+
+        Whether it outlasts a loss of power is certain only after `sync`.
+        """
+
+    def sync(self, prefix: str) -> None:
+        """Make sure that the objects directly under a prefix outlast a loss of power."""
+
     def list(self, prefix: str) -> "list[Listed]": ...
 
     def remove(self, prefix: str) -> None:
@@ -83,7 +100,7 @@ def open_objects(address: str) -> "Objects":
 class Folder:
     """Objects as files of this machine."""
 
-    batch_bytes = LOCAL_BATCH
+    batch_bytes, gap_bytes = LocalFile.batch_bytes, LocalFile.gap_bytes
 
     def __init__(self, root: Path) -> None:
         self.address = str(root)
@@ -123,13 +140,24 @@ class Folder:
         # Every call opens the file, which takes 10 us: to keep a thousand segments open would take
         # more handles than a process has.
         parts: list[bytes] = []
-        for name, ranges in spans:
+        prefetched = False
+        for k, (name, ranges) in enumerate(spans):
+            began = perf_counter()
             try:
-                with LocalFile(self._path(name)) as file:
+                with LocalFile(f"{self._root}/{name}") as file:
                     parts += file.read_many(ranges)
             except (InputError, StorageError) as error:
                 raise LostError(str(error)) from error
+            if not prefetched and is_slow(began + OPENING_SECONDS, len(ranges)):
+                self._prefetch(spans[k + 1 :])
+                prefetched = True
         return parts
+
+    def _prefetch(self, spans: Sequence[Spans]) -> None:
+        """Let the kernel fetch the ranges of all these objects side by side."""
+        for name, ranges in spans:
+            with suppress(InputError), LocalFile(f"{self._root}/{name}") as file:
+                file.prefetch(ranges)
 
     def size(self, name: str) -> int | None:
         try:
@@ -143,6 +171,22 @@ class Folder:
         path = self._path(name)
         atomic.make_directory(path.parent)
         atomic.write(path, content, drafts=self._drafts)
+
+    def write_pieces(self, name: str, pieces: Iterable[bytes]) -> None:
+        path = self._path(name)
+        atomic.make_directory(path.parent)
+        with (
+            atomic.replacing(path, drafts=self._drafts, sync_folder=False) as draft,
+            draft.open("wb", buffering=0) as file,
+        ):
+            for piece in pieces:
+                _write_all(file, piece)
+
+    def sync(self, prefix: str) -> None:
+        try:
+            atomic.sync(self._path(prefix))
+        except OSError as error:
+            raise self._failed("write", prefix, error) from error
 
     def list(self, prefix: str) -> "list[Listed]":
         try:
@@ -183,7 +227,7 @@ class Folder:
 class Bucket:
     """Objects behind an fsspec address, such as s3://bucket/prefix."""
 
-    batch_bytes = RemoteFile.batch_bytes
+    batch_bytes, gap_bytes = RemoteFile.batch_bytes, RemoteFile.gap_bytes
 
     def __init__(self, address: str) -> None:
         import fsspec  # noqa: PLC0415 - a tenth of the start of a command that reads local files
@@ -250,6 +294,12 @@ class Bucket:
         except Exception as error:
             raise self._failed("write", name, error) from error
 
+    def write_pieces(self, name: str, pieces: Iterable[bytes]) -> None:
+        self.write(name, b"".join(pieces))
+
+    def sync(self, prefix: str) -> None:
+        pass
+
     def list(self, prefix: str) -> "list[Listed]":
         path = self._path(prefix)
         try:
@@ -287,6 +337,12 @@ class Bucket:
 
     def _failed(self, what: str, name: str, error: Exception) -> StorageError:
         return StorageError(f"can't {what} {self.address}/{name}: {type(error).__name__}: {error}")
+
+
+def _write_all(file: RawIOBase, piece: bytes) -> None:
+    rest = memoryview(piece)
+    while rest:
+        rest = rest[file.write(rest) or 0 :]
 
 
 def _modified(entry: dict[str, Any]) -> float:

@@ -17,8 +17,8 @@ _COLUMNS = (
     "version",
     "nonce",
     "length",
-    "data_sha256",
-    "tags_sha256",
+    "data_digest",
+    "tags_digest",
     "upload",
     "in_place",
 )
@@ -32,8 +32,8 @@ class FileRecord:
     version: int
     nonce: bytes
     length: int
-    data_sha256: bytes
-    tags_sha256: bytes
+    data_digest: bytes
+    tags_digest: bytes
     upload: bytes
     in_place: str | None
 
@@ -87,8 +87,8 @@ class HoldingRecord:
                 file.version,
                 file.nonce.hex(),
                 file.length,
-                file.data_sha256.hex(),
-                file.tags_sha256.hex(),
+                file.data_digest.hex(),
+                file.tags_digest.hex(),
                 file.upload.hex(),
                 file.in_place or "",
             ]
@@ -117,8 +117,8 @@ def _file(value: object, name: str) -> FileRecord:
         row.integer("version", 1, MAX_VERSION),
         row.hex("nonce", NONCE_BYTES),
         row.integer("length", 0, MAX_LENGTH),
-        row.hex("data_sha256", HASH_BYTES),
-        row.hex("tags_sha256", HASH_BYTES),
+        row.hex("data_digest", HASH_BYTES),
+        row.hex("tags_digest", HASH_BYTES),
         row.hex("upload", HASH_BYTES),
         row.string("in_place", MAX_PATH) or None,
     )

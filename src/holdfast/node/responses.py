@@ -1,4 +1,4 @@
-"""A node's answers parsed: a message of a known kind, or the reason of a refusal."""
+"""A node's answers parsed: a message of a known kind, or a refusal."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ import httpx
 from pydantic import ValidationError
 
 from holdfast.errors import InputError, NodeError
-from holdfast.node.wire import Code, Message, Reason, Refusal
+from holdfast.node.wire import Code, Message, NodeRefusedError, Reason, Refusal
 
 MAX_REASON_LETTERS = 500  # of a node's reason that are passed on
 
@@ -35,18 +35,24 @@ def parse_message(kind: type[M], answer: httpx.Response) -> M:
         return kind.model_validate_json(answer.content)
 
 
-def refusal_reason(answer: httpx.Response) -> Reason:
+def refusal_of(answer: httpx.Response) -> Reason:
+    """Return why the node refused a whole request."""
     try:
-        reason = Refusal.model_validate_json(answer.content).error
+        return Refusal.model_validate_json(answer.content).error
     except ValidationError as error:
         raise NodeError(f"{answer.url} answered with status {answer.status_code}") from error
-    # A node's text reaches terminals and logs: keep one line of printable letters.
-    plain = "".join(letter if letter.isprintable() else " " for letter in reason.message)
-    return reason.model_copy(update={"message": plain[:MAX_REASON_LETTERS]})
 
 
-def refusal_code(reason: Reason, url: str) -> Code:
+def refusal_error(reason: Reason, url: str) -> NodeRefusedError | NodeError:
+    """Return a node's refusal as an error, with its code if that is one."""
+    message = _plain(reason.message)
     try:
-        return Code(reason.code)
-    except ValueError as error:
-        raise NodeError(f"{url} refused ({reason.code}): {reason.message}") from error
+        return NodeRefusedError(Code(reason.code), message)
+    except ValueError:
+        return NodeError(f"{url} refused ({_plain(reason.code)}): {message}")
+
+
+def _plain(text: str) -> str:
+    """Return one line of printable letters: a node's text reaches terminals and logs."""
+    plain = (letter if letter.isprintable() else " " for letter in text[:MAX_REASON_LETTERS])
+    return "".join(plain)

@@ -1,10 +1,15 @@
-"""Bytes stored as segments: one object per segment, all of equal length but the last."""
+"""Bytes stored as segments: one object per segment, all of equal length but the last.
 
-from collections.abc import Callable, Sequence
+The digest of such bytes is the SHA-256 of the SHA-256 of their segments, one after another: each
+segment is hashed when it arrives, and none is read again to know the digest of all.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from holdfast.node.objects import Objects, Spans
-from holdfast.pdp.readers import Range
+from holdfast.pdp.readers import Range, Reader
 
 SEGMENT_BYTES = 8 << 20
 MIN_SEGMENT_BYTES, MAX_SEGMENT_BYTES = 1000, 64 << 20
@@ -21,6 +26,22 @@ def segment_range(number: int, length: int, segment_bytes: int = SEGMENT_BYTES) 
     return start, min(segment_bytes, length - start)
 
 
+def hash_segment(reader: Reader, number: int, segment_bytes: int) -> bytes:
+    """Return the SHA-256 of a segment."""
+    (content,) = reader.read_many([segment_range(number, reader.size(), segment_bytes)])
+    return hashlib.sha256(content).digest()
+
+
+def hash_segments(reader: Reader, segment_bytes: int) -> list[bytes]:
+    count = count_segments(reader.size(), segment_bytes)
+    return [hash_segment(reader, number, segment_bytes) for number in range(count)]
+
+
+def combine_digests(segments: Iterable[bytes]) -> bytes:
+    """Return the digest of all from the SHA-256 of each segment."""
+    return hashlib.sha256(b"".join(segments)).digest()
+
+
 @dataclass(frozen=True)
 class SegmentedReader:
     """Reads ranges across segments, whose names `segment` knows."""
@@ -34,6 +55,10 @@ class SegmentedReader:
     @property
     def batch_bytes(self) -> int:
         return self.objects.batch_bytes
+
+    @property
+    def gap_bytes(self) -> int:
+        return self.objects.gap_bytes
 
     def size(self) -> int:
         return self.length

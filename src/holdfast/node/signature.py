@@ -4,18 +4,20 @@ A node remembers nonces in memory only. It takes requests created after it start
 future, so none that an earlier process took can come again.
 """
 
+import hashlib
+import re
 import secrets
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from math import floor
 from typing import Any
+from urllib.parse import SplitResult, urlsplit
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from http_message_signatures import (
     ContentDigest,
     HTTPMessageSignaturesException,
-    HTTPMessageSigner,
     HTTPMessageVerifier,
     HTTPSignatureKeyResolver,
     InvalidSignature,
@@ -34,6 +36,7 @@ MAX_NONCE = 64  # letters
 MAX_NONCES = 100_000
 COVERED = ("@method", "@authority", "@path", "@query", NODE_HEADER)
 DIGEST = "content-digest"
+_SHA256_DIGEST = re.compile(r"sha-256=:([A-Za-z0-9+/]{43}=):")
 
 Clock = Callable[[], float]
 
@@ -54,21 +57,41 @@ class Signer:
     key: RequestKey
     node: bytes
 
-    def sign(self, head: Head, body: bytes, now: float) -> None:
-        """Add the signature's fields, and the digest if there is a body, to the headers."""
-        head.headers[NODE_HEADER] = self.node.hex()
-        signer = HTTPMessageSigner(signature_algorithm=ED25519, key_resolver=_Own(self.key))
-        signer.sign(
-            head,
-            key_id=self.key.owner.hex(),
-            created=datetime.fromtimestamp(floor(now), UTC),
-            expires=datetime.fromtimestamp(floor(now) + VALID, UTC),
-            nonce=secrets.token_hex(NONCE_BYTES),
-            label=TAG,
-            tag=TAG,
-            covered_component_ids=COVERED,
-            body=body or None,
+    def sign(self, head: Head, body: bytes, now: float, *, sha256: bytes | None = None) -> None:
+        """Add the signature's fields, and the digest if there is a body, to the headers.
+
+        Written out, because what we sign always has the same form: the library, which checks
+        every request, takes eight times as long to sign one. A body whose SHA-256 is given is not
+        hashed again.
+        """
+        url, created, key_id = urlsplit(head.url), floor(now), self.key.owner.hex()
+        components = {
+            "@method": head.method,
+            "@authority": _authority(url),
+            "@path": url.path or "/",
+            "@query": f"?{url.query}",
+            NODE_HEADER: self.node.hex(),
+        }
+        head.headers[NODE_HEADER] = components[NODE_HEADER]
+        if body or sha256 is not None:
+            sha256 = hashlib.sha256(body).digest() if sha256 is None else sha256
+            head.headers[DIGEST] = components[DIGEST] = content_digest(sha256)
+        covered = " ".join(f'"{name}"' for name in components)
+        parameters = (
+            f'({covered});created={created};expires={created + VALID};keyid="{key_id}"'
+            f';nonce="{secrets.token_hex(NONCE_BYTES)}";tag="{TAG}"'
         )
+        lines = [f'"{name}": {value}' for name, value in components.items()]
+        signed = "\n".join([*lines, f'"@signature-params": {parameters}'])
+        signature = b64encode(self.key.private.sign(signed.encode("ascii"))).decode()
+        head.headers["signature-input"] = f"{TAG}={parameters}"
+        head.headers["signature"] = f"{TAG}=:{signature}:"
+
+
+def _authority(url: SplitResult) -> str:
+    """Return host and port as RFC 9421 has them: in small letters, and no usual port."""
+    host = url.netloc.rpartition("@")[2].lower()
+    return host.removesuffix({"http": ":80", "https": ":443"}.get(url.scheme, ""))
 
 
 @dataclass(frozen=True)
@@ -148,6 +171,21 @@ class Nonces:
         self._expiry[nonce] = expires
 
 
+def content_digest(sha256: bytes) -> str:
+    """Return the field Content-Digest of a body with this SHA-256."""
+    return f"sha-256=:{b64encode(sha256).decode()}:"
+
+
+def sha256_in(digest: str) -> bytes:
+    """Return the SHA-256 in a field Content-Digest, which must have nothing else."""
+    match = _SHA256_DIGEST.fullmatch(digest)
+    if match is None:
+        raise NodeRefusedError(
+            Code.SIGNATURE, f"the {DIGEST} of a segment is one SHA-256, as in sha-256=:…:"
+        )
+    return b64decode(match[1])
+
+
 def check_digest(digest: str, body: bytes | bytearray) -> None:
     try:
         ContentDigest.verify(digest, bytes(body))
@@ -168,14 +206,6 @@ class _Pinned(HTTPSignatureKeyResolver):
         if key is None:
             raise _UnknownOwnerError("this node does not serve the owner who signed")
         return key
-
-
-class _Own(HTTPSignatureKeyResolver):
-    def __init__(self, key: RequestKey) -> None:
-        self._key = key
-
-    def resolve_private_key(self, key_id: str) -> Any:  # noqa: ARG002 - the library's interface
-        return self._key.private
 
 
 class _Verifier(HTTPMessageVerifier):

@@ -1,29 +1,26 @@
 """Signed HTTP requests to one storage node: retries, time limits, and whether a request arrived."""
 
-import math
 import ssl
-import time
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
-from threading import Timer
 from typing import Any
 
 import httpx
 
 from holdfast.errors import InputError, NodeError, UnansweredError, UnreachableError
 from holdfast.node.clock import clock_signer
+from holdfast.node.deadline import DeadlineTransport, seconds_left, within
 from holdfast.node.identity import RequestKey
-from holdfast.node.responses import refusal_code, refusal_reason
+from holdfast.node.responses import refusal_error, refusal_of
 from holdfast.node.signature import Head, Signer
 from holdfast.node.wire import Code, Message, NodeRefusedError, Reason
 
 TIMEOUT_SECONDS = 60.0  # for each step of a request
-MIN_TIMEOUT_SECONDS = 0.001  # in some steps httpx takes 0 for no time-out at all
-HANG_UP_DELAY_SECONDS = 0.25  # past its time limit, an answer that still trickles in is cut off
 MAX_ATTEMPTS = 4  # while the node is busy
 MAX_ANSWER_BYTES = 64 << 20  # a thousand blocks of the widest kind have half of that
+PIECE_BYTES = 1 << 18  # of a body that is sent
 MAX_CLOCK_SKEW_SECONDS = 60.0  # by which a node's clock may differ from ours
 
 # How a request ends on a connection that the node has closed.
@@ -44,7 +41,6 @@ class Transport:
         sleep: Callable[[float], None],
     ) -> None:
         self.url, self.node, self.owner = url, node, key.owner
-        self._authority = authority
         self._signer = Signer(key, node)
         self._clock, self._sleep = clock, sleep
         self._ahead = 0.0  # seconds that the node's clock is ahead of ours
@@ -53,19 +49,6 @@ class Transport:
     def close(self) -> None:
         self._http.close()
 
-    @contextmanager
-    def within(self, seconds: float) -> Iterator[None]:
-        """Hang up after that time. A read's time-out starts again with every byte that arrives."""
-        http = self._http
-        timer = Timer(seconds + HANG_UP_DELAY_SECONDS, http.close)
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
-            if http.is_closed:
-                self._http = open_http(self.url, self._authority)
-
     def request(
         self,
         method: str,
@@ -73,31 +56,50 @@ class Transport:
         *,
         query: Mapping[str, Any] | None = None,
         body: bytes = b"",
+        body_sha256: bytes | None = None,
         json: Message | None = None,
         headers: Mapping[str, str] | None = None,
         timeout: float = TIMEOUT_SECONDS,
         limit: float | None = None,
+        attempts: int = MAX_ATTEMPTS,
     ) -> httpx.Response:
-        """Return the whole answer, after more attempts where they may help.
+        """Return the whole answer; a busy node is asked up to `attempts` times.
 
-        All attempts together take at most `limit` seconds, if it is given.
+        All attempts together take at most `limit` seconds, if it is given. A body whose SHA-256 is
+        given is not hashed again.
         """
         body = body if json is None else json.model_dump_json(exclude_none=True).encode()
+        with within(limit):
+            return self._request(method, path, query, body, body_sha256, headers, timeout, attempts)
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, Any] | None,
+        body: bytes,
+        body_sha256: bytes | None,
+        headers: Mapping[str, str] | None,
+        timeout: float,
+        attempts: int,
+    ) -> httpx.Response:
+        if len(body) > PIECE_BYTES:
+            headers = {**(headers or {}), "content-length": str(len(body))}
         clock_set = False
-        delivery = Delivery(limit)
+        delivery = Delivery()
         for attempt in count(1):
             request = self._http.build_request(
                 method,
                 path,
                 params=query,
-                content=body,
+                content=body if len(body) <= PIECE_BYTES else _pieces(body),
                 headers=headers,
                 timeout=timeout,
                 extensions={"trace": delivery},
             )
-            delivery.begin(request.extensions["timeout"])
+            delivery.begin()
             head = Head(request.method, str(request.url), request.headers)
-            self._signer.sign(head, body, self._clock() + self._ahead)
+            self._signer.sign(head, body, self._clock() + self._ahead, sha256=body_sha256)
             try:
                 with delivering(self.url, delivery):
                     answer = self._http.send(request, stream=True)
@@ -111,14 +113,14 @@ class Transport:
                 raise
             if answer.is_success:
                 return answer
-            reason = refusal_reason(answer)
+            reason = refusal_of(answer)
             if reason.code == Code.CLOCK and not clock_set:
                 self._set_clock(reason, request.headers["signature"])
                 clock_set = True
-            elif reason.code == Code.BUSY and attempt < MAX_ATTEMPTS and delivery.left > 0:
-                self._sleep(min(attempt, delivery.left / 4))  # time must be left for an answer
+            elif reason.code == Code.BUSY and attempt < attempts and seconds_left() > 0:
+                self._sleep(min(attempt, seconds_left() / 4))  # time must be left for an answer
             else:
-                raise NodeRefusedError(refusal_code(reason, self.url), reason.message)
+                raise refusal_error(reason, self.url)
         raise AssertionError  # counting has no end
 
     def _set_clock(self, reason: Reason, request_signature: str) -> None:
@@ -148,35 +150,24 @@ class Delivery:
     request on it: that alone is no delivery, and the request is repeated on a new connection.
     """
 
-    def __init__(self, limit: float | None = None) -> None:
+    def __init__(self) -> None:
         self.delivered = False
         self._reused = False  # whether the connection was kept from an earlier request
         self._sending = False
-        self._end = math.inf if limit is None else time.monotonic() + limit
-        self._timeouts: MutableMapping[str, float] = {}
-
-    @property
-    def left(self) -> float:
-        """Seconds that are left."""
-        return self._end - time.monotonic()
 
     @property
     def may_repeat(self) -> bool:
         return self._reused and not self.delivered
 
-    def begin(self, timeouts: MutableMapping[str, float]) -> None:
-        """Begin an attempt, the steps of which get no more time than is left."""
-        self._reused, self._sending, self._timeouts = True, False, timeouts
+    def begin(self) -> None:
+        """Begin an attempt."""
+        self._reused, self._sending = True, False
 
     def __call__(self, event: str, _info: Mapping[str, Any]) -> None:
         if event == "connection.connect_tcp.started":
             self._reused = False
         elif event == "http11.send_request_headers.started":
             self._sending = True
-        if event.endswith(".started"):
-            left = max(self.left, MIN_TIMEOUT_SECONDS)
-            for step, seconds in self._timeouts.items():
-                self._timeouts[step] = min(seconds, left)
 
     def fail(self, error: Exception) -> None:
         """Record that an attempt ended with this error."""
@@ -189,7 +180,7 @@ def delivering(url: str, delivery: Delivery) -> Iterator[None]:
     """Raise httpx's errors as ours, by whether the request was delivered."""
     try:
         yield
-    except (httpx.HTTPError, RuntimeError) as error:  # the latter by httpx, once we have hung up
+    except httpx.HTTPError as error:
         delivery.fail(error)
         what = str(error) or type(error).__name__
         if delivery.delivered:
@@ -201,13 +192,21 @@ def delivering(url: str, delivery: Delivery) -> Iterator[None]:
 
 def read_body(answer: httpx.Response) -> httpx.Response:
     """Return the answer with its body, which may not be longer than any answer is."""
-    content = bytearray()
+    chunks: list[bytes] = []
+    size = 0
     with closing(answer):
         for chunk in answer.iter_raw():
-            content += chunk
-            if len(content) > MAX_ANSWER_BYTES:
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > MAX_ANSWER_BYTES:
                 raise NodeError(f"{answer.url} sends more than any answer has")
-    return httpx.Response(answer.status_code, content=bytes(content), request=answer.request)
+    return httpx.Response(answer.status_code, content=b"".join(chunks), request=answer.request)
+
+
+def _pieces(body: bytes) -> Iterator[bytes]:
+    """Yield a body in pieces: httpcore copies what is left of one whenever it has sent a part."""
+    for start in range(0, len(body), PIECE_BYTES):
+        yield body[start : start + PIECE_BYTES]
 
 
 def open_http(url: str, authority: Path | None, timeout: float = TIMEOUT_SECONDS) -> httpx.Client:
@@ -215,7 +214,7 @@ def open_http(url: str, authority: Path | None, timeout: float = TIMEOUT_SECONDS
         client = httpx.Client(
             base_url=url,
             headers={"accept-encoding": "identity"},
-            verify=_trust(url, authority),
+            transport=DeadlineTransport(_trust(url, authority)),
             timeout=timeout,
             trust_env=False,
         )

@@ -4,17 +4,17 @@ Everything that an upload brings lies under its own prefix. Until the holding's 
 it is no part of the holding. An interrupted upload resumes from the segments that are there.
 """
 
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from holdfast.errors import InputError
 from holdfast.node.holding import Holding, Upload, check_inventory
 from holdfast.node.layout import Layout, Part
 from holdfast.node.record import FileRecord, HoldingRecord
-from holdfast.node.segments import count_segments, segment_range
+from holdfast.node.segments import combine_digests, count_segments, hash_segment, segment_range
 from holdfast.node.wire import Code, Missing, NodeRefusedError, UploadRequest
 from holdfast.pdp import TagHeader
-from holdfast.pdp.readers import sha256_of
 from holdfast.pdp.tagfile import HEADER_BYTES
 
 
@@ -57,20 +57,57 @@ def segment_length(holding: Holding, upload: bytes, part: Part, number: int) -> 
 
 
 def receive(
-    holding: Holding, upload: bytes, part: Part, number: int, content: bytes, now: float
+    holding: Holding,
+    upload: bytes,
+    part: Part,
+    number: int,
+    pieces: Iterable[bytes],
+    now: float,
+    *,
+    expected: bytes | None = None,
 ) -> None:
-    """Write one segment, which appears whole or not at all."""
+    """Write one segment while it arrives; it appears whole or not at all.
+
+    `expected` is the SHA-256 that it must have.
+    """
     with holding.lock:
         known = _open(holding, upload)
         if known.closing:
             raise NodeRefusedError(Code.CONFLICT, "the upload is being committed")
         known.touched = now
-        known.writers += 1
+        known.begin_segment((part, number))
+    sha256 = None
     try:
-        holding.layout.objects.write(holding.layout.segment(upload, part, number), content)
+        content = _HashedPieces(pieces, segment_length(holding, upload, part, number), expected)
+        holding.layout.objects.write_pieces(holding.layout.segment(upload, part, number), content)
+        sha256 = content.sha256
     finally:
         with holding.lock:
-            known.writers -= 1
+            known.end_segment((part, number), sha256)
+
+
+class _HashedPieces:
+    """Passes pieces on while it hashes them, and raises if they are not what was signed."""
+
+    def __init__(self, pieces: Iterable[bytes], length: int, expected: bytes | None) -> None:
+        self._pieces, self._length, self._expected = pieces, length, expected
+        self.sha256 = b""  # once all have passed
+
+    def __iter__(self) -> Iterator[bytes]:
+        digest, size = hashlib.sha256(), 0
+        for piece in self._pieces:
+            digest.update(piece)
+            size += len(piece)
+            yield piece
+        self.sha256 = digest.digest()
+        if size != self._length:
+            raise NodeRefusedError(
+                Code.MALFORMED, f"the segment has {self._length} bytes, not {size}"
+            )
+        if self._expected not in {None, self.sha256}:
+            raise NodeRefusedError(
+                Code.SIGNATURE, "the request's body: its digest is another than the one signed"
+            )
 
 
 def commit(holding: Holding, upload: bytes, inventory_hash: bytes) -> bytes:
@@ -122,8 +159,8 @@ def _record(upload: Upload) -> FileRecord:
         request.version,
         bytes.fromhex(request.nonce),
         request.length,
-        bytes.fromhex(request.data_sha256),
-        bytes.fromhex(request.tags_sha256),
+        bytes.fromhex(request.data_digest),
+        bytes.fromhex(request.tags_digest),
         upload.id,
         request.in_place,
     )
@@ -186,7 +223,10 @@ def _resulting(holding: Holding, file: FileRecord, inventory_hash: bytes) -> Hol
 
 
 def _check_content(holding: Holding, upload: Upload) -> None:
-    """Raise unless all segments are there and hash to what was announced."""
+    """Raise unless all segments are there, for good, and hash to what was announced.
+
+    Segments that an earlier process received are read and hashed again.
+    """
     request, layout = upload.request, holding.layout
     absent = missing(layout, upload)
     if absent.data or absent.tags:
@@ -199,16 +239,27 @@ def _check_content(holding: Holding, upload: Upload) -> None:
     tags = holding.reader(_record(upload), Part.TAGS)
     (head,) = tags.read_many([(0, HEADER_BYTES)])
     sound = head == _header(holding, request).encode()
-    sound = sound and sha256_of(tags) == request.tags_sha256
-    if sound and sha256_of(holding.reader(_record(upload), Part.DATA)) == request.data_sha256:
+    sound = sound and _digest(holding, upload, Part.TAGS).hex() == request.tags_digest
+    if sound and _digest(holding, upload, Part.DATA).hex() == request.data_digest:
+        layout.objects.sync(layout.upload(upload.id))
         return
     with holding.lock:
+        upload.digests.clear()
         for part, length in _lengths(request).items():
             for number in range(count_segments(length, layout.segment_bytes)):
                 layout.objects.remove(layout.segment(upload.id, part, number))
     raise NodeRefusedError(
         Code.CHECKSUM,
         "the file or its tags are not what was announced, and were dropped: send them again",
+    )
+
+
+def _digest(holding: Holding, upload: Upload, part: Part) -> bytes:
+    """Return the digest of all that was stored of a part."""
+    reader, size = holding.reader(_record(upload), part), holding.layout.segment_bytes
+    return combine_digests(
+        upload.digests.get((part, number)) or hash_segment(reader, number, size)
+        for number in range(count_segments(reader.size(), size))
     )
 
 

@@ -111,8 +111,10 @@ class Limits(Message):
     files: Positive = 100_000  # of one holding, whose document every commit rewrites
     holdings: Positive = 1_000  # of one owner
     uploads: Positive = 64  # that one owner has begun and not ended
-    segments_at_once: Positive = 8  # received at the same time, in memory
-    proofs_at_once: Positive = 2
+    segments_at_once: Positive = 8  # received at the same time
+    proofs_at_once: Positive = 2  # requests for proofs, each of which proves one after another
+    challenges: Positive = 64  # of one request
+    proof_seconds: Positive = 60  # after which a request begins no further proof
     upload_seconds: Positive = 7 * 24 * 3600  # until an upload that nobody continues is swept
     body_seconds: Positive = 300  # until the whole body of a request must be there
 
@@ -142,9 +144,9 @@ class UploadRequest(Message):
     version: Annotated[int, Field(ge=1, le=MAX_VERSION)]
     nonce: Hex32
     length: Annotated[int, Field(ge=0, le=MAX_LENGTH)]
-    data_sha256: Hex32
+    data_digest: Hex32  # of the segments, as `node.segments` combines them
     tags_bytes: Annotated[int, Field(ge=0, le=2 * MAX_LENGTH)]
-    tags_sha256: Hex32
+    tags_digest: Hex32
     in_place: Annotated[str, StringConstraints(min_length=1, max_length=MAX_PATH)] | None = None
 
     def id(self, owner: bytes, key_id: bytes) -> bytes:

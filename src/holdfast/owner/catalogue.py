@@ -5,13 +5,13 @@ crash it is known what may have happened.
 """
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, fields
 from importlib import import_module
 from typing import Any, Self
 
-from sqlalchemy import Connection, Engine, Select, Table, delete, select, update
+from sqlalchemy import ColumnElement, Connection, Engine, Select, Table, delete, select, update
 from sqlalchemy.exc import IntegrityError
 
 from holdfast.errors import InputError, StorageError
@@ -21,6 +21,8 @@ from holdfast.pdp.limbs import Layout
 from holdfast.storage import home_schema as tables
 from holdfast.storage.database import connect, create_tables, reading, transaction
 from holdfast.storage.locks import locked, transaction_on
+
+MAX_NAMES_PER_QUERY = 500
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,17 @@ class HoldingRecord:
     sectors: int
     encrypted: bool
     number: int | None = None
-    block: int = 0  # of the ledger, with the last verdict
+    revision: int = 0  # of its files: it grows with every change
+
+    @property
+    def registered_number(self) -> int:
+        """Its number among the owner's on the ledger."""
+        if self.number is None:
+            raise InputError(
+                f"holding {self.name!r} is not registered yet: `holdfast holding add {self.name} "
+                f"{self.url}` finishes that"
+            )
+        return self.number
 
 
 @dataclass(frozen=True)
@@ -85,12 +97,16 @@ class Intent:
 
 
 @dataclass(frozen=True)
-class OpenAudit:
-    """A challenge that was to be opened on the ledger, and has no verdict yet."""
+class Removal:
+    """A removed holding whose files are still to be deleted on its node."""
 
-    challenge: bytes
-    target: bytes
-    deadline: int
+    id: int
+    name: str
+    url: str
+    node: bytes
+    ca: str | None
+    salt: bytes
+    sectors: int
 
 
 class Catalogue:
@@ -124,8 +140,12 @@ class Catalogue:
             finally:
                 self._connection = None
 
-    def holdings(self) -> list[HoldingRecord]:
-        rows = self._read(select(*_HOLDING).order_by(tables.catalogue.c.name))
+    def holdings(self, names: Collection[str] | None = None) -> list[HoldingRecord]:
+        """Return all holdings, or those of these names that there are."""
+        query = select(*_HOLDING).order_by(tables.catalogue.c.name)
+        if names is None:
+            return [HoldingRecord(*row) for row in self._read(query)]
+        rows = self._read_named(query, tables.catalogue.c.name, names)
         return [HoldingRecord(*row) for row in rows]
 
     def unscheduled(self) -> list[HoldingRecord]:
@@ -172,6 +192,16 @@ class Catalogue:
         with self._transaction() as connection:
             connection.execute(holding.values(number=number))
 
+    def removals(self) -> list[Removal]:
+        """Return the removed holdings whose files are still to be deleted on their nodes."""
+        return [Removal(*row) for row in self._read(select(*_REMOVAL).order_by(_REMOVAL[0]))]
+
+    def end_removal(self, removal: Removal) -> None:
+        """Save that the node has deleted the files."""
+        with self._transaction() as connection:
+            ended = delete(tables.removals).where(tables.removals.c.id == removal.id)
+            connection.execute(ended)
+
     def files(self, holding: str) -> list[FileRecord]:
         rows = self._read(
             select(*_file_columns(tables.files))
@@ -188,9 +218,27 @@ class Catalogue:
         )
         return next(map(_file, rows), None)
 
+    def files_with(self, sha256: bytes) -> dict[str, FileRecord]:
+        """Return the files with that content, one of each holding that has it."""
+        query = select(tables.files.c.holding, *_file_columns(tables.files))
+        rows = self._read(query.where(tables.files.c.sha256 == sha256).order_by(tables.files.c.id))
+        return {holding: _file(file) for holding, *file in reversed(rows)}
+
     def inventory(self, holding: str, key_id: bytes, sectors: int) -> Inventory:
-        entries = (file.entry(sectors) for file in self.files(holding))
-        return Inventory(key_id, sectors, tuple(entries))
+        return self.inventories({holding: (key_id, sectors)})[holding]
+
+    def inventories(self, keys: Mapping[str, tuple[bytes, int]]) -> dict[str, Inventory]:
+        """Return the inventories of holdings, given the id and the sectors of their keys."""
+        query = select(tables.files.c.holding, *_file_columns(tables.files)).order_by(
+            tables.files.c.id
+        )
+        files: dict[str, list[FileRecord]] = {name: [] for name in keys}
+        for holding, *row in self._read_named(query, tables.files.c.holding, keys):
+            files[holding].append(_file(row))
+        return {
+            name: Inventory(key_id, sectors, tuple(file.entry(sectors) for file in files[name]))
+            for name, (key_id, sectors) in keys.items()
+        }
 
     def intents(self, holding: str) -> list[Intent]:
         change = tables.file_changes.c
@@ -235,6 +283,8 @@ class Catalogue:
                     )
                 )
             _drop(connection, holding, intent)
+            record = update(tables.catalogue).where(tables.catalogue.c.name == holding)
+            connection.execute(record.values(revision=tables.catalogue.c.revision + 1))
 
     def abandon(self, holding: str, intent: Intent) -> None:
         with self._transaction() as connection:
@@ -247,28 +297,18 @@ class Catalogue:
         with self._transaction() as connection:
             connection.execute(moved.values(source=os.fsencode(source)))
 
-    def audits(self, holding: str) -> list[OpenAudit]:
-        challenge = tables.open_challenges.c
-        query = select(challenge.challenge, challenge.target, challenge.deadline)
-        rows = self._read(query.where(challenge.holding == holding).order_by(challenge.deadline))
-        return [OpenAudit(*row) for row in rows]
-
-    def begin_audit(self, holding: str, audit: OpenAudit) -> None:
-        row = {"holding": holding, **vars(audit)}
-        with self._transaction() as connection:
-            connection.execute(_insert(connection, tables.open_challenges, row))
-
-    def end_audit(self, holding: str, audit: OpenAudit, block: int | None) -> None:
-        """Forget an audit whose verdict is in that block of the ledger, if it has one."""
-        verdict, record = block or 0, tables.catalogue.c
-        later = update(tables.catalogue).where(record.name == holding, record.block < verdict)
-        ended = delete(tables.open_challenges).where(
-            tables.open_challenges.c.holding == holding,
-            tables.open_challenges.c.challenge == audit.challenge,
-        )
-        with self._transaction() as connection:
-            connection.execute(later.values(block=verdict))
-            connection.execute(ended)
+    def _read_named(
+        self, query: Select[Any], column: ColumnElement[str], names: Collection[str]
+    ) -> list[Any]:
+        """Return the rows whose column has one of these names, asking for some at a time."""
+        some = list(names)
+        return [
+            row
+            for first in range(0, len(some), MAX_NAMES_PER_QUERY)
+            for row in self._read(
+                query.where(column.in_(some[first : first + MAX_NAMES_PER_QUERY]))
+            )
+        ]
 
     def _read(self, query: Select[Any]) -> list[Any]:
         if self._connection is not None:
@@ -276,6 +316,10 @@ class Catalogue:
                 return list(connection.execute(query))
         with transaction(reading(self._engine)) as connection:
             return list(connection.execute(query))
+
+    def transaction(self) -> AbstractContextManager[Connection]:
+        """Begin a transaction, on the connection that holds the lock if there is one."""
+        return self._transaction()
 
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
@@ -289,6 +333,32 @@ class Catalogue:
 
 
 _HOLDING = [tables.catalogue.c[field.name] for field in fields(HoldingRecord)]
+_REMOVAL = [tables.removals.c[field.name] for field in fields(Removal)]
+
+
+def move_holding(connection: Connection, name: str, url: str, ca: str | None) -> None:
+    """Save that the node of a holding is at another URL."""
+    moved = update(tables.catalogue).where(tables.catalogue.c.name == name)
+    connection.execute(moved.values(url=url, ca=ca))
+
+
+def rename_holding(connection: Connection, old: str, new: str) -> None:
+    """Give a holding another name; the rows of its files follow."""
+    renamed = update(tables.catalogue).where(tables.catalogue.c.name == old)
+    connection.execute(renamed.values(name=new))
+
+
+def delete_holding(connection: Connection, record: HoldingRecord, *, delete_files: bool) -> None:
+    """Delete a holding with all that is known of its files.
+
+    With `delete_files`, save that its node is still to delete them.
+    """
+    for table in filter(tables.refers_to_catalogue, tables.metadata.tables.values()):
+        connection.execute(delete(table).where(table.c.holding == record.name))
+    connection.execute(delete(tables.catalogue).where(tables.catalogue.c.name == record.name))
+    if delete_files:
+        row = {field.name: getattr(record, field.name) for field in fields(Removal)[1:]}
+        connection.execute(_insert(connection, tables.removals, row))
 
 
 def _insert(connection: Connection, table: Table, row: dict[str, Any]) -> Any:

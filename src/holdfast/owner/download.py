@@ -1,7 +1,9 @@
-"""Downloads a file: every block is checked, and bad ones are taken from another replica.
+"""Downloads a file: what arrives must have the SHA-256 of the owner's copy.
 
-The result must have the SHA-256 of the owner's copy, and the output appears whole or not at all.
-What an interrupted download wrote is checked against the tags and not fetched again.
+Runs of blocks are fetched side by side, written in order, and hashed meanwhile. Only if the hash is
+another one are the blocks checked against their tags, one by one; bad ones are taken from another
+replica. The output appears whole or not at all. An interrupted download resumes after the runs that
+it wrote.
 """
 
 import hashlib
@@ -13,6 +15,7 @@ from pathlib import Path
 
 from holdfast import atomic
 from holdfast.errors import HoldfastError
+from holdfast.node.lanes import lanes
 from holdfast.owner.fingerprint import Progress
 from holdfast.owner.replica import BLOCKS_AT_ONCE, Replica
 from holdfast.pdp.readers import Range
@@ -49,15 +52,64 @@ def get(
     """
     try:
         with atomic.resuming(out, replica.file.sha256[:MARK_BYTES].hex()) as file:
-            bad, kept = _download(replica, file, on_progress)
-            lost = bad
-            for other in others:
-                if lost:
-                    lost = _patch(other, file, lost)
-            _check_whole(file, replica, lost)
+            bad: list[Range] = []
+            kept = _count_kept(replica, file)
+            if not _download(replica, file, kept, on_progress):
+                kept, bad = _check_runs(replica, file, kept)
+                lost = bad
+                for other in others:
+                    if lost:
+                        lost = _patch(other, file, lost)
+                _check_whole(file, replica, lost)
     except _LostError as error:
         return DownloadResult(tuple(bad), tuple(error.ranges))
     return DownloadResult(tuple(bad), (), kept)
+
+
+def _count_kept(replica: Replica, file: BufferedRandom) -> int:
+    """Return how many bytes of whole runs an earlier attempt has written."""
+    length, run_bytes = file.seek(0, os.SEEK_END), count_run_blocks(replica) * replica.block_bytes
+    return replica.file.length if length >= replica.file.length else length - length % run_bytes
+
+
+def _download(replica: Replica, file: BufferedRandom, kept: int, on_progress: Progress) -> bool:
+    """Write what follows the bytes that are kept; return whether the whole is the owner's file."""
+    digest, done = hashlib.sha256(), 0
+    file.seek(0)
+    while done < kept:
+        content = file.read(min(RUN_BYTES, kept - done))
+        digest.update(content)
+        done += len(content)
+        on_progress(done)
+    missing = [run for run in runs_of(replica) if replica.span(*run)[0] >= kept]
+    with lanes(lambda run: replica.fetch(*run), missing) as contents:
+        for content in contents:
+            file.write(content)
+            digest.update(content)
+            done += len(content)
+            on_progress(done)
+    file.truncate(done)
+    return digest.digest() == replica.file.sha256
+
+
+def _check_runs(replica: Replica, file: BufferedRandom, kept: int) -> tuple[int, list[Range]]:
+    """Check what was written against the tags, and fetch again what they don't confirm.
+
+    Return how many of the bytes that were kept are right, and the ranges that are bad on the node.
+    """
+    right, bad = 0, []
+    for start, stop in runs_of(replica):
+        offset, length = replica.span(start, stop)
+        file.seek(offset)
+        stored = replica.crypt(offset, file.read(length))
+        if not replica.run(start, stop, stored).bad:
+            right += length if offset + length <= kept else 0
+            continue
+        run = replica.run(start, stop)
+        file.seek(offset)
+        file.write(replica.crypt(offset, run.content))
+        bad += [replica.span(index, index + 1) for index in run.bad]
+    return right, bad
 
 
 def _check_whole(file: BufferedRandom, replica: Replica, lost: Sequence[Range]) -> None:
@@ -68,37 +120,15 @@ def _check_whole(file: BufferedRandom, replica: Replica, lost: Sequence[Range]) 
         raise _LostError(lost or [(0, replica.file.length)])
 
 
-def _download(
-    replica: Replica, file: BufferedRandom, on_progress: Progress
-) -> tuple[list[Range], int]:
-    """Write what is missing; return the ranges that tags don't confirm, and bytes that were there.
-
-    For a run that an earlier attempt has written, only the tags are fetched if they confirm it.
-    """
-    bad: list[Range] = []
-    kept, there = 0, file.seek(0, os.SEEK_END)
-    for start, stop in runs_of(replica):
-        offset, length = replica.span(start, stop)
-        file.seek(offset)
-        if offset + length <= there:
-            stored = replica.crypt(offset, file.read(length))
-            if not replica.run(start, stop, stored).bad:
-                kept += length
-                on_progress(offset + length)
-                continue
-            file.seek(offset)
-        run = replica.run(start, stop)
-        file.write(replica.crypt(offset, run.content))
-        bad += [replica.span(index, index + 1) for index in run.bad]
-        on_progress(offset + length)
-    return bad, kept
-
-
 def runs_of(replica: Replica) -> Iterator[tuple[int, int]]:
     """Divide the file into runs of whole pages of tags."""
-    count = max(RUN_BYTES // replica.block_bytes // PAGE_TAGS, 1) * PAGE_TAGS
+    count = count_run_blocks(replica)
     for start in range(0, replica.header.blocks, count):
         yield start, min(start + count, replica.header.blocks)
+
+
+def count_run_blocks(replica: Replica) -> int:
+    return max(RUN_BYTES // replica.block_bytes // PAGE_TAGS, 1) * PAGE_TAGS
 
 
 def _patch(other: Replica, file: BufferedRandom, ranges: Sequence[Range]) -> list[Range]:

@@ -6,12 +6,13 @@ from pathlib import Path
 
 from holdfast.errors import InputError
 from holdfast.ledger.interface import holding_id
-from holdfast.node.client import node_facts
+from holdfast.node.client import greet
 from holdfast.owner.catalogue import HoldingRecord, RegistrationRecord
 from holdfast.owner.home import Home
 from holdfast.owner.keyring import SALT_BYTES
 from holdfast.owner.ledgers import ensure_registered
 
+GREETING_TIMEOUT_SECONDS = 10.0
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -29,11 +30,7 @@ def add_holding(
 
     The node's address is pinned. If `address` is given, the node must have it.
     """
-    if not _NAME.fullmatch(name):
-        raise InputError(
-            f"{name!r} can't be the name of a holding: letters, digits, '.', '_' and '-', at most "
-            "64, beginning with a letter or digit"
-        )
+    check_name(name)
     with home.catalogue() as catalogue:
         record = next((known for known in catalogue.holdings() if known.name == name), None)
         if record is None:
@@ -58,9 +55,19 @@ def add_holding(
         return catalogue.holding(name)
 
 
+def check_name(name: str) -> None:
+    """Raise if this can't be the name of a holding."""
+    if not _NAME.fullmatch(name):
+        raise InputError(
+            f"{name[:80]!r} can't be the name of a holding: letters, digits, '.', '_' and '-', at "
+            "most 64, beginning with a letter or digit"
+        )
+
+
 def address_to_pin(url: str, ca: str | None, expected: bytes | None) -> bytes:
     """Return the address by which the node at that URL is known from now on."""
-    address = bytes.fromhex(node_facts(url, authority=Path(ca) if ca else None).address)
+    facts = greet(url, authority=Path(ca) if ca else None, timeout=GREETING_TIMEOUT_SECONDS).facts
+    address = bytes.fromhex(facts.address)
     if expected not in {None, address}:
         raise InputError(f"the node at {url} has the address {address.hex()}, not the one expected")
     return address

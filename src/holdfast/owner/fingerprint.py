@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Self
 
 from holdfast.errors import StorageError
-from holdfast.node.segments import SEGMENT_BYTES, count_segments, segment_range
+from holdfast.node.lanes import lanes
+from holdfast.node.segments import SEGMENT_BYTES, combine_digests, count_segments, segment_range
 from holdfast.pdp import Location
 from holdfast.pdp.readers import OpenReader, Part, Range, ReaderWrapper, Source
 
@@ -30,6 +31,11 @@ class Content:
     segment_bytes: int
     segments: tuple[bytes, ...]
 
+    @property
+    def digest(self) -> bytes:
+        """The digest by which a node knows the content."""
+        return combine_digests(self.segments)
+
 
 @dataclass(frozen=True)
 class MeasuredSource:
@@ -49,7 +55,8 @@ class MeasuredSource:
 class MeasuredReader(ReaderWrapper):
     def __init__(self, reader: OpenReader, content: Content) -> None:
         super().__init__(reader)
-        self.content, self.batch_bytes = content, content.segment_bytes
+        self.content = content
+        self.batch_bytes, self.gap_bytes = content.segment_bytes, 0
 
     def size(self) -> int:
         return self.content.length
@@ -71,12 +78,19 @@ def measure(
     segments = []
     with source.open() as reader:
         length = reader.size()
-        for number in range(count_segments(length, segment_bytes)):
-            start, size = segment_range(number, length, segment_bytes)
-            (part,) = reader.read_many([(start, size)])
-            whole.update(part)
-            segments.append(hashlib.sha256(part).digest())
-            on_progress(start + size)
+
+        def read(number: int) -> tuple[Part, bytes]:
+            (part,) = reader.read_many([segment_range(number, length, segment_bytes)])
+            return part, hashlib.sha256(part).digest()
+
+        # The whole is hashed here and its segments in the lanes: hashing needs no lock of Python's.
+        with lanes(read, range(count_segments(length, segment_bytes))) as parts:
+            done = 0
+            for part, segment in parts:
+                whole.update(part)
+                segments.append(segment)
+                done += len(part)
+                on_progress(done)
     return Content(length, whole.digest(), segment_bytes, tuple(segments))
 
 
@@ -97,14 +111,16 @@ class Original:
     @property
     def absolute_source(self) -> str:
         """Where it lies: an absolute path, or an address such as s3://bucket/key."""
-        address = self.source.address
-        # Path.absolute() keeps "..", so that one file would have several paths.
-        return address if self.source.is_remote else os.path.abspath(address)  # noqa: PTH100
+        return absolute_source(self.source)
 
     def in_segments(self, segment_bytes: int) -> Content:
         """Return the same content measured in other segments, or raise if it is not the same."""
         if self.content.segment_bytes == segment_bytes:
             return self.content
+        return self.measure_again(segment_bytes)
+
+    def measure_again(self, segment_bytes: int = SEGMENT_BYTES) -> Content:
+        """Read the file once more, and raise if its content is another now."""
         content = measure(self.source, segment_bytes)
         if content.sha256 != self.content.sha256:
             raise ChangedError(self.source.address)
@@ -114,6 +130,12 @@ class Original:
         """Raise if the file was written to since: what was read of it may be of two contents."""
         if _state(self.source) != self.state:
             raise ChangedError(self.source.address)
+
+
+def absolute_source(source: Location) -> str:
+    """Return where a source lies, by the one path or address that the catalogue has of it."""
+    # Path.absolute() keeps "..", so that one file would have several paths.
+    return source.address if source.is_remote else os.path.abspath(source.address)  # noqa: PTH100
 
 
 def _state(source: Location) -> tuple[int, ...]:

@@ -57,9 +57,7 @@ class Holding:
     @property
     def number(self) -> int:
         """Its number among the owner's on the ledger."""
-        if self.record.number is None:
-            raise self._unregistered()
-        return self.record.number
+        return self.record.registered_number
 
     def tags_path(self, file: FileRecord) -> Path:
         """Return where the tags of a file that is being uploaded are kept, named by their nonce."""
@@ -91,12 +89,5 @@ class Holding:
         for facts in self.node.holdings():
             if facts.key_id == self.key_id.hex():
                 return bytes.fromhex(facts.inventory_hash)
-        if self.record.number is None:
-            raise self._unregistered()
+        _ = self.record.registered_number  # raises if there is none
         raise RefusedError(f"the node of holding {self.name!r} no longer knows it")
-
-    def _unregistered(self) -> InputError:
-        return InputError(
-            f"holding {self.name!r} is not registered yet: `holdfast holding add {self.name} "
-            f"{self.record.url}` finishes that"
-        )

@@ -3,7 +3,7 @@
 owner.key        the one secret, sealed
 owner.pub        the public key, by which nodes know the owner
 holdfast.toml    settings, if there are any
-holdings/NAME/   tags on their way
+holdings/SALT/   tags on their way, in a folder for each holding
 ledger-16.db     the local ledger for holdings of 16 sectors a block
 
 and, unless the settings name a PostgreSQL database:
@@ -14,6 +14,7 @@ NAME.lock        locked by the process that changes the holding
 Only its owner may read what is made here, whatever the mode of the folder and the umask.
 """
 
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
@@ -27,7 +28,7 @@ from holdfast.errors import InputError, RefusedError, StorageError
 from holdfast.ledger.interface import Ledger
 from holdfast.node.client import NodeClient
 from holdfast.node.identity import encode_owner, read_owner
-from holdfast.owner.catalogue import Catalogue
+from holdfast.owner.catalogue import Catalogue, HoldingRecord
 from holdfast.owner.holding import Holding
 from holdfast.owner.keyring import Keyring, read_keyring, write_keyring
 from holdfast.owner.ledgers import evm_ledger, local_ledger
@@ -89,7 +90,7 @@ class Home:
             node = stack.enter_context(self.client(record.url, record.node, record.ca))
             key = self.keyring.audit_key(record.salt, record.sectors)
             secret = self.keyring.cipher_secret(record.salt) if record.encrypted else None
-            folder, owner = self._folder_of(name), self.keyring.owner
+            folder, owner = self._folder_of(record), self.keyring.owner
             yield Holding(record, key, secret, folder, catalogue, node, owner)
 
     @contextmanager
@@ -99,21 +100,29 @@ class Home:
         If another process changes it, wait or raise.
         """
         with ExitStack() as stack:
-            holding = stack.enter_context(self.holding(name))
+            catalogue = stack.enter_context(self.catalogue())
+            catalogue.holding(name)  # or there is none
             try:
-                stack.enter_context(holding.catalogue.locked(name, wait=wait))
+                stack.enter_context(catalogue.locked(name, wait=wait))
             except BlockingIOError as error:
                 raise RefusedError(
                     f"holding {name!r} is being changed by another process: try again"
                 ) from error
+            # Opened under the lock: it may have been moved, renamed or removed before.
+            holding = stack.enter_context(self.holding(name, catalogue))
             holding.reconcile()
             holding.sweep()
             yield holding
 
-    def _folder_of(self, holding: str) -> Path:
-        folder = self.folder / HOLDINGS / holding
+    def _folder_of(self, record: HoldingRecord) -> Path:
+        folder = self.folder / HOLDINGS / record.salt.hex()  # which outlasts the name
         atomic.make_directory(folder / "tags", mode=atomic.PRIVATE_FOLDER)
         return folder
+
+
+def discard_tags(folder: Path, record: HoldingRecord) -> None:
+    """Delete the tags on their way to a holding that was removed."""
+    shutil.rmtree(folder / HOLDINGS / record.salt.hex(), ignore_errors=True)
 
 
 def check_new(folder: Path) -> None:

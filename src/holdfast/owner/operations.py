@@ -3,22 +3,26 @@
 The command line and `holdfast.open_home` are thin layers over these functions.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from threading import Event, Lock
 
 from holdfast.errors import HoldfastError, InputError, NodeError
-from holdfast.owner.audit import Finding, LedgerVerdict, resume, run_audit, sample_cap
-from holdfast.owner.catalogue import HoldingRecord
-from holdfast.owner.fingerprint import Original
+from holdfast.node.wire import Code, NodeRefusedError
+from holdfast.owner.catalogue import FileRecord, HoldingRecord
+from holdfast.owner.fingerprint import Original, absolute_source
 from holdfast.owner.home import Home
-from holdfast.owner.repair import Copy, LocalCopy, find_damage, repair_file
+from holdfast.owner.localisation import find_damage
+from holdfast.owner.losses import FileLoss
+from holdfast.owner.names import check_name
+from holdfast.owner.repair import Copy, LocalCopy, repair_file
 from holdfast.owner.replica import Replica
 from holdfast.owner.replica_sources import other_replicas
-from holdfast.owner.upload import UploadResult, check_source, put
+from holdfast.owner.upload import UploadResult, check_path, check_source, put
 from holdfast.pdp import Location
+from holdfast.pdp.spans import Spans
 from holdfast.processes import cores
 
 OnProgress = Callable[[float], None]
@@ -26,25 +30,20 @@ OnUnreachable = Callable[[str, str], None]  # is given a holding and why its nod
 
 
 @dataclass(frozen=True)
-class RepairedFile:
-    name: str
-    damaged: list[int]  # blocks
-    lost: list[int]  # of these, the blocks that no copy has
+class RepairProgress:
+    """How many of the blocks have been searched or, after that, put back."""
+
+    repairing: bool
+    done: int
+    total: int
 
 
 @dataclass(frozen=True)
-class Repair:
-    """What a repair put back, and the audit that followed it."""
-
-    files: list[RepairedFile]
-    audit: Finding
-
-    @property
-    def complete(self) -> bool:
-        """Whether nothing is lost and the audit passed."""
-        return (
-            not any(file.lost for file in self.files) and self.audit.outcome is LedgerVerdict.PASSED
-        )
+class RepairedFile:
+    name: str
+    damaged: Spans
+    lost: Spans  # of these, the blocks that no copy has
+    loss: FileLoss
 
 
 def select_holdings(home: Home, names: Iterable[str]) -> list[HoldingRecord]:
@@ -71,6 +70,7 @@ def put_file(
     If one of them refuses the file by name, it goes to none. If an upload fails, the others still
     finish. `on_progress` counts the file's length twice per holding: for tagging and for sending.
     """
+    check_name(name)
     if not replace_other:
         with home.catalogue() as catalogue:
             for holding in holdings:
@@ -103,10 +103,19 @@ def put_file(
             total.stopped.set()
             raise
     for holding, error in failures.items():
-        if not isinstance(error, HoldfastError) or len(holdings) == 1:
+        of_node = isinstance(error, NodeRefusedError) and error.code is Code.STORAGE
+        if not isinstance(error, HoldfastError) or (len(holdings) == 1 and not of_node):
             raise error
         raise HoldfastError(f"{name} could not be put into holding {holding}: {error}") from error
     return {holding: future.result() for holding, future in futures.items()}
+
+
+def check_sources(home: Home, holdings: Sequence[str], sources: Mapping[str, str]) -> None:
+    """Raise if one of these files, by name, would take the place of a file from another path."""
+    with home.catalogue() as catalogue:
+        for name, source in sources.items():
+            for holding in holdings:
+                check_path(catalogue, holding, name, absolute_source(Location(source)))
 
 
 class _SharedProgress:
@@ -131,19 +140,23 @@ class _SharedProgress:
 
 @contextmanager
 def replicas(
-    home: Home, name: str, first: str | None, on_unreachable: OnUnreachable
+    home: Home,
+    name: str,
+    first: str | None,
+    on_unreachable: OnUnreachable,
+    version: int | None = None,
 ) -> Iterator[list[Replica]]:
-    """Yield the file on every node that has the same content and can be reached, at least one."""
-    with home.catalogue() as catalogue:
-        files = {
-            record.name: file
-            for record in catalogue.holdings()
-            if (file := catalogue.file(record.name, name))
-        }
+    """Yield the file on every node that has the same content and can be reached, at least one.
+
+    If `version` is given, nodes that have another version are left out.
+    """
+    files = _holdings_of(home, name)
     if first is not None and first not in files:
         raise InputError(f"holding {first!r} has no file {name!r}")
     if not files:
         raise InputError(f"no holding has a file {name!r}")
+    if version is not None:
+        files = _of_version(files, version, name, first)
     wanted = files[first or next(iter(files))]
     alike = [holding for holding, file in files.items() if file.sha256 == wanted.sha256]
     if first is None and len(alike) < len(files):
@@ -166,27 +179,45 @@ def replicas(
         yield reachable
 
 
-def audit_holding(
-    home: Home,
-    record: HoldingRecord,
-    count_samples: Callable[[int], int],
-    *,
-    deadline_seconds: int,
-    on_resumed: Callable[[Finding], None] = lambda _finding: None,
-) -> Finding | None:
-    """Audit a holding, after any audit of it that a crash left open; None if it is empty.
+def _holdings_of(home: Home, name: str) -> dict[str, FileRecord]:
+    """Return the file in each holding that has it."""
+    check_name(name)
+    with home.catalogue() as catalogue:
+        return {
+            record.name: file
+            for record in catalogue.holdings()
+            if (file := catalogue.file(record.name, name))
+        }
 
-    `count_samples` takes the number of blocks and returns the sample size, before the node's limit.
-    """
-    with home.holding(record.name) as place, home.ledger(record.sectors) as ledger:
-        for finding in resume(ledger, place):
-            on_resumed(finding)
-        blocks = place.inventory.blocks
-        if not blocks:
-            return None
-        count = count_samples(blocks)
-        count = min(count, sample_cap(place) or count)
-        return run_audit(ledger, place, count, patience=deadline_seconds)
+
+def _of_version(
+    files: Mapping[str, FileRecord], version: int, name: str, first: str | None
+) -> dict[str, FileRecord]:
+    same = {holding: file for holding, file in files.items() if file.version == version}
+    if not same or (first is not None and first not in same):
+        had = ", ".join(f"{holding} has version {file.version}" for holding, file in files.items())
+        whose = f"the node of {first}" if first in files else "any node"
+        raise InputError(
+            f"version {version} of {name!r} is not on {whose}: {had}, and a node keeps a version "
+            "only until the next one is complete"
+        )
+    return same
+
+
+def list_files(home: Home, folder: str, holding: str | None = None) -> dict[str, FileRecord]:
+    """Return the files below a folder of the catalogue, or all if it is ".", by their names."""
+    prefix = "" if folder == "." else f"{folder}/"
+    with home.catalogue() as catalogue:
+        records = catalogue.holdings() if holding is None else [catalogue.holding(holding)]
+        files = {
+            file.name: file
+            for record in records
+            for file in catalogue.files(record.name)
+            if file.name.startswith(prefix)
+        }
+    if not files:
+        raise InputError(f"no holding has files below {folder!r}")
+    return dict(sorted(files.items()))
 
 
 def repair_holding(
@@ -194,28 +225,34 @@ def repair_holding(
     holding: str,
     sources: Iterable[str] = (),
     *,
-    deadline_seconds: int,
-    on_progress: OnProgress = lambda _share: None,
+    on_progress: Callable[[RepairProgress], None] = lambda _progress: None,
     on_unreachable: OnUnreachable = lambda _holding, _reason: None,
-) -> Repair:
-    """Find the damaged blocks of a holding, put them back, and audit it.
+) -> list[RepairedFile]:
+    """Find the damaged blocks of a holding, and put them back.
 
     Blocks come from `sources`, files of the owner's own, and from other holdings that have the
-    same file. `on_progress` gets the share of the blocks that is searched.
+    same file.
     """
     own = {Original.of(Location(file)).content.sha256: Location(file) for file in sources}
     files = []
-    with home.changing(holding) as place, home.ledger(place.record.sectors) as ledger:
+    with home.changing(holding) as place:
         blocks = place.inventory.blocks
         if not blocks:
             raise InputError(f"holding {holding!r} is empty: there is nothing to repair")
-        for damaged in find_damage(place, lambda done: on_progress(done / blocks)):
+        damage = find_damage(place, lambda done: on_progress(RepairProgress(False, done, blocks)))
+        done, total = 0, sum(damaged.blocks.count for damaged in damage)
+        for damaged in damage:
             file = damaged.replica.file
             copies: list[Copy] = [LocalCopy(own[file.sha256])] if file.sha256 in own else []
+
+            def report(more: int, before: int = done) -> None:
+                on_progress(RepairProgress(True, before + more, total))
+
             with other_replicas(home, place, file) as others:
                 for name, error in others.unreachable.items():
                     on_unreachable(name, error)
-                lost = repair_file(damaged, [*copies, *others.replicas])
-            files.append(RepairedFile(file.name, damaged.blocks, lost))
-        count = min(blocks, sample_cap(place) or blocks)
-        return Repair(files, run_audit(ledger, place, count, patience=deadline_seconds))
+                lost = repair_file(damaged, [*copies, *others.replicas], report)
+            done += damaged.blocks.count
+            loss = FileLoss.of(damaged.replica, lost)
+            files.append(RepairedFile(file.name, damaged.blocks, lost, loss))
+    return files

@@ -1,13 +1,40 @@
-"""Removes a file from a node: saves the intent, removes the file, then updates the catalogue."""
+"""Removes a file from a node, or all that a node has of a removed holding.
 
-from holdfast.errors import InputError
-from holdfast.owner.catalogue import Intent
+An intent is saved before the node is asked, so that an interrupted removal can be finished.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.errors import HoldfastError, InputError, RefusedError
+from holdfast.node.client import NodeClient, greet
+from holdfast.node.wire import Code, NodeRefusedError
+from holdfast.owner.catalogue import Catalogue, HoldingRecord, Intent, Removal
 from holdfast.owner.holding import Holding
+from holdfast.owner.home import Home
+from holdfast.owner.names import check_name
 from holdfast.owner.upload import abandon
+
+GREETING_TIMEOUT_SECONDS = 5.0
+MAX_ATTEMPTS = 5  # another process may delete the same files
+
+
+@dataclass(frozen=True)
+class RemovalPlan:
+    """What the removal of a holding does to its files."""
+
+    holding: HoldingRecord
+    files: tuple[str, ...]
+    bytes: int
+    unfinished: tuple[str, ...]  # uploads
+    last_replicas: tuple[str, ...]  # files that no other holding has
+    delete_files: bool  # on the node
+    unreachable: str = ""  # why the node can't delete them
 
 
 def remove(holding: Holding, name: str) -> None:
     """Remove a file, or give up its upload. Nobody else may change the holding meanwhile."""
+    check_name(name)
     catalogue = holding.catalogue
     held, pending = catalogue.file(holding.name, name), catalogue.intent(holding.name, name)
     if pending and not pending.removes:
@@ -22,3 +49,81 @@ def remove(holding: Holding, name: str) -> None:
     after = intent.after(before)
     holding.node.delete_file(holding.key_id, held.file_id, before.hash, after.hash)
     catalogue.conclude(holding.name, intent)
+
+
+def plan_removal(catalogue: Catalogue, name: str, *, keep_files: bool = False) -> RemovalPlan:
+    """Return what becomes of a holding's files; ask its node whether it is there."""
+    record = catalogue.holding(name)
+    unreachable = "" if keep_files else _why_unreachable(record)
+    delete_files = not keep_files and not unreachable
+    return describe_removal(catalogue, record, delete_files=delete_files, unreachable=unreachable)
+
+
+def describe_removal(
+    catalogue: Catalogue, record: HoldingRecord, *, delete_files: bool, unreachable: str = ""
+) -> RemovalPlan:
+    """Return the plan of a removal, without asking the node."""
+    files = catalogue.files(record.name)
+    others = (other.name for other in catalogue.holdings() if other.name != record.name)
+    replicated = {file.sha256 for other in others for file in catalogue.files(other)}
+    return RemovalPlan(
+        record,
+        tuple(file.name for file in files),
+        sum(file.length for file in files),
+        tuple(intent.file.name for intent in catalogue.intents(record.name)),
+        tuple(file.name for file in files if file.sha256 not in replicated),
+        delete_files,
+        unreachable,
+    )
+
+
+def delete_pending(home: Home, catalogue: Catalogue, name: str | None = None) -> dict[str, str]:
+    """Have nodes delete the files of removed holdings, of all or of one name.
+
+    Return why it failed, by the holding's name. What failed stays pending.
+    """
+    failures = {}
+    for removal in catalogue.removals():
+        if name in {None, removal.name}:
+            try:
+                _delete_files(home, removal)
+                catalogue.end_removal(removal)
+            except (HoldfastError, OSError) as error:
+                failures[removal.name] = str(error)
+    return failures
+
+
+def _delete_files(home: Home, removal: Removal) -> None:
+    key_id = home.keyring.audit_key(removal.salt, removal.sectors).public.id
+    with home.client(removal.url, removal.node, removal.ca) as node:
+        for _ in range(MAX_ATTEMPTS):
+            try:
+                _delete_all(node, key_id)
+            except NodeRefusedError as error:
+                if error.code not in {Code.NOT_FOUND, Code.INVENTORY}:
+                    raise
+            if all(facts.key_id != key_id.hex() for facts in node.holdings()):
+                return
+        raise RefusedError(f"files of {removal.name!r} on its node keep changing: try again")
+
+
+def _delete_all(node: NodeClient, key_id: bytes) -> None:
+    """Delete every file of a holding, then the holding itself."""
+    inventory = node.inventory(key_id)
+    for file in inventory.files:
+        after = inventory.without_file(file.file_id)
+        node.delete_file(key_id, file.file_id, inventory.hash, after.hash)
+        inventory = after
+    node.remove(key_id)
+
+
+def _why_unreachable(record: HoldingRecord) -> str:
+    """Return why the node of a holding can't be asked for anything; "" if it can."""
+    authority = Path(record.ca) if record.ca else None
+    try:
+        greeting = greet(record.url, authority=authority, timeout=GREETING_TIMEOUT_SECONDS)
+    except HoldfastError as error:
+        return str(error)
+    if bytes.fromhex(greeting.facts.address) != record.node:
+        return f"another node answers at {record.url}"
+    return ""

@@ -10,6 +10,8 @@ from holdfast.owner.holding import Holding
 from holdfast.owner.home import Home
 from holdfast.owner.replica import Replica
 
+GREETING_SECONDS = 10.0  # for a node to say that it is there
+
 
 @dataclass(frozen=True)
 class ReplicaSources:
@@ -23,14 +25,12 @@ class ReplicaSources:
 def other_replicas(home: Home, holding: Holding, file: FileRecord) -> Iterator[ReplicaSources]:
     sources = ReplicaSources([], {})
     with ExitStack() as stack:
-        for record in holding.catalogue.holdings():
-            same = [f for f in holding.catalogue.files(record.name) if f.sha256 == file.sha256]
-            if record.name == holding.name or not same:
-                continue
-            other = stack.enter_context(home.holding(record.name))
+        same = holding.catalogue.files_with(file.sha256)
+        for name in sorted(same.keys() - {holding.name}):
+            other = stack.enter_context(home.holding(name, holding.catalogue))
             try:
-                other.node.facts()
-                sources.replicas.append(Replica(other, same[0]))
+                other.node.facts(seconds=GREETING_SECONDS)
+                sources.replicas.append(Replica(other, same[name]))
             except NodeError as error:
-                sources.unreachable[record.name] = str(error)
+                sources.unreachable[name] = str(error)
         yield sources

@@ -6,16 +6,23 @@ it: where tags are missing, or the content is another one, a fresh nonce is draw
 """
 
 import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from holdfast.errors import InputError
-from holdfast.node.wire import UploadRequest
+from holdfast.node.lanes import lanes
+from holdfast.node.layout import Part
+from holdfast.node.segments import combine_digests, hash_segment
+from holdfast.node.wire import Code, NodeRefusedError, UploadRequest
 from holdfast.owner.catalogue import Catalogue, FileRecord, Intent
 from holdfast.owner.fingerprint import ChangedError, MeasuredSource, Original, Progress, measure
 from holdfast.owner.holding import Holding
+from holdfast.owner.names import check_name
 from holdfast.pdp import Location, tag_file
 from holdfast.pdp.keys import FILE_ID_BYTES, draw_nonce
+from holdfast.pdp.readers import Source
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,7 @@ def put(
     A file of the same name from another path is replaced only with `replace_other`. Nobody else may
     change the holding meanwhile.
     """
+    check_name(name)
     if in_place is not None and holding.cipher_secret is not None:
         raise InputError(
             f"holding {holding.name!r} is encrypted, and a file in place is not: name another one"
@@ -81,17 +89,25 @@ def check_source(catalogue: Catalogue, holding: str, name: str, original: Origin
 
     An upload of the same content resumes from any path: nothing is replaced.
     """
-    source, pending = original.absolute_source, catalogue.intent(holding, name)
-    known = [catalogue.file(holding, name)]
+    pending = catalogue.intent(holding, name)
+    check_path(catalogue, holding, name, original.absolute_source)
     if pending and pending.file.sha256 != original.content.sha256:
-        known.append(pending.file)
-    for file in known:
-        if file and not _is_same_file(file.source, source):
-            raise InputError(
-                f"holding {holding!r} has {name!r} from {file.source}, and {source} is "
-                "another file: give it another name with --name, or replace the first one with "
-                "--replace"
-            )
+        _check_same_file(holding, pending.file, original.absolute_source)
+
+
+def check_path(catalogue: Catalogue, holding: str, name: str, source: str) -> None:
+    """Raise if the holding has a file of that name from another path."""
+    file = catalogue.file(holding, name)
+    if file is not None:
+        _check_same_file(holding, file, source)
+
+
+def _check_same_file(holding: str, file: FileRecord, source: str) -> None:
+    if not _is_same_file(file.source, source):
+        raise InputError(
+            f"holding {holding!r} has {file.name!r} from {file.source}, and {source} is another "
+            "file: give it another name with --name, or replace the first one with --replace"
+        )
 
 
 def _is_same_file(one: str, other: str) -> bool:
@@ -161,21 +177,19 @@ def _send(
     """Upload what the node is missing and have it committed."""
     node, key_id = holding.node, holding.key_id
     segment_bytes = node.segment_bytes(max(intent.file.length, tags.stat().st_size))
-    plain = original.in_segments(segment_bytes)
-    source = holding.stored_form(intent.file, MeasuredSource(original.source, plain))
-    data = plain if holding.cipher_secret is None else measure(source, segment_bytes)
-    tagged = measure(Location(str(tags)), segment_bytes)
-    tag_source = MeasuredSource(Location(str(tags)), tagged)
+    source, data = _stored_form(holding, intent.file, original, segment_bytes)
+    tag_source = Location(str(tags))
+    tagged = measure(tag_source, segment_bytes)
     original.check()
     file = replace(intent.file, tags_sha256=tagged.sha256)
     request = UploadRequest(
         file_id=file.file_id.hex(),
         version=file.version,
         nonce=file.nonce.hex(),
-        length=data.length,
-        data_sha256=data.sha256.hex(),
+        length=file.length,
+        data_digest=combine_digests(data).hex(),
         tags_bytes=tagged.length,
-        tags_sha256=tagged.sha256.hex(),
+        tags_digest=tagged.digest.hex(),
         in_place=in_place,
     )
     upload = request.id(holding.owner, key_id)
@@ -187,8 +201,12 @@ def _send(
         sent = done
         on_progress(min(done, file.length))
 
-    with source.open() as data_reader, tag_source.open() as tag_reader:
-        after = intent.after(holding.inventory).hash
+    after = intent.after(holding.inventory).hash
+    with (
+        source.open() as data_reader,
+        tag_source.open() as tag_reader,
+        _blaming_changes(original),
+    ):
         node.upload(
             key_id,
             request,
@@ -196,6 +214,35 @@ def _send(
             tag_reader,
             after,
             segment_bytes=segment_bytes,
+            digests={Part.DATA: data, Part.TAGS: tagged.segments},
             on_progress=reach,
         )
     return UploadResult(file, sent)
+
+
+def _stored_form(
+    holding: Holding, file: FileRecord, original: Original, segment_bytes: int
+) -> tuple[Source, Sequence[bytes]]:
+    """Return the file as the node gets it, and the SHA-256 of each segment of that.
+
+    Nothing but the measured content is ever encrypted.
+    """
+    plain = original.in_segments(segment_bytes)
+    if holding.cipher_secret is None:
+        return original.source, plain.segments
+    source = holding.stored_form(file, MeasuredSource(original.source, plain))
+    with source.open() as reader:
+        numbers = range(len(plain.segments))
+        with lanes(lambda number: hash_segment(reader, number, segment_bytes), numbers) as digests:
+            return source, list(digests)
+
+
+@contextmanager
+def _blaming_changes(original: Original) -> Iterator[None]:
+    """Raise `ChangedError` where the node got other bytes than were signed, if the file changed."""
+    try:
+        yield
+    except NodeRefusedError as error:
+        if error.code is Code.SIGNATURE:
+            original.measure_again()
+        raise

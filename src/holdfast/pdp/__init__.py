@@ -9,11 +9,19 @@ from holdfast.pdp.proof import Proof, Prover, StoredFile
 from holdfast.pdp.readers import Location
 from holdfast.pdp.tagfile import TagFile, TagHeader
 from holdfast.pdp.tagging import tag_file
-from holdfast.pdp.verification import Target, target_of, verify_in_public, verify_with_key
+from holdfast.pdp.verification import (
+    Expectation,
+    Target,
+    expect,
+    target_of,
+    verify_in_public,
+    verify_with_key,
+)
 
 __all__ = [
     "Challenge",
     "Damage",
+    "Expectation",
     "FileEntry",
     "Inventory",
     "Location",
@@ -26,6 +34,7 @@ __all__ = [
     "TagHeader",
     "Target",
     "draw_challenge",
+    "expect",
     "locate",
     "read_key",
     "tag_file",

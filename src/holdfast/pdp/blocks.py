@@ -5,13 +5,12 @@ the block length gets one more block. So the blocks determine the file, and no t
 """
 
 from collections.abc import Iterator
-from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.pdp.limbs import Bytes, Layout
-from holdfast.pdp.readers import Range, Reader
+from holdfast.pdp.readers import Reader, read_rows
 
 PADDING = b"\x80"
 
@@ -41,26 +40,20 @@ def run_of_blocks(reader: Reader, length: int, layout: Layout, start: int, count
 def scattered_blocks(
     reader: Reader, length: int, layout: Layout, indices: NDArray[np.int64], rows: int
 ) -> Iterator[tuple[slice, Bytes]]:
-    """Yield the blocks with these ascending indices, `rows` at a time, reading nothing else."""
-    size = layout.block_bytes
-    last = count_blocks(length, layout) - 1
-    at_once = rows * max(1, reader.batch_bytes // (rows * size))
+    """Yield the blocks with these ascending indices, `rows` at a time."""
+    at_once = rows * max(1, reader.batch_bytes // (rows * layout.block_bytes))
     for first in range(0, len(indices), at_once):
-        part = indices[first : first + at_once]
-        chunk = part.tolist()
-        if chunk[-1] - chunk[0] == len(chunk) - 1:
-            run = run_of_blocks(reader, length, layout, chunk[0], len(chunk))
-            for start in range(0, len(chunk), rows):
-                tile = run[start : start + rows]
-                yield slice(first + start, first + start + len(tile)), tile
-            continue
-        ranges: list[Range] = list(zip((part * size).tolist(), repeat(size), strict=False))
-        if chunk[-1] == last:
-            ranges[-1] = (last * size, length - last * size)
-        parts = list(reader.read_many(ranges))
-        if chunk[-1] == last:
-            parts[-1] = pad(bytes(parts[-1]), layout)
-        for start in range(0, len(chunk), rows):
-            tile_parts = parts[start : start + rows]
-            tile = np.frombuffer(b"".join(tile_parts), np.uint8).reshape(-1, size)
+        blocks = read_blocks(reader, length, layout, indices[first : first + at_once])
+        for start in range(0, len(blocks), rows):
+            tile = blocks[start : start + rows]
             yield slice(first + start, first + start + len(tile)), tile
+
+
+def read_blocks(reader: Reader, length: int, layout: Layout, indices: NDArray[np.int64]) -> Bytes:
+    """Return the blocks with these ascending indices, one row each, the last one with padding."""
+    blocks = read_rows(reader, indices, layout.block_bytes, origin=0, end=length)
+    last = length // layout.block_bytes
+    if indices[-1] == last:
+        blocks = blocks if blocks.flags.writeable else blocks.copy()
+        blocks[-1, length - last * layout.block_bytes] = PADDING[0]
+    return blocks

@@ -147,10 +147,7 @@ def _line(document: Mapping[str, Any]) -> bytes:
 
 
 def _checksum(document: Mapping[str, Any]) -> str:
-    try:
-        return hashlib.sha256(_text(document)).hexdigest()[:32]
-    except (TypeError, ValueError, RecursionError):
-        return ""
+    return hashlib.sha256(_text(document)).hexdigest()[:32]
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -241,9 +241,11 @@ class WeightedSum:
         self._rows += len(limbs)
         if self._rows > MAX_ROWS:
             raise OverflowError(f"more than {MAX_ROWS} rows would not add up exactly")
-        for start in range(0, len(limbs), ROWS_PER_PRODUCT):
-            part = slice(start, start + ROWS_PER_PRODUCT)
-            self.totals += (weights[:, part] @ limbs[part]).astype(np.uint64)
+        whole = len(limbs) - len(limbs) % ROWS_PER_PRODUCT
+        left = weights[:, :whole].reshape(len(weights), -1, ROWS_PER_PRODUCT).transpose(1, 0, 2)
+        right = limbs[:whole].reshape(-1, ROWS_PER_PRODUCT, limbs.shape[1])
+        self.totals += (left @ right).astype(np.uint64).sum(axis=0)
+        self.totals += (weights[:, whole:] @ limbs[whole:]).astype(np.uint64)
 
 
 def weights_of(coefficients: Bytes) -> Floats:

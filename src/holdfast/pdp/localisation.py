@@ -11,9 +11,8 @@ from holdfast.pdp.challenge import Challenge, draw_challenge
 from holdfast.pdp.inventory import Inventory
 from holdfast.pdp.keys import SecretKey
 from holdfast.pdp.proof import Proof
+from holdfast.pdp.spans import Span
 from holdfast.pdp.verification import verify_with_key
-
-Span = tuple[int, int]
 
 
 @dataclass(frozen=True)

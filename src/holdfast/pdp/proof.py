@@ -89,7 +89,7 @@ class StoredFile:
         weights = weights_of(coefficients)
         sums = WeightedSum(layout.limbs + tags.shape[1])
         tile_rows = max(1, round(layout.tile_rows / ROWS_PER_PRODUCT)) * ROWS_PER_PRODUCT
-        limbs = np.empty((tile_rows, layout.limbs + tags.shape[1]))
+        limbs = np.empty((min(tile_rows, len(indices)), layout.limbs + tags.shape[1]))
         for rows, blocks in scattered_blocks(self.data, header.length, layout, indices, tile_rows):
             tile = limbs[: len(blocks)]
             layout.spread(blocks, tile)

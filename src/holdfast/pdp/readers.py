@@ -3,21 +3,27 @@
 A reader promises the exact range or a `StorageError`; it never returns less.
 """
 
-import hashlib
 import os
 import stat
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from time import perf_counter
 from typing import Any, Protocol, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from holdfast.errors import InputError, StorageError
+from holdfast.pdp.limbs import Bytes
 
 Range = tuple[int, int]  # offset, length
 Part = bytes | memoryview
 LOCAL_BATCH = 512 << 10  # memory that fits the cache: with 2 MiB a proof took a tenth longer
-HASHED_AT_ONCE = 4 << 20  # bytes
+LOCAL_GAP = 8 << 10  # bytes that are copied in the time of one more call
+RANGES_AT_ONCE = 16  # read before we look whether they come from a disk
+SLOW_READ_SECONDS = 20e-6  # longer than a range takes from the page cache, shorter than from a disk
 
 
 class Reader(Protocol):
@@ -29,6 +35,11 @@ class Reader(Protocol):
     @property
     def batch_bytes(self) -> int:
         """How much is best asked for in one call."""
+        ...
+
+    @property
+    def gap_bytes(self) -> int:
+        """Up to how many bytes between two ranges are better read than passed over."""
         ...
 
     def size(self) -> int: ...
@@ -45,7 +56,8 @@ class ReaderWrapper:
 
     def __init__(self, reader: OpenReader) -> None:
         self._reader = reader
-        self.name, self.batch_bytes = reader.name, reader.batch_bytes
+        self.name = reader.name
+        self.batch_bytes, self.gap_bytes = reader.batch_bytes, reader.gap_bytes
 
     def __enter__(self) -> Self:
         self._reader.__enter__()
@@ -84,15 +96,17 @@ class Location:
 class LocalFile:
     """A file of this machine, read at offsets without a shared position."""
 
-    batch_bytes = LOCAL_BATCH
+    batch_bytes, gap_bytes = LOCAL_BATCH, LOCAL_GAP
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | str) -> None:
         self.name = str(path)
         try:
             # A named pipe without a writer would keep us waiting here for ever.
             self._handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError as error:
             raise InputError(f"can't read {path}: {error.strerror}") from error
+        except ValueError as error:  # a NUL in it, or no text of any encoding
+            raise InputError(f"can't read {str(path)!r}: no file can have that name") from error
         status = os.fstat(self._handle)
         if not stat.S_ISREG(status.st_mode):
             os.close(self._handle)
@@ -112,6 +126,27 @@ class LocalFile:
         return self._size
 
     def read_many(self, ranges: Sequence[Range]) -> list[bytes]:
+        parts: list[bytes] = []
+        at_once = 1
+        while len(parts) < len(ranges):
+            began = perf_counter()
+            parts += self._read(ranges[len(parts) : len(parts) + at_once])
+            slow = is_slow(began, at_once)
+            at_once = RANGES_AT_ONCE
+            if slow and len(parts) < len(ranges):
+                self.prefetch(ranges[len(parts) :])
+                at_once = len(ranges)
+        return parts
+
+    def prefetch(self, ranges: Sequence[Range]) -> None:
+        """Let the kernel fetch these ranges side by side, where they are not in memory."""
+        if not hasattr(os, "posix_fadvise"):
+            return
+        with suppress(OSError):  # not every file system takes the advice
+            for offset, length in ranges:
+                os.posix_fadvise(self._handle, offset, length, os.POSIX_FADV_WILLNEED)
+
+    def _read(self, ranges: Sequence[Range]) -> list[bytes]:
         handle, pread = self._handle, os.pread
         try:
             parts = [pread(handle, length, offset) for offset, length in ranges]
@@ -132,7 +167,7 @@ class LocalFile:
 class RemoteFile:
     """A file behind an fsspec address; the ranges of one call are fetched at once."""
 
-    batch_bytes = 8 << 20
+    batch_bytes, gap_bytes = 8 << 20, 0
 
     def __init__(self, address: str) -> None:
         import fsspec  # noqa: PLC0415 - a tenth of the start of a command that reads local files
@@ -178,6 +213,7 @@ class Memory:
     content: bytes
     name: str = "memory"
     batch_bytes: int = LOCAL_BATCH
+    gap_bytes: int = 0
 
     def size(self) -> int:
         return len(self.content)
@@ -190,13 +226,44 @@ class Memory:
         return parts
 
 
-def sha256_of(reader: Reader) -> str:
-    """Return the hash of all bytes, in hexadecimal."""
-    digest, size = hashlib.sha256(), reader.size()
-    for start in range(0, size, HASHED_AT_ONCE):
-        (content,) = reader.read_many([(start, min(HASHED_AT_ONCE, size - start))])
-        digest.update(content)
-    return digest.hexdigest()
+def is_slow(began: float, ranges: int) -> bool:
+    """Return whether reading that many ranges since `began` took so long that a disk was asked."""
+    return perf_counter() - began > ranges * SLOW_READ_SECONDS
+
+
+def read_rows(
+    reader: Reader, numbers: NDArray[np.int64], size: int, *, origin: int, end: int
+) -> Bytes:
+    """Return rows of `size` bytes with these ascending numbers, row 0 beginning at `origin`.
+
+    Rows that are near each other are read together. If what lies between them can't be read, each
+    is read by itself. Zeros stand for what the last row lacks at the `end` of the file.
+    """
+    try:
+        return _read_runs(reader, numbers, size, origin, end, reader.gap_bytes // size)
+    except StorageError:
+        return _read_runs(reader, numbers, size, origin, end, 0)
+
+
+def _read_runs(
+    reader: Reader, numbers: NDArray[np.int64], size: int, origin: int, end: int, gap: int
+) -> Bytes:
+    """Read rows in runs; between two rows of a run at most `gap` others lie."""
+    borders = np.flatnonzero(np.diff(numbers) > gap + 1) + 1
+    first = numbers[np.concatenate([[0], borders])]
+    counts = numbers[np.concatenate([borders - 1, [-1]])] - first + 1
+    offsets, lengths = origin + first * size, counts * size
+    missing = max(0, int(offsets[-1] + lengths[-1]) - end)
+    lengths[-1] -= missing
+    parts = reader.read_many(list(zip(offsets.tolist(), lengths.tolist(), strict=True)))
+    content = b"".join([*parts, bytes(missing)]) if len(parts) > 1 or missing else parts[0]
+    rows: Bytes = np.frombuffer(content, np.uint8).reshape(-1, size)
+    if len(rows) == len(numbers):
+        return rows
+    before = np.cumsum(counts) - counts  # rows of earlier runs
+    shifts = np.repeat(first - before, np.diff(np.concatenate([[0], borders, [len(numbers)]])))
+    taken: Bytes = rows.take(numbers - shifts, axis=0)
+    return taken
 
 
 def _complete(parts: Sequence[Part], ranges: Sequence[Range]) -> bool:

@@ -11,7 +11,6 @@ import hashlib
 import struct
 import zlib
 from dataclasses import dataclass
-from itertools import repeat
 from typing import Self
 
 import numpy as np
@@ -22,7 +21,7 @@ from holdfast.pdp.blocks import count_blocks
 from holdfast.pdp.field import MAX_SECTORS
 from holdfast.pdp.inventory import FileEntry
 from holdfast.pdp.limbs import Bytes, Layout
-from holdfast.pdp.readers import Reader
+from holdfast.pdp.readers import Reader, read_rows
 from holdfast.pdp.tags import TAG_BYTES
 
 MAGIC = b"holdfast tags 1\n"
@@ -150,7 +149,9 @@ class TagFile:
 
     def tags(self, indices: NDArray[np.int64]) -> Bytes:
         """Return the tags of these blocks, which must be in ascending order."""
-        numbers, rows = np.unique(indices // PAGE_TAGS, return_inverse=True)
+        of_page = indices // PAGE_TAGS
+        is_next = np.diff(of_page, prepend=-1) > 0
+        numbers, rows = of_page[is_next], np.cumsum(is_next) - 1
         pages = self._pages(numbers)
         bodies = np.ascontiguousarray(pages[:, :BODY_BYTES])
         wrong = (_checksums(numbers, bodies) != pages[:, BODY_BYTES:]).any(axis=1)
@@ -159,19 +160,17 @@ class TagFile:
                 f"{self.name} is damaged: the tags from block {numbers[wrong][0] * PAGE_TAGS} on "
                 "do not match their checksum; take a good copy or tag the file again"
             )
-        return bodies.reshape(len(numbers), PAGE_TAGS, TAG_BYTES)[rows, indices % PAGE_TAGS]
+        places = rows * PAGE_TAGS + indices % PAGE_TAGS
+        tags: Bytes = bodies.reshape(-1, TAG_BYTES).take(places, axis=0)
+        return tags
 
     def _pages(self, numbers: NDArray[np.int64]) -> Bytes:
-        last = (self.header.blocks - 1) // PAGE_TAGS
-        ends = len(numbers) > 0 and int(numbers[-1]) == last
-        offsets = (HEADER_BYTES + numbers * PAGE_BYTES).tolist()
-        ranges = list(zip(offsets, repeat(PAGE_BYTES), strict=False))
-        if ends:
-            start = ranges[-1][0]
-            ranges[-1] = (start, self.header.file_bytes - start)
-        parts = list(self._reader.read_many(ranges))
-        if ends:
-            tail = bytes(parts[-1])
-            body = tail[:-CHECKSUM_BYTES].ljust(BODY_BYTES, b"\0")
-            parts[-1] = body + tail[-CHECKSUM_BYTES:]
-        return np.frombuffer(b"".join(parts), np.uint8).reshape(len(numbers), PAGE_BYTES)
+        end = self.header.file_bytes
+        pages = read_rows(self._reader, numbers, PAGE_BYTES, origin=HEADER_BYTES, end=end)
+        missing = HEADER_BYTES + (int(numbers[-1]) + 1) * PAGE_BYTES - end
+        if missing > 0:  # the checksum of the file's last page follows its last tag
+            pages = pages.copy()
+            stop = PAGE_BYTES - missing
+            pages[-1, BODY_BYTES:] = pages[-1, stop - CHECKSUM_BYTES : stop].copy()
+            pages[-1, stop - CHECKSUM_BYTES : BODY_BYTES] = 0
+        return pages

@@ -24,7 +24,7 @@ from holdfast.pdp.tags import Tagger
 from holdfast.processes import Child, cores, start_child
 
 CHUNK_BYTES = 8 << 20
-WORTH_PROCESSES = 256 << 20  # what we have tagged alone by the time a helper has started
+WORTH_PROCESSES = 2 << 30  # below it, a helper takes longer to start than it saves
 AHEAD = 3  # chunks that a helper is given at once, so that it never waits for us
 
 Progress = Callable[[int], None]

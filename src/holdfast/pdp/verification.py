@@ -49,19 +49,45 @@ class Target:
         return target
 
 
+@dataclass(frozen=True, repr=False)
+class Expectation:
+    """What only the owner knows of a challenge: its tau. The target and the check follow from it.
+
+    It is as secret as the key: together with a proof it gives an equation for the alphas.
+    """
+
+    key: SecretKey
+    challenge: Challenge
+    tau: int
+
+    def target(self) -> Target:
+        point = curve.times_base(self.tau)
+        return Target(self.key.public.id, self.challenge.id, curve.encode(point))
+
+    def passes(self, proof: Proof) -> bool:
+        """Return whether sigma == tau + sum_j alpha_j mu_j mod q. Shows nobody anything."""
+        if not _fits(self.challenge, proof, self.key.sectors):
+            return False
+        products = sum(a * m for a, m in zip(self.key.alphas, proof.mu, strict=True))
+        return (self.tau + products - proof.sigma) % Q == 0
+
+
+def expect(key: SecretKey, inventory: Inventory, challenge: Challenge) -> Expectation:
+    """Work out what a right answer to the challenge must satisfy."""
+    return Expectation(key, challenge, _tau(key, inventory, challenge))
+
+
 def target_of(key: SecretKey, inventory: Inventory, challenge: Challenge) -> Target:
-    point = curve.times_base(_tau(key, inventory, challenge))
-    return Target(key.public.id, challenge.id, curve.encode(point))
+    return expect(key, inventory, challenge).target()
 
 
 def verify_with_key(
     key: SecretKey, inventory: Inventory, challenge: Challenge, proof: Proof
 ) -> bool:
-    """Return whether sigma == tau + sum_j alpha_j mu_j mod q. Shows nobody anything."""
+    """Return whether the proof passes by the owner's own check in the field."""
     if not _fits(challenge, proof, key.sectors):
         return False
-    products = sum(a * m for a, m in zip(key.alphas, proof.mu, strict=True))
-    return (_tau(key, inventory, challenge) + products - proof.sigma) % Q == 0
+    return expect(key, inventory, challenge).passes(proof)
 
 
 def verify_in_public(public: PublicKey, target: Target, challenge: Challenge, proof: Proof) -> bool:

@@ -22,10 +22,24 @@ from sqlalchemy import (
     make_url,
     select,
 )
-from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DBAPIError,
+    IntegrityError,
+    NoSuchModuleError,
+    OperationalError,
+)
 
 from holdfast.errors import InputError, StorageError
-from holdfast.storage.sqlite import LOCK_TIMEOUT_SECONDS, make_durable, make_private
+from holdfast.storage.sqlite import (
+    LOCK_TIMEOUT_SECONDS,
+    NOTICE_SECONDS,
+    is_busy,
+    make_durable,
+    make_private,
+    set_lock_timeout,
+)
+from holdfast.storage.waiting import say_waiting
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 # The newest revision. A database that has it needs no Alembic, which is slow to import.
@@ -73,7 +87,7 @@ def exists(address: str) -> bool:
 
 
 @contextmanager
-def connected(address: str, *, read_only: bool = False) -> Iterator[Engine]:
+def open_engine(address: str, *, read_only: bool = False) -> Iterator[Engine]:
     """Yield an engine, and close its connections at the end."""
     engine = connect(address, read_only=read_only)
     try:
@@ -83,11 +97,11 @@ def connected(address: str, *, read_only: bool = False) -> Iterator[Engine]:
 
 
 @contextmanager
-def opened(address: str, *, read_only: bool) -> Iterator[Engine]:
+def open_database(address: str, *, read_only: bool) -> Iterator[Engine]:
     """Yield an engine for the database of a home that has been served by this version."""
     if not exists(address):
         raise InputError(NOT_SERVED)
-    with connected(address, read_only=read_only) as engine:
+    with open_engine(address, read_only=read_only) as engine:
         check_schema(engine)
         with transaction(reading(engine)) as connection:
             if not connection.exec_driver_sql("SELECT 1 FROM promotions LIMIT 1").first():
@@ -99,7 +113,7 @@ def standing_of(address: str) -> tuple[Standing | None, str | None]:
     """Return how its schema compares with ours, and its revision; None if there is no database."""
     if not exists(address):
         return None, None
-    with connected(address, read_only=True) as engine:
+    with open_engine(address, read_only=True) as engine:
         return _standing(engine)
 
 
@@ -169,6 +183,11 @@ def storage_errors() -> Iterator[None]:
     except IntegrityError:
         raise
     except DBAPIError as error:
+        if is_busy(error.orig):
+            raise StorageError(
+                f"another process has been writing to the database for {LOCK_TIMEOUT_SECONDS} "
+                "seconds: try again when it has ended"
+            ) from error
         reason = " ".join(str(error.orig).split())
         raise StorageError(f"the database can't be used: {reason}") from error
 
@@ -222,8 +241,24 @@ def _sqlite_engine(path: str, *, read_only: bool) -> Engine:
 
 
 def _begin(connection: Connection) -> None:
-    reads = connection.get_execution_options()["read_only"]
-    connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
+    if connection.get_execution_options()["read_only"]:
+        connection.exec_driver_sql("BEGIN")
+        return
+    file: Any = connection.connection.driver_connection
+    set_lock_timeout(file, NOTICE_SECONDS)
+    try:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+    except OperationalError as error:
+        if not is_busy(error.orig):
+            raise
+        say_waiting(
+            "another process is writing to the database: waiting for it, at most "
+            f"{LOCK_TIMEOUT_SECONDS} seconds"
+        )
+        set_lock_timeout(file, LOCK_TIMEOUT_SECONDS - NOTICE_SECONDS)
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+    finally:
+        set_lock_timeout(file, LOCK_TIMEOUT_SECONDS)
 
 
 def _prepare_to_read(connection: Any, _record: Any) -> None:

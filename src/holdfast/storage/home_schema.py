@@ -27,7 +27,8 @@ Name = Text().with_variant(Text(collation="C"), "postgresql")
 
 
 def _holding(*, key: bool = True) -> Column[str]:
-    return Column("holding", Name, ForeignKey("catalogue.name"), primary_key=key, nullable=False)
+    holding = ForeignKey("catalogue.name", onupdate="CASCADE")  # it may be renamed
+    return Column("holding", Name, holding, primary_key=key, nullable=False)
 
 
 def _version() -> list[Column[bytes] | Column[int]]:
@@ -55,7 +56,7 @@ catalogue = Table(
     Column("sectors", Integer, nullable=False),
     Column("encrypted", Boolean, nullable=False),
     Column("number", BigInteger),  # on the ledger, once it is registered
-    Column("block", BigInteger, nullable=False),  # of the ledger, with the last verdict
+    Column("revision", BigInteger, nullable=False, server_default="0"),  # of its files
     Column("scheduled", BigInteger, ForeignKey("holdings.id")),  # its row, once it is audited
     Index(None, "scheduled", unique=True),
     Index(
@@ -97,14 +98,17 @@ file_changes = Table(
     Column("upload", LargeBinary),
 )
 
-# Challenges of `holdfast audit now` that have no verdict yet; written before the ledger is asked.
-open_challenges = Table(
-    "open_challenges",
+# Removed holdings whose files are still to be deleted on their nodes.
+removals = Table(
+    "removals",
     metadata,
-    _holding(),
-    Column("challenge", LargeBinary, primary_key=True),
-    Column("target", LargeBinary, nullable=False),
-    Column("deadline", BigInteger, nullable=False),
+    Column("id", RowId, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("url", Text, nullable=False),
+    Column("node", LargeBinary, nullable=False),
+    Column("ca", Text),
+    Column("salt", LargeBinary, nullable=False),
+    Column("sectors", Integer, nullable=False),
 )
 
 # Transactions on a chain, each bound to its nonce before it is broadcast. In PostgreSQL they are in
@@ -136,5 +140,11 @@ transaction_attempts = Table(
     Column("raw", LargeBinary, nullable=False),
     Index(None, "chain", "sender", "nonce"),
 )
+
+
+def refers_to_catalogue(table: Table) -> bool:
+    """Return whether the rows of a table belong to holdings of the catalogue."""
+    return any(key.target_fullname == "catalogue.name" for key in table.foreign_keys)
+
 
 SHARED_TABLES = (transactions, transaction_attempts)

@@ -12,6 +12,7 @@ from holdfast import atomic
 from holdfast.errors import StorageError
 from holdfast.storage.database import storage_errors
 from holdfast.storage.sqlite import LOCK_TIMEOUT_SECONDS
+from holdfast.storage.waiting import say_waiting
 
 
 @contextmanager
@@ -24,16 +25,25 @@ def locked(engine: Engine, name: str, *, wait: bool) -> Iterator[Connection | No
     if engine.dialect.name == "sqlite":
         path = Path(str(engine.url.database)).with_name(f"{name}.lock")
         with open(path, "wb", opener=atomic.private) as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if not wait:
+                    raise
+                _say_waiting(name)
+                fcntl.flock(lock, fcntl.LOCK_EX)
             yield None
         return
     key = _key(engine, name)
     with engine.connect() as connection:
-        ask = func.pg_advisory_lock if wait else func.pg_try_advisory_lock
         with storage_errors(), connection.begin():
-            granted = connection.execute(select(ask(key))).scalar()
-        if granted is False:
-            raise BlockingIOError
+            granted = connection.execute(select(func.pg_try_advisory_lock(key))).scalar()
+        if not granted:
+            if not wait:
+                raise BlockingIOError
+            _say_waiting(name)
+            with storage_errors(), connection.begin():
+                connection.execute(select(func.pg_advisory_lock(key)))
         try:
             yield connection
         finally:
@@ -58,6 +68,10 @@ def lock_until_commit(connection: Connection, name: str) -> None:
     if connection.dialect.name == "postgresql":
         connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT_SECONDS}s'"))
         connection.execute(select(func.pg_advisory_xact_lock(_number(name))))
+
+
+def _say_waiting(name: str) -> None:
+    say_waiting(f"another process is changing {name}: waiting until it has ended")
 
 
 def _key(engine: Engine, name: str) -> int:

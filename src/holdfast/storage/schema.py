@@ -24,7 +24,7 @@ from holdfast.storage.home_schema import RowId, metadata
 NEVER = 2**62
 
 
-def _moment(name: str, default: int = 0) -> Column[int]:
+def moment(name: str, default: int = 0) -> Column[int]:
     return Column(name, BigInteger, nullable=False, server_default=str(default))
 
 
@@ -35,22 +35,22 @@ holdings = Table(
     Column("name", Text, nullable=False, unique=True),
     Column("blocks", BigInteger, nullable=False),
     # The schedule, and the worker's lease.
-    _moment("due"),
-    _moment("lease"),  # until then
+    moment("due"),
+    moment("lease"),  # until then
     Column("token", BigInteger, nullable=False, server_default="0"),
     Column("quarantined", Boolean, nullable=False, server_default=false()),
     # What audits showed.
     Column("number", BigInteger, nullable=False, server_default="0"),  # of audits concluded
-    _moment("added"),  # to the schedule
-    _moment("audited"),  # when the last one ended, or the holding was added
+    moment("added"),  # to the schedule
+    moment("audited"),  # when the last one ended, or the holding was added
     Column("outcome", Text),  # of the last one, so that no list looks for it among all audits
     Column("history", LargeBinary, nullable=False),
-    _moment("observed"),
+    moment("observed"),
     Column("news", Boolean, nullable=False),
     # The decision about the next audit, and the state of the policy that took it.
     Column("version", Text, nullable=False, server_default=""),
     Column("memory", LargeBinary, nullable=False),
-    _moment("decided"),
+    moment("decided"),
     Column("observation", LargeBinary, nullable=False),
     Column("chosen", SmallInteger, nullable=False, server_default="-1"),
     Column("interval", Integer, nullable=False, server_default="0"),
@@ -58,6 +58,19 @@ holdings = Table(
     Column("overrides", Integer, nullable=False, server_default="0"),
     Column("flight", LargeBinary),  # the pending audit, saved before it takes effect
     Index(None, "due"),
+    sqlite_autoincrement=True,  # audits and leaves have the ids of removed holdings
+)
+
+# Names that holdings had before they were renamed or removed.
+former_names = Table(
+    "former_names",
+    metadata,
+    Column("id", RowId, primary_key=True),
+    Column("holding", BigInteger, nullable=False),
+    Column("name", Text, nullable=False),
+    moment("until"),
+    Index(None, "holding"),
+    Index(None, "name"),
 )
 
 audits = Table(
@@ -66,8 +79,8 @@ audits = Table(
     Column("id", RowId, primary_key=True),
     Column("holding", BigInteger, nullable=False),
     Column("number", BigInteger, nullable=False),
-    _moment("due"),
-    _moment("ended"),
+    moment("due"),
+    moment("ended"),
     Column("outcome", Text, nullable=False),
     Column("interval", Integer, nullable=False),
     Column("ratio", Float, nullable=False),
@@ -103,14 +116,28 @@ nodes = Table(
     "nodes",
     metadata,
     Column("address", LargeBinary, primary_key=True),
-    _moment("probe_due"),  # 0 until one is planned
-    _moment("reached"),  # when it last took a request
+    moment("probe_due"),  # 0 until one is planned
+    moment("reached"),  # when it last took a request
     Column("present", Boolean),  # at the last contact of any kind, if there was one
     # The last contacts, the newest last: a letter each, "." for there and "x" for away.
     Column("challenges", Text, nullable=False, server_default=""),
     Column("probes", Text, nullable=False, server_default=""),
+    # The last contact up to which its days below are summed, and whether it was reachable then.
+    moment("observed"),
+    Column("reachable", Boolean),
     Index(None, "probe_due"),
     Index(None, "reached"),
+)
+
+# The days of a node, by the moment at which they start: milliseconds for which we know whether it
+# was reachable, and for which it was.
+node_days = Table(
+    "node_days",
+    metadata,
+    Column("address", LargeBinary, primary_key=True),
+    Column("start", BigInteger, primary_key=True, autoincrement=False),
+    Column("observed", BigInteger, nullable=False),
+    Column("reachable", BigInteger, nullable=False),
 )
 
 # Challenges that are opened together: settling one of them needs the words of all.
@@ -133,13 +160,17 @@ responses = Table(
     Column("step", Text, nullable=False),
     Column("state", Text, nullable=False),
     Column("detail", Text, nullable=False),  # the reason; at its end, the result
-    _moment("due"),
-    _moment("lease"),
+    moment("due"),
+    moment("lease"),
     Column("token", BigInteger, nullable=False, server_default="0"),
-    _moment("began"),
-    _moment("ended", NEVER),
+    moment("began"),
+    moment("ended", NEVER),
     Column("awaits", BigInteger),  # the number of the audit that follows up
     Column("progress", LargeBinary),  # of a step that takes several attempts
+    Column("done", BigInteger, nullable=False, server_default="0"),  # blocks, of how many
+    Column("total", BigInteger, nullable=False, server_default="0"),
+    moment("progressed"),  # when `done` was counted
+    Column("losses", LargeBinary),  # of a repair: the files and bytes that no replica has
     Index(None, "holding"),
     Index(None, "state", "due"),
 )
@@ -169,7 +200,7 @@ trees = Table(
     Column("id", RowId, primary_key=True),
     Column("size", BigInteger, nullable=False),
     Column("frontier", LargeBinary, nullable=False),
-    _moment("anchoring"),  # until then a worker may be anchoring; 0 if none is
+    moment("anchoring"),  # until then a worker may be anchoring; 0 if none is
 )
 
 # Signed heads of the tree; one whose root was anchored on the ledger is signed again to say so.
@@ -180,7 +211,7 @@ checkpoints = Table(
     Column("size", BigInteger, nullable=False),
     Column("anchored", Boolean, nullable=False),
     Column("note", LargeBinary, nullable=False),
-    _moment("signed"),
+    moment("signed"),
     Index(None, "size", "anchored", unique=True),
 )
 
@@ -199,14 +230,14 @@ alerts = Table(
     Column("kind", Text, nullable=False),
     Column("subject", Text, nullable=False),
     Column("detail", Text, nullable=False),
-    _moment("raised"),
-    _moment("seen"),
-    _moment("ended", NEVER),
+    moment("raised"),
+    moment("seen"),
+    moment("ended", NEVER),
     # How many of its two messages were delivered, whether the detail is newer than the first, and
     # until when a worker is sending one.
     Column("told", SmallInteger, nullable=False, server_default="0"),
     Column("changed", Boolean, nullable=False, server_default=false()),
-    _moment("telling"),
+    moment("telling"),
     Column("acknowledged", BigInteger),
     Column("acknowledged_by", Text),
     Index(
@@ -229,7 +260,7 @@ versions = Table(
     Column("scenario", LargeBinary, nullable=False),
     Column("manifest", LargeBinary),  # of a learned one, as its weights
     Column("weights", LargeBinary),
-    _moment("registered"),
+    moment("registered"),
 )
 
 # Which version decides and which runs in shadow: the last rows say it. None is changed or removed.
@@ -237,7 +268,7 @@ promotions = Table(
     "promotions",
     metadata,
     Column("id", BigInteger, primary_key=True, autoincrement=False),  # without gaps
-    _moment("at"),
+    moment("at"),
     Column("change", Text, nullable=False),
     Column("version", Text, nullable=False),
     Column("by", Text, nullable=False),
@@ -257,34 +288,6 @@ shadows = Table(
     Column("chosen", SmallInteger, nullable=False),
 )
 
-# Fits of the model to the fleet's log, as JSON.
-fits = Table(
-    "fits",
-    metadata,
-    Column("id", RowId, primary_key=True),
-    _moment("at"),
-    Column("document", Text, nullable=False),
-)
-
-# Damage that the owner planted in a holding, to see whether audits find it.
-canaries = Table(
-    "canaries",
-    metadata,
-    Column("id", RowId, primary_key=True),
-    Column("holding", BigInteger, nullable=False),
-    Column("damaged", Text, nullable=False),  # the blocks, as a list in JSON
-    _moment("planted"),
-    _moment("found", NEVER),  # when an audit first failed
-    _moment("lifted", NEVER),
-    Index(
-        "canaries_planted",
-        "holding",
-        unique=True,
-        sqlite_where=Column("lifted") == NEVER,
-        postgresql_where=Column("lifted") == NEVER,
-    ),
-)
-
 # Roots of the tree's subtrees of 256 leaves, by their place, so that a proof reads few leaves.
 subtrees = Table(
     "subtrees",
@@ -301,8 +304,8 @@ tokens = Table(
     Column("name", Text, nullable=False),
     Column("role", Text, nullable=False),
     Column("digest", LargeBinary, nullable=False),
-    _moment("created"),
-    _moment("revoked", NEVER),
+    moment("created"),
+    moment("revoked", NEVER),
 )
 
 # The settings that the control plane started with, as JSON without secrets, the newest last.
@@ -310,7 +313,7 @@ configurations = Table(
     "configurations",
     metadata,
     Column("id", BigInteger, primary_key=True, autoincrement=False),  # without gaps
-    _moment("at"),
+    moment("at"),
     Column("by", Text, nullable=False),
     Column("document", Text, nullable=False),
 )
@@ -321,7 +324,7 @@ origins = Table(
     metadata,
     Column("id", RowId, primary_key=True),
     Column("name", Text, nullable=False),
-    _moment("since"),
+    moment("since"),
 )
 
 # A version in shadow beside a champion: sums over its decisions about a holding. Each decision is
@@ -332,8 +335,8 @@ shadow_sums = Table(
     Column("version", Text, primary_key=True),
     Column("champion", Text, primary_key=True),
     Column("holding", BigInteger, primary_key=True, autoincrement=False),
-    _moment("first"),
-    _moment("last"),
+    moment("first"),
+    moment("last"),
     Column("decisions", BigInteger, nullable=False),
     Column("agreed", BigInteger, nullable=False),
     Column("time", BigInteger, nullable=False),  # units for which the champion's were in force
@@ -342,17 +345,6 @@ shadow_sums = Table(
         for side in ("", "champion_")
         for name in ("interval", "ratio", "gas", "rails", "outside", "spent")
     ),
-)
-
-# What inference says of a holding's damage, at that time and after that many audits.
-confidences = Table(
-    "confidences",
-    metadata,
-    Column("holding", BigInteger, primary_key=True, autoincrement=False),
-    _moment("at"),
-    Column("number", BigInteger, nullable=False),
-    Column("at_most", Float, nullable=False),  # share of its blocks, at 95 %
-    Column("damaged", Float, nullable=False),  # probability that any block is
 )
 
 TABLES = metadata.sorted_tables  # all of the database, those that others refer to first

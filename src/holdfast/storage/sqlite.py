@@ -8,6 +8,7 @@ from pathlib import Path
 from holdfast import atomic
 
 LOCK_TIMEOUT_SECONDS = 60  # to wait for another writer
+NOTICE_SECONDS = 2  # after which a command says that it waits
 RETRY_DELAY_SECONDS = 0.005
 
 
@@ -26,6 +27,15 @@ def make_private(path: Path) -> None:
         atomic.make_private(path)
 
 
+def is_busy(error: BaseException | None) -> bool:
+    """Return whether SQLite refused because another connection has the lock, in any form."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+
+
+def set_lock_timeout(file: sqlite3.Connection, seconds: int) -> None:
+    file.execute(f"PRAGMA busy_timeout = {1000 * seconds}").close()
+
+
 def make_durable(file: sqlite3.Connection) -> None:
     """Set the write-ahead log, and have every commit reach the disk.
 
@@ -38,8 +48,7 @@ def make_durable(file: sqlite3.Connection) -> None:
             file.execute("PRAGMA journal_mode = WAL").close()
             break
         except sqlite3.OperationalError as error:
-            busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY  # in any of its forms
-            if not busy or time.monotonic() > deadline:
+            if not is_busy(error) or time.monotonic() > deadline:
                 raise
             time.sleep(RETRY_DELAY_SECONDS)
     file.execute("PRAGMA synchronous = FULL").close()

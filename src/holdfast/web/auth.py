@@ -5,7 +5,8 @@ if nothing shows that there is a proxy.
 
 Another site's page may send a browser on this machine here. So a request must use one of our names
 as its host (against DNS rebinding) and must not come from another site; a change must be JSON,
-which no form of another site can send.
+which no form of another site can send. One thing is allowed to other sites: a link that opens one
+of our pages in a tab, which changes nothing and which the other site can't read.
 """
 
 import re
@@ -15,7 +16,6 @@ from typing import Annotated
 from urllib.parse import urlsplit
 
 from fastapi import Depends, Request
-from starlette.datastructures import Headers
 
 from holdfast.control.policies.aliases import Author
 from holdfast.control.settings.models import WebSettings
@@ -47,8 +47,18 @@ class Caller:
 
 
 def caller(request: Request, context: RequestContext) -> Caller:
-    """Return the caller; refuse one that can't be identified."""
-    check_place(request.headers, request.url.scheme, context.settings.web)
+    """Return the caller of the API; refuse one that can't be identified."""
+    check_place(request, context.settings.web)
+    return _identify(request, context)
+
+
+def visitor(request: Request, context: RequestContext) -> Caller:
+    """Return the caller of a page, who may have followed a link on another site."""
+    check_place(request, context.settings.web, page=True)
+    return _identify(request, context)
+
+
+def _identify(request: Request, context: Context) -> Caller:
     given = request.headers.get("authorization")
     if given is not None:
         scheme, _, text = given.partition(" ")
@@ -98,18 +108,28 @@ Operator = Annotated[Caller, Depends(operator)]
 Admin = Annotated[Caller, Depends(admin)]
 
 
-def check_place(headers: Headers, scheme: str, settings: WebSettings) -> None:
-    """Refuse a request unless its host is a name of ours and it comes from no other site."""
-    host = headers.get("host", "")
+def check_place(request: Request, settings: WebSettings, *, page: bool = False) -> None:
+    """Refuse a request unless its host is a name of ours and it comes from no other site.
+
+    A page may also be opened by a link on another site.
+    """
+    headers, host = request.headers, request.headers.get("host", "")
     if not _is_our_host(host, settings):
         raise WebRefusedError(
             Code.FORBIDDEN, "this server has no such name: add it to hosts in [control.web]"
         )
-    if headers.get("sec-fetch-site", "none") not in {"same-origin", "none"}:
+    ours = headers.get("sec-fetch-site", "none") in {"same-origin", "none"}
+    if not ours and not (page and _opens_a_tab(request)):
         raise WebRefusedError(Code.FORBIDDEN, "requests from pages of another site are refused")
-    origin = headers.get("origin")
-    if origin is not None and origin.lower() not in {f"{scheme}://{host}".lower(), settings.origin}:
+    origin, own = headers.get("origin"), f"{request.url.scheme}://{host}".lower()
+    if origin is not None and origin.lower() not in {own, settings.origin}:
         raise WebRefusedError(Code.FORBIDDEN, "requests from pages of another origin are refused")
+
+
+def _opens_a_tab(request: Request) -> bool:
+    """Return whether a browser shows the answer in a tab, and not in a frame or to a script."""
+    mode, destination = (request.headers.get(f"sec-fetch-{name}") for name in ("mode", "dest"))
+    return (request.method, mode, destination) == ("GET", "navigate", "document")
 
 
 def _is_our_host(host: str, settings: WebSettings) -> bool:

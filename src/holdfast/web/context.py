@@ -40,7 +40,6 @@ class Context:
     event_slots: Slots = field(default_factory=lambda: Slots(MAX_STREAMS, MAX_STREAMS_PER_CALLER))
     verification_slots: Slots = field(default_factory=lambda: Slots(1))
     promotion_slots: Slots = field(default_factory=lambda: Slots(1))
-    confidence_slots: Slots = field(default_factory=lambda: Slots(1))
     verdicts: VerdictCache = field(default_factory=VerdictCache)
 
     def read(self) -> AbstractContextManager[Connection]:

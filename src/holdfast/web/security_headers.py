@@ -31,7 +31,7 @@ class SecurityHeaders:
             return
         received = 0
 
-        async def bounded() -> Message:
+        async def receive_within_limit() -> Message:
             nonlocal received
             message = await receive()
             received += len(message.get("body", b""))
@@ -39,7 +39,7 @@ class SecurityHeaders:
                 raise HTTPException(413, f"a body may have at most {MAX_BODY_BYTES} bytes")
             return message
 
-        async def shielded(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
@@ -48,7 +48,7 @@ class SecurityHeaders:
                     headers.setdefault("cache-control", "no-store")
             await send(message)
 
-        await self._app(scope, bounded, shielded)
+        await self._app(scope, receive_within_limit, send_with_headers)
 
 
 def _of_api(scope: Any) -> bool:

@@ -22,7 +22,6 @@ from holdfast.web.context import Context
 from holdfast.web.pages.page import prepare_pages
 from holdfast.web.services.baselines import Baselines
 from holdfast.web.services.champion import ChampionLookup
-from holdfast.web.services.confidence_refresher import refresh_confidences
 from holdfast.web.services.daily_totals import DailyTotals
 from holdfast.web.services.dial_sweep import DialSweep
 from holdfast.web.services.posterior import Posteriors
@@ -139,8 +138,7 @@ def serve_web(listener: socket.socket, folder: Path, settings: ControlSettings) 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
     end_with_parent(server.stop)
-    with refresh_confidences(settings.address(folder), settings):
-        server.run()
+    server.run()
 
 
 def _bind(host: str, port: int) -> socket.socket:

@@ -7,6 +7,8 @@ happen to an honest one with a probability of at most 1e-3, over all challenges 
 
 A contact only counts if the node was present before it. Otherwise a long outage would count many
 times, and more often at challenges: after an audit that reached nobody the next one comes soon.
+
+The same contacts show for how many hours each node was reachable.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -17,14 +19,17 @@ from typing import Any
 from sqlalchemy import Connection, Engine, delete, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
+from holdfast.control.audits.reachability import MAX_GAP, record_contact
+from holdfast.durations import MINUTE
 from holdfast.storage.database import transaction
-from holdfast.storage.schema import nodes
+from holdfast.storage.schema import node_days, nodes
 
 MAX_CHALLENGES, MAX_PROBES = 64, 1024  # kept per node
 MIN_AWAY, MIN_PROBES = 3, 20  # below which nothing is compared
 TOTAL_LEVEL = 1e-3
 LEVEL = TOTAL_LEVEL / MAX_CHALLENGES  # for a test after every challenge that reached nobody
 PRESENT, AWAY = ".", "x"
+WITNESS_TIME = 5 * MINUTE  # for which another node that was reached shows that we are online
 
 
 @dataclass(frozen=True)
@@ -87,8 +92,9 @@ class Record:
 class Contacts:
     """The contacts with all nodes, shared by all workers."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, engine: Engine, *, max_gap: int = MAX_GAP) -> None:
+        """Keep contacts; the time between two that are more than `max_gap` apart is not known."""
+        self._engine, self._max_gap = engine, max_gap
 
     def present_nodes(self, addresses: Collection[bytes]) -> set[bytes]:
         """Return the nodes among these that were present at the last contact."""
@@ -103,12 +109,23 @@ class Contacts:
     ) -> None:
         """Record which nodes took a challenge now, and whose challenge is compared with probes."""
         with transaction(self._engine) as connection:
-            for row in _lock_rows(connection, reached):
+            rows = _lock_rows(connection, reached)
+            for row in rows:
                 address = bytes(row.address)
                 record = replace(_record(row), present=reached[address])
                 if address in compared:
                     record = record.with_challenge(present=True)
                 _write(connection, address, record, now if reached[address] else row.reached)
+            self._sum_up(connection, rows, reached, now)
+
+    def _sum_up(
+        self, connection: Connection, rows: Sequence[Any], reached: Mapping[bytes, bool], now: int
+    ) -> None:
+        """Sum up for how long nodes were reachable; absences count if we were online ourselves."""
+        for row in rows:
+            present = reached[bytes(row.address)]
+            if present or _others_reached(connection, row.address, now - WITNESS_TIME):
+                record_contact(connection, row, now, reachable=present, max_gap=self._max_gap)
 
     def judge_absence(self, address: bytes, opened: int, asked: int, *, counted: bool) -> str:
         """Return why a node that no challenge reached counts as failing; "" if it does not.
@@ -118,10 +135,7 @@ class Contacts:
         with transaction(self._engine) as connection:
             (row,) = _lock_rows(connection, [address])
             record = _record(row)
-            # If no other node was reached either, we may have been offline ourselves.
-            others = select(func.max(nodes.c.reached)).where(nodes.c.address != address)
-            last = connection.execute(others).scalar()
-            if counted and (last is None or last >= opened):
+            if counted and _others_reached(connection, address, opened):
                 record = record.with_challenge(present=False)
                 _write(connection, address, record, row.reached)
         if opened < row.reached < asked:
@@ -134,6 +148,7 @@ class Contacts:
             (row,) = _lock_rows(connection, [address])
             record = _record(row).with_probe(present=present)
             _write(connection, address, record, now if present else row.reached)
+            record_contact(connection, row, now, reachable=present, max_gap=self._max_gap)
 
     def record_reached(self, address: bytes, now: int) -> None:
         """Record that a node took a request other than a challenge or a probe of its own."""
@@ -154,7 +169,8 @@ class Contacts:
             known = {bytes(row.address): row.probe_due for row in rows}
             gone = [address for address in known if address not in due_at]
             if gone:
-                connection.execute(delete(nodes).where(nodes.c.address.in_(gone)))
+                for table in (nodes, node_days):
+                    connection.execute(delete(table).where(table.c.address.in_(gone)))
             _enter(connection, [address for address in due_at if address not in known])
             for address in sorted(due_at):
                 if not known.get(address):
@@ -188,6 +204,16 @@ def _lock_rows(connection: Connection, addresses: Iterable[bytes]) -> Sequence[A
         _enter(connection, [address for address in wanted if address not in known])
         rows = connection.execute(query.with_for_update()).all()
     return rows
+
+
+def _others_reached(connection: Connection, address: bytes, since: int) -> bool:
+    """Return whether another node was reached since then, if there is one.
+
+    If none was, we may have been offline ourselves.
+    """
+    others = select(func.max(nodes.c.reached)).where(nodes.c.address != address)
+    last = connection.execute(others).scalar()
+    return last is None or last >= since
 
 
 def _enter(connection: Connection, addresses: Sequence[bytes]) -> None:

@@ -1,52 +1,93 @@
-"""The owner's open holdings: each is opened once and stays open for audits."""
+"""The owner's holdings as audits need them: read for every audit, with one client per node."""
 
-from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from typing import Self
 
 from holdfast.evidence import leaf
 from holdfast.ledger.interface import Ledger, holding_id
 from holdfast.node.client import NodeClient
-from holdfast.owner import Holding, Home, check_home
-from holdfast.pdp import PublicKey
+from holdfast.owner import Home, check_home
+from holdfast.owner.catalogue import HoldingRecord
+from holdfast.pdp import Inventory, PublicKey, SecretKey
 
-MAX_OPEN = 512
+NodePlace = tuple[str, bytes, str | None]  # a node's URL, its address and its certificate authority
+
+
+@dataclass(frozen=True)
+class OpenHolding:
+    """One holding at this moment, and the client of its node."""
+
+    record: HoldingRecord
+    key: SecretKey
+    inventory: Inventory
+    node: NodeClient
+
+    @property
+    def name(self) -> str:
+        return self.record.name
+
+    @property
+    def address(self) -> bytes:
+        return self.record.node
+
+    @property
+    def number(self) -> int:
+        return self.record.registered_number
 
 
 class HomeFleet:
-    """Holdings of one home; they close with the fleet."""
+    """Holdings of one home. Keys and inventories are kept until they change."""
 
     def __init__(self, home: Home) -> None:
         self._home = home
         self._stack = ExitStack()
-        # Shared by all holdings: each connection to PostgreSQL is a process there.
         self._catalogue = self._stack.enter_context(home.catalogue())
-        self._open: OrderedDict[str, tuple[ExitStack, Holding]] = OrderedDict()
+        self._open: dict[str, OpenHolding] = {}
+        self._clients: dict[NodePlace, NodeClient] = {}
         self._ledgers: dict[int, Ledger] = {}
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        while self._open:
-            self._open.popitem()[1][0].close()
         self._stack.close()
 
-    def subject(self, name: str) -> Holding:
-        if name in self._open:
-            self._open.move_to_end(name)
-            return self._open[name][1]
-        stack = ExitStack()
-        holding = stack.enter_context(self._home.holding(name, self._catalogue))
-        self._open[name] = (stack, holding)
-        if len(self._open) > MAX_OPEN:
-            self._open.popitem(last=False)[1][0].close()
-        return holding
+    def holdings(self, names: Collection[str]) -> dict[str, OpenHolding]:
+        """Return these holdings as they are now; those that are gone are left out."""
+        records = self._catalogue.holdings(names)
+        stale = [record for record in records if not self._is_current(record)]
+        if stale:
+            keys = {record.name: self._key(record) for record in stale}
+            inventories = self._catalogue.inventories(
+                {name: (key.public.id, key.sectors) for name, key in keys.items()}
+            )
+            for record in stale:
+                name = record.name
+                self._open[name] = OpenHolding(
+                    record, keys[name], inventories[name], self._client(record)
+                )
+        return {record.name: self._open[record.name] for record in records}
 
-    def ledger(self, name: str) -> Ledger:
-        sectors = self.subject(name).key.sectors
+    def _is_current(self, record: HoldingRecord) -> bool:
+        known = self._open.get(record.name)
+        return known is not None and known.record == record
+
+    def _key(self, record: HoldingRecord) -> SecretKey:
+        known = self._open.get(record.name)
+        if known is not None and known.record.salt == record.salt:
+            return known.key
+        return self._home.keyring.audit_key(record.salt, record.sectors)
+
+    def _client(self, record: HoldingRecord) -> NodeClient:
+        place = (record.url, record.node, record.ca)
+        if place not in self._clients:
+            self._clients[place] = self._stack.enter_context(self._home.client(*place))
+        return self._clients[place]
+
+    def ledger(self, sectors: int) -> Ledger:
         if sectors not in self._ledgers:
             self._ledgers[sectors] = self._stack.enter_context(self._home.ledger(sectors))
         return self._ledgers[sectors]
@@ -61,7 +102,8 @@ class HomeFleet:
 
     def registration(self, name: str, now: int) -> leaf.Registration:
         """Return the leaf with which the evidence records a new holding."""
-        subject, ledger = self.subject(name), self.ledger(name)
+        subject = self.holdings([name])[name]
+        ledger = self.ledger(subject.key.sectors)
         known = self._catalogue.registration(name)
         transaction = (
             None if known is None else leaf.Transaction(known.hash, known.block, known.gas)
@@ -81,9 +123,9 @@ class HomeFleet:
     def unscheduled(self) -> list[tuple[str, int, PublicKey]]:
         """Return every holding with files that is not audited yet: its name, blocks and key."""
         check_home(self._home.folder)  # it may be gone
-        rows = []
-        for record in self._catalogue.unscheduled():
-            holding = self.subject(record.name)
-            if blocks := holding.inventory.blocks:
-                rows.append((record.name, blocks, holding.key.public))
-        return rows
+        names = [record.name for record in self._catalogue.unscheduled()]
+        return [
+            (name, holding.inventory.blocks, holding.key.public)
+            for name, holding in (self.holdings(names) if names else {}).items()
+            if holding.inventory.blocks
+        ]

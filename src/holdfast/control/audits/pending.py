@@ -1,19 +1,19 @@
 """A pending audit as it is saved in the holding's row: enough to resume after any crash."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
-from holdfast.ledger import check
-from holdfast.ledger.interface import Batch
-from holdfast.owner.audit import BatchPosition, Question
-from holdfast.pdp import Challenge, Target
+from holdfast.ledger.interface import Opening
+from holdfast.pdp import Challenge
 
 
 @dataclass(frozen=True)
 class PendingAudit:
     due: int
     challenge: Challenge
-    target: Target
+    target: bytes  # a point
+    target_address: bytes  # by which the ledger knows the target
     deadline: int  # seconds since 1970, as ledgers count
     batch: bytes | None = None  # the seed of the batch that it is opened in, if it is
     index: int = 0  # its position there
@@ -24,44 +24,39 @@ class PendingAudit:
     tries: int = 0
     next_try: int = 0  # when the node is asked again, or the deadline has passed
     delivered: bool = False  # whether the node took the challenge, at any try
+    admitted: bool = False  # whether the node answered that it has lost what was stored
     counted: bool = False  # whether it is compared with probes: one per node at a time
     answered: int | None = None  # when an answer arrived that we could not settle in time
     sent: int | None = None  # when the node was last asked
     reason: str = ""  # why there is no answer yet
 
-    def question(self, holding: int, batch: Batch | None) -> Question:
-        """Return the challenge as the ledger takes it, with its batch if it is in one."""
-        target = check.target_address(self.target)
-        place = None if batch is None else BatchPosition(batch, self.index)
-        return Question(holding, self.challenge, target, self.deadline, place)
+    @property
+    def opening(self) -> Opening:
+        return Opening(self.target_address, self.deadline, self.batch)
 
     def encode(self) -> bytes:
+        fields: dict[str, Any] = {**vars(self), "challenge": None}
         return json.dumps(
             {
-                "due": self.due,
-                "challenge": self.challenge.encode().decode(),
-                "target": self.target.encode().decode(),
-                "deadline": self.deadline,
-                "batch": None if self.batch is None else self.batch.hex(),
-                "index": self.index,
-                "since": self.since,
-                "opened_at": self.opened_at,
-                "spent": self.spent,
-                "tries": self.tries,
-                "next_try": self.next_try,
-                "delivered": self.delivered,
-                "counted": self.counted,
-                "answered": self.answered,
-                "sent": self.sent,
-                "reason": self.reason,
+                **fields,
+                "challenge": _encode_bytes(asdict(self.challenge)),
+                **_encode_bytes({name: fields[name] for name in _BYTES}),
             }
         ).encode()
 
     @classmethod
     def decode(cls, content: bytes) -> "PendingAudit":
         fields = json.loads(content)
-        challenge = Challenge.decode(fields.pop("challenge").encode())
-        target = Target.decode(fields.pop("target").encode())
-        seed = fields.pop("batch")
-        batch = None if seed is None else bytes.fromhex(seed)
-        return cls(challenge=challenge, target=target, batch=batch, **fields)
+        challenge = fields.pop("challenge")
+        seed, inventory = (bytes.fromhex(challenge.pop(n)) for n in ("seed", "inventory_hash"))
+        for name in _BYTES:
+            if fields[name] is not None:
+                fields[name] = bytes.fromhex(fields[name])
+        return cls(challenge=Challenge(seed=seed, inventory_hash=inventory, **challenge), **fields)
+
+
+_BYTES = ("target", "target_address", "batch")
+
+
+def _encode_bytes(fields: dict[str, Any]) -> dict[str, Any]:
+    return {n: value.hex() if isinstance(value, bytes) else value for n, value in fields.items()}

@@ -37,11 +37,15 @@ class Prober:
         *,
         clock: Callable[[], int],
         on_probe: Callable[[str], None] = lambda _result: None,
+        describe: Callable[[bytes], str] = lambda node: f"0x{node.hex()}",
         rng: Random | None = None,
     ) -> None:
-        """Make a prober of the nodes that `nodes` returns, which is called regularly."""
+        """Make a prober of the nodes that `nodes` returns, which is called regularly.
+
+        `describe` returns a node in words, for the log.
+        """
         self._contacts, self._nodes, self._settings = contacts, nodes, settings
-        self._clock, self._on_probe = clock, on_probe
+        self._clock, self._on_probe, self._describe = clock, on_probe, describe
         self._rng = rng or secrets.SystemRandom()
         self._clients: Clients = {}
         self._enrolled: int | None = None
@@ -86,7 +90,8 @@ class Prober:
             else:
                 self._on_probe("unknown")
         except (HoldfastError, OSError) as error:
-            log.warning("a probe could not be made", node=address.hex(), reason=str(error))
+            node = self._describe(address)
+            log.warning("a probe could not be made", node=node, reason=str(error))
 
     def _reaches(self, client: Callable[[], NodeClient]) -> bool:
         """Ask a node who it is; return whether it took the request."""

@@ -4,13 +4,14 @@ import numpy as np
 
 from holdfast.control.audits.types import AuditResult
 from holdfast.control.scheduling import guardrails
+from holdfast.control.scheduling.claims import Claim
 from holdfast.control.scheduling.guardrails import REASONS, Rails
-from holdfast.control.scheduling.schedule import Claim
 from holdfast.control.scheduling.telemetry import FAILURES
 from holdfast.evidence import leaf
 from holdfast.ledger import check
 from holdfast.model.action import GRID, Action
 from holdfast.model.observation import Observation
+from holdfast.pdp import Challenge
 
 
 def end_time(claim: Claim, result: AuditResult, now: int) -> int:
@@ -38,7 +39,7 @@ def audit_leaf(
             at=at,
             holding=result.holding,
             number=claim.number + 1,
-            decision=_decision(claim, policy, shadow, limits),
+            decision=_decision(claim, result.challenge, policy, shadow, limits),
             due_at=max(result.due, claim.decided),
             challenge=result.challenge,
             target=result.target,
@@ -55,14 +56,18 @@ def audit_leaf(
 
 
 def _decision(
-    claim: Claim, policy: leaf.Policy, shadow: leaf.Choice | None, limits: Rails
+    claim: Claim,
+    challenge: Challenge,
+    policy: leaf.Policy,
+    shadow: leaf.Choice | None,
+    limits: Rails,
 ) -> leaf.Decision:
     return leaf.Decision(
         at=claim.decided,
         telemetry=_telemetry(claim, limits),
         chosen=leaf.Choice(policy, GRID.action(claim.chosen)),
         shadow=shadow,
-        overrides=_overrides(claim, limits),
+        overrides=_overrides(claim, challenge, limits),
     )
 
 
@@ -75,18 +80,23 @@ def _telemetry(claim: Claim, limits: Rails) -> leaf.Telemetry:
     return leaf.Telemetry(freshness, Observation(*seen), claim.observed)
 
 
-def _overrides(claim: Claim, limits: Rails) -> tuple[leaf.Override, ...]:
-    """Return each override with the action after it; the fail-safe comes before the clipping."""
-    if not claim.overrides:
-        return ()
+def _overrides(claim: Claim, challenge: Challenge, limits: Rails) -> tuple[leaf.Override, ...]:
+    """Return each override with the action after it.
+
+    The fail-safe comes before the clipping, and the cap on the sample after all others: it says
+    what was really sampled.
+    """
+    cap = guardrails.Override.SAMPLE_CAP
     action, overrides = GRID.action(claim.chosen), []
-    for override in guardrails.Override(claim.overrides):
+    for override in sorted(guardrails.Override(claim.overrides), key=cap.__eq__):
         if override in guardrails.FAIL_SAFE:
             action = limits.fail_safe
-        elif override is guardrails.Override.FOLLOW_UP:
+        elif override in guardrails.Override.FOLLOW_UP | guardrails.Override.ASKED:
             action = Action(claim.interval, claim.ratio)
-        elif override in guardrails.Override.SHORTEST | guardrails.Override.LONGEST:
+        elif override in guardrails.INTERVAL_RAILS:
             action = Action(claim.interval, action.ratio)
+        elif override is cap:
+            action = Action(action.interval, challenge.samples / challenge.blocks)
         (name,) = guardrails.override_names(override)
         overrides.append(leaf.Override(name, REASONS[override], action))
     return tuple(overrides)

@@ -1,23 +1,79 @@
-"""Types of audits: prepared, deferred and ended, and the interface of an auditor.
+"""Types of an audit: who is audited, what a node answered, how an audit ends, who runs it.
 
-What `prepare` returns is saved before anything happens. `carry_out` must reach the same end however
-often it is started with it.
+What `prepare` returns is saved before anything happens. An audit that is started with it again,
+however often, reaches the same end.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from holdfast.control.scheduling.schedule import Claim
+from holdfast.control.audits.pending import PendingAudit
+from holdfast.control.scheduling.claims import Claim
 from holdfast.evidence.leaf import Holding, Opening, Outcome, Transaction
-from holdfast.ledger.interface import Batch
-from holdfast.pdp import Challenge, Proof
+from holdfast.ledger.interface import Answer, Batch, Ledger
+from holdfast.node.proof_messages import ProofQuestion
+from holdfast.pdp import Challenge, Inventory, Proof, SecretKey
+
+
+class Prover(Protocol):
+    """A node that is asked for proofs."""
+
+    def prove_many(
+        self, questions: Sequence[ProofQuestion], *, seconds: float
+    ) -> Sequence[Answer | Exception]:
+        """Return an answer or an error per question; raise if the whole request fails."""
+
+
+class Subject(Protocol):
+    """What an audit needs to know of a holding."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def key(self) -> SecretKey: ...
+    @property
+    def address(self) -> bytes:
+        """The address by which its node signs."""
+
+    @property
+    def number(self) -> int: ...
+    @property
+    def inventory(self) -> Inventory: ...
+    @property
+    def node(self) -> Prover: ...
+
+
+class Fleet(Protocol):
+    """All holdings, and the ledgers that they are registered on."""
+
+    def holdings(self, names: Collection[str]) -> Mapping[str, Subject]:
+        """Return these holdings as they are now; those that are gone are left out."""
+
+    def ledger(self, sectors: int) -> Ledger: ...
+    def gas_price(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class NoAnswer:
+    """No answer that counts, and why. It says nothing about a failing proof.
+
+    `delivered` says whether the node received the challenge: if so, silence is the node's fault.
+    `late` says that an answer reached the ledger after the deadline. `admitted` says that the node
+    answered that it has lost what was stored.
+    """
+
+    reason: str
+    delivered: bool = True
+    late: bool = False
+    admitted: bool = False
 
 
 @dataclass(frozen=True)
 class AuditResult:
     """The result of an audit. Times are milliseconds since 1970."""
 
+    name: str  # of the holding
     outcome: Outcome
     reason: str  # in words, if the outcome needs any
     due: int
@@ -49,15 +105,15 @@ class Deferred:
     """The audit is under way, and there is nothing to do for it before `at`."""
 
     at: int
-    flight: bytes
+    pending: PendingAudit
     trouble: str | None = None  # with the ledger, if it waits for that
 
 
 @dataclass(frozen=True)
 class PreparedAudit:
-    """An audit as it is saved; `capped` says that the sample was above the cap."""
+    """An audit that is about to be saved; `capped` says that the sample was above the cap."""
 
-    flight: bytes
+    pending: PendingAudit
     capped: bool
 
 
@@ -70,9 +126,21 @@ class PreparedBatch:
 
 
 class Auditor(Protocol):
+    """Runs audits. A slow node delays only its own."""
+
     def gas_price(self) -> int:
         """Return the price of a unit of gas in wei; 0 if it costs nothing."""
 
     def prepare(self, claims: Sequence[Claim]) -> PreparedBatch: ...
 
-    def carry_out(self, audits: Sequence[tuple[Claim, bytes]]) -> list[AuditResult | Deferred]: ...
+    def start(self, audits: Sequence[tuple[Claim, PendingAudit]]) -> None:
+        """Begin audits, or resume them. It waits for no node."""
+
+    def collect(self, seconds: float) -> Sequence[tuple[Claim, AuditResult | Deferred]]:
+        """Return what has ended since the last call, after waiting at most that long for it."""
+
+    def busy_nodes(self) -> Collection[bytes]:
+        """Return the nodes that have enough audits for now."""
+
+    def abandon(self) -> None:
+        """Forget what runs: it is resumed from what was saved."""

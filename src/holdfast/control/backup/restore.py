@@ -29,7 +29,7 @@ from holdfast.owner.home import KEY, database_address
 from holdfast.owner.keyring import Keyring, read_keyring
 from holdfast.owner.settings import DATABASE, Settings, read_settings
 from holdfast.settings_file import MAX_SETTINGS_BYTES
-from holdfast.storage.database import connected, known_revisions, migrate
+from holdfast.storage.database import known_revisions, migrate, open_engine
 
 MAX_MANIFEST_BYTES = 1 << 20
 PIECE_BYTES = 1 << 20
@@ -157,7 +157,7 @@ def _fence(draft: Path, keyring: Keyring, now: int, *, moved: bool) -> Verifier 
     """Fence off what the old home may have done after the backup; return who signs from now on."""
     if not (draft / DATABASE).exists():
         return None
-    with connected(str(draft / DATABASE)) as engine:
+    with open_engine(str(draft / DATABASE)) as engine:
         migrate(engine)
         if moved:
             signer = current_signer(keyring, engine)

@@ -8,13 +8,13 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from sqlalchemy import Connection, Table, insert, select, text
+from sqlalchemy import Connection, Table, func, insert, select, text
 from sqlalchemy.dialects import postgresql
 
 from holdfast.errors import InputError, StorageError
-from holdfast.storage.database import check_schema, connected, migrate, transaction
+from holdfast.storage.database import check_schema, migrate, open_engine, transaction
 from holdfast.storage.home_schema import SHARED_TABLES
-from holdfast.storage.schema import TABLES
+from holdfast.storage.schema import TABLES, former_names, holdings
 
 ROWS_AT_ONCE = 5000
 
@@ -36,13 +36,14 @@ def copy_database(address: str, target: Path) -> None:
     if "://" not in address:
         copy_file(Path(address), target)
         return
-    with connected(address, read_only=True) as engine, connected(str(target)) as copy:
+    with open_engine(address, read_only=True) as engine, open_engine(str(target)) as copy:
         check_schema(engine)
         migrate(copy)
         snapshot = engine.execution_options(isolation_level="REPEATABLE READ")
         with transaction(snapshot) as source, transaction(copy) as sink:
             for table in TABLES:
                 _copy_rows(table, source, sink)
+            _reserve_ids(sink)
 
 
 def fill_database(source: Path, address: str) -> None:
@@ -50,7 +51,7 @@ def fill_database(source: Path, address: str) -> None:
 
     Other owners may have rows in the tables that all of them share.
     """
-    with connected(str(source), read_only=True) as copy, connected(address) as engine:
+    with open_engine(str(source), read_only=True) as copy, open_engine(address) as engine:
         migrate(engine)
         with transaction(copy) as rows, transaction(engine) as sink:
             for table in TABLES:
@@ -58,6 +59,7 @@ def fill_database(source: Path, address: str) -> None:
                     raise InputError("the database of the settings is in use: name an empty one")
                 _copy_rows(table, rows, sink)
                 _restart_sequence(sink, table.name)
+            _reserve_ids(sink)
 
 
 def _copy_rows(table: Table, source: Connection, sink: Connection) -> None:
@@ -67,6 +69,20 @@ def _copy_rows(table: Table, source: Connection, sink: Connection) -> None:
     streamed = source.execution_options(yield_per=ROWS_AT_ONCE)
     for rows in streamed.execute(select(table)).mappings().partitions():
         sink.execute(statement, [dict(row) for row in rows])
+
+
+def _reserve_ids(connection: Connection) -> None:
+    """Keep the ids of removed holdings from being used again: audits and leaves have them."""
+    query = select(func.max(former_names.c.holding))
+    last, used = connection.execute(query).scalar(), select(func.max(holdings.c.id))
+    if last is not None and last > (connection.execute(used).scalar() or 0):
+        if connection.dialect.name == "postgresql":
+            name = "pg_get_serial_sequence('holdings', 'id')"
+            connection.execute(text(f"SELECT setval({name}, :last)"), {"last": last})
+        else:
+            connection.execute(text("DELETE FROM sqlite_sequence WHERE name = 'holdings'"))
+            numbered = "INSERT INTO sqlite_sequence (name, seq) VALUES ('holdings', :last)"
+            connection.execute(text(numbered), {"last": last})
 
 
 def _restart_sequence(connection: Connection, table: str) -> None:

@@ -17,7 +17,7 @@ from holdfast.evidence.tree import SUBTREE, inclusion_path, leaf_hash, span_root
 from holdfast.owner.home import check_home
 from holdfast.pdp import PublicKey
 from holdfast.pdp.field import SCALAR_BYTES
-from holdfast.storage.database import opened, transaction
+from holdfast.storage.database import open_database, transaction
 from holdfast.storage.schema import checkpoints, leaves, public_keys, subtrees
 
 PAGE = 1000
@@ -43,7 +43,7 @@ def open_log(path: Path) -> Iterator[Log]:
         yield Bundle.open(path)
         return
     check_home(path)
-    with opened(read_control(path).address(path), read_only=True) as engine:
+    with open_database(read_control(path).address(path), read_only=True) as engine:
         yield DatabaseLog(engine, read_verifier(path))
 
 

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from holdfast.control.evidence.leaves import assign_places
-from holdfast.control.scheduling.guardrails import MINUTE
+from holdfast.durations import MINUTE
 from holdfast.errors import HoldfastError
 from holdfast.evidence.checkpoint import Anchor, Checkpoint, open_checkpoint, with_anchor
 from holdfast.evidence.note import Signer

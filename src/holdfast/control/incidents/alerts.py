@@ -15,7 +15,7 @@ import httpx
 from sqlalchemy import ColumnElement, Engine, case, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
-from holdfast.control.scheduling.guardrails import SECOND
+from holdfast.durations import SECOND
 from holdfast.storage.database import transaction
 from holdfast.storage.schema import NEVER, alerts
 

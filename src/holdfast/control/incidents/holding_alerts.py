@@ -43,6 +43,25 @@ def end_alerts(connection: Connection, holding: int, reason: str, now: int) -> N
     connection.execute(raised.values(ended=now, detail=detail))
 
 
+def rename_alerts(connection: Connection, old: str, new: str, now: int) -> None:
+    """End the open alerts about a holding that is renamed, and raise them under its new name."""
+    still_open = _open(old, *Kind)
+    rows = connection.execute(select(alerts).where(*still_open)).mappings().all()
+    detail = alerts.c.detail + literal(plain(f"; the holding is called {new} now"))
+    connection.execute(update(alerts).where(*still_open).values(ended=now, detail=detail))
+    same = ("kind", "detail", "raised", "seen", "acknowledged", "acknowledged_by")
+    if rows:
+        raised = [{"subject": new, **{name: row[name] for name in same}} for row in rows]
+        connection.execute(insert(alerts), raised)
+
+
+def end_node_alerts(connection: Connection, node: bytes, reason: str, now: int) -> None:
+    """End all alerts about a node that stores nothing for the owner any more."""
+    of_node = (alerts.c.subject == f"0x{node.hex()}", alerts.c.ended == NEVER)
+    detail = alerts.c.detail + literal(plain(f"; {reason}"))
+    connection.execute(update(alerts).where(*of_node).values(ended=now, detail=detail))
+
+
 def _open(name: str, *kinds: Kind) -> tuple[Any, ...]:
     return alerts.c.subject == name, alerts.c.kind.in_(kinds), alerts.c.ended == NEVER
 

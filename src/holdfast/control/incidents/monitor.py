@@ -3,28 +3,30 @@
 Trouble with the database is remembered, and reported when the database is back.
 """
 
-import errno
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import structlog
 from sqlalchemy.exc import DBAPIError
 
+from holdfast.atomic import is_disk_full
 from holdfast.control.audits.contacts import Record
 from holdfast.control.incidents.alerts import Alerts, Kind, Sink
-from holdfast.control.scheduling.guardrails import HOUR, MINUTE
-from holdfast.control.scheduling.schedule import Lag
+from holdfast.control.queries.absences import Absence
+from holdfast.control.scheduling.claims import Lag
 from holdfast.control.scheduling.telemetry import TEACHING
 from holdfast.control.scheduling.worker import Tick
+from holdfast.control.settings.models import AlertSettings
+from holdfast.durations import HOUR, MINUTE
 from holdfast.errors import HoldfastError, LedgerError, StorageError
 from holdfast.evidence.leaf import Outcome
+from holdfast.words import plural, span
 
 MAX_CLOCK_STEP = MINUTE  # by which wall clock and monotonic clock may part between two checks
 # These report something that happened, not something that lasts.
 PASSING = frozenset({Kind.DATABASE, Kind.DISK, Kind.CLOCK, Kind.CHAIN})
 PASSING_LASTS = HOUR  # after it was last seen
-FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 log = structlog.get_logger()
 
 
@@ -40,10 +42,15 @@ class Monitor:
     """Monitors one worker; `host` names the machine in alerts that concern it alone."""
 
     def __init__(
-        self, alerts: Alerts, sink: Sink | None, clocks: Clocks, host: str, overdue: int
+        self,
+        alerts: Alerts,
+        sink: Sink | None,
+        clocks: Clocks,
+        host: str,
+        settings: AlertSettings,
     ) -> None:
         self._alerts, self._sink, self._clocks = alerts, sink, clocks
-        self._host, self._to_enddue = host, overdue
+        self._host, self._settings = host, settings
         self._to_raise: dict[tuple[str, str], str] = {}  # kind and subject, with the detail
         self._to_end: set[tuple[str, str]] = set()
         self._apart = clocks.wall() - clocks.steady()
@@ -79,13 +86,26 @@ class Monitor:
         self._end(Kind.LEDGER, _SUBJECTS[Kind.LEDGER])
 
     def check_lag(self, lag: Lag) -> None:
-        if lag.longest > self._to_enddue:
-            detail = (
-                f"{lag.overdue} audits are overdue, the first by {lag.longest // MINUTE} minutes"
-            )
+        if lag.longest > self._settings.overdue:
+            overdue = plural(lag.overdue, "audit is", "audits are")
+            detail = f"{overdue} overdue, the first by {span(lag.longest)}"
             self._raise(Kind.OVERDUE, _SUBJECTS[Kind.OVERDUE], detail)
         else:
             self._end(Kind.OVERDUE, _SUBJECTS[Kind.OVERDUE])
+
+    def check_absences(self, absences: Sequence[Absence], present: Collection[bytes]) -> None:
+        """Raise alerts about nodes that have been away for too long; end those about the rest."""
+        now = self._clocks.wall()
+        for absence in absences:
+            away = now - absence.since
+            if away > self._settings.offline:
+                stored = ", ".join(absence.holdings)
+                detail = f"it has not been reached for {span(away)}; it stores {stored}"
+                self._raise(Kind.NODE, f"0x{absence.node.hex()}", detail)
+        back = {f"0x{node.hex()}" for node in present}
+        for alert in self._alerts.listing():
+            if alert.kind == Kind.NODE and alert.subject in back:
+                self._end(Kind.NODE, alert.subject)
 
     def check_evasion(self, records: Mapping[bytes, Record]) -> None:
         """Raise alerts about nodes that are away far more often when they are challenged."""
@@ -220,5 +240,5 @@ def _is_full(error: BaseException) -> bool:
     if isinstance(error, sqlite3.Error):
         return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
     if isinstance(error, OSError):
-        return error.errno in FULL
+        return is_disk_full(error)
     return getattr(error, "sqlstate", None) == "53100"  # PostgreSQL's disk_full

@@ -1,30 +1,34 @@
-"""The slow steps of a response, in slices: damage is located by span, blocks repaired in batches.
+"""The slow steps of a response, in slices: damage is located by span, repaired by segment.
 
 Progress is saved after each slice, so any worker can continue.
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import takewhile
+from typing import Any
 
-from holdfast.errors import NodeError, RefusedError
+from holdfast.errors import HoldfastError, NodeError, RefusedError
+from holdfast.node.lanes import run_in_lanes
 from holdfast.node.wire import NodeRefusedError
 from holdfast.owner import (
+    Copies,
+    DamageSearch,
+    FileLoss,
+    FileRecord,
+    FileRepair,
     Holding,
     Home,
     Replica,
     ReplicaSources,
-    find_damage,
     other_replicas,
-    recheck_blocks,
-    repair_file,
-    restore_blocks,
-    spans_of,
 )
-from holdfast.owner.repair import SPAN_BLOCKS
-from holdfast.owner.replica import BLOCKS_AT_ONCE
+from holdfast.owner.repair import LANES
+from holdfast.pdp.spans import EMPTY, Spans
 
 Version = tuple[str, int]  # of a file: its id in hexadecimal, and its number
+WantsMore = Callable[[], bool]  # whether the slice has time left
 
 
 @dataclass(frozen=True)
@@ -33,10 +37,14 @@ class Spot:
 
     version: Version
     first: int
-    blocks: tuple[int, ...]
-    handled: int = 0  # of the blocks, in their order
-    lost: tuple[int, ...] = ()
-    untagged: tuple[int, ...] = ()  # put back, but their tags are wrong as well
+    blocks: Spans
+    handled: int = 0  # the block of the file up to which they are
+    lost: Spans = EMPTY
+    untagged: Spans = EMPTY  # put back, but their tags are wrong as well
+
+    @property
+    def remaining(self) -> Spans:
+        return self.blocks.within(self.handled, self.blocks.hull[1]) if self.blocks else EMPTY
 
 
 @dataclass(frozen=True)
@@ -48,92 +56,140 @@ class Damage:
     spots: tuple[Spot, ...] = ()
 
     @property
-    def blocks(self) -> list[int]:
+    def blocks(self) -> Spans:
         """The damaged blocks of the holding."""
-        return sorted(spot.first + block for spot in self.spots for block in spot.blocks)
+        return EMPTY.join(*(spot.blocks.shift(spot.first) for spot in self.spots))
 
     @property
-    def lost(self) -> list[int]:
-        return sorted(spot.first + block for spot in self.spots for block in spot.lost)
+    def lost(self) -> Spans:
+        return EMPTY.join(*(spot.lost.shift(spot.first) for spot in self.spots))
+
+    @property
+    def count(self) -> int:
+        """How many blocks are damaged."""
+        return sum(spot.blocks.count for spot in self.spots)
+
+    @property
+    def handled(self) -> int:
+        """How many of them have been put back, or are known to be lost."""
+        open_blocks = (spot.remaining.count + spot.untagged.count for spot in self.spots)
+        return self.count - sum(open_blocks)
 
     def encode(self) -> bytes:
         spots = [
-            vars(spot) | {name: spans_of(getattr(spot, name)) for name in _LISTS}
-            for spot in self.spots
+            vars(spot) | {name: getattr(spot, name).spans for name in _SPANS} for spot in self.spots
         ]
         return json.dumps(vars(self) | {"spots": spots}).encode()
 
     @classmethod
     def decode(cls, content: bytes) -> "Damage":
         fields = json.loads(content)
-        spots = []
-        for spot in fields.pop("spots"):
-            spot |= {name: tuple(_blocks(spot[name])) for name in _LISTS}
-            spots.append(Spot(**spot | {"version": tuple(spot["version"])}))
-        return cls(spots=tuple(spots), **fields)
+        spots = tuple(_decode_spot(spot) for spot in fields.pop("spots"))
+        return cls(spots=spots, **fields)
 
 
-_LISTS = ("blocks", "lost", "untagged")
+_SPANS = ("blocks", "lost", "untagged")
 
 
-def _blocks(spans: Iterable[tuple[int, int]]) -> Iterator[int]:
-    for start, stop in spans:
-        yield from range(start, stop)
+def _decode_spot(fields: dict[str, Any]) -> Spot:
+    spans = {name: Spans(tuple((a, b) for a, b in fields[name])) for name in _SPANS}
+    return Spot(**fields | spans | {"version": tuple(fields["version"])})
 
 
-def locate_more(holding: Holding, damage: Damage | None) -> tuple[Damage, bool]:
-    """Examine the next span; return the damage known then, and whether that was the last."""
-    inventory = holding.inventory
+def locate_more(
+    holding: Holding, damage: Damage | None, wants_more: WantsMore
+) -> tuple[Damage, bool]:
+    """Examine further spans; return the damage known then, and whether all are examined."""
+    search = DamageSearch(holding)
+    inventory = search.inventory
     if damage is None or damage.inventory != inventory.hash.hex():  # files changed: start again
         damage = Damage(inventory.hash.hex())
-    stop = min(damage.reached + SPAN_BLOCKS, inventory.blocks)
-    spots = {spot.version: spot for spot in damage.spots}
-    files = (entry.file_id for entry in inventory.files)
-    firsts = dict(zip(files, inventory.starts.tolist()[:-1], strict=True))
-    span = (damage.reached, stop)
-    for damaged in find_damage(holding, within=span) if stop > damage.reached else []:
-        file = damaged.replica.file
-        version = (file.file_id.hex(), file.version)
-        known = spots.get(version, Spot(version, firsts[file.file_id], ()))
-        spots[version] = replace(known, blocks=(*known.blocks, *damaged.blocks))
-    return replace(damage, reached=stop, spots=tuple(spots.values())), stop == inventory.blocks
-
-
-def repair_more(home: Home, holding: Holding, damage: Damage) -> tuple[Damage, bool]:
-    """Repair the next batch; return the damage known then, and whether that was the last."""
-    files = holding.catalogue.files(holding.name)
-    versions = {(file.file_id.hex(), file.version): file for file in files}
-    spots = [spot for spot in damage.spots if spot.version in versions]  # some may be deleted
-    for at, spot in enumerate(spots):
-        if spot.handled == len(spot.blocks) and not spot.untagged:
-            continue
-        replica = Replica(holding, versions[spot.version])
-        with other_replicas(home, holding, replica.file) as others:
-            whole = spot.handled == len(spot.blocks)
-            spots[at] = (_repair_tags if whole else _repair_batch)(spot, replica, others)
-        return replace(damage, spots=tuple(spots)), False
-    return replace(damage, spots=tuple(spots)), True
-
-
-def _repair_batch(spot: Spot, replica: Replica, others: ReplicaSources) -> Spot:
-    batch = spot.blocks[spot.handled : spot.handled + BLOCKS_AT_ONCE]
-    lost, corrections = restore_blocks(recheck_blocks(replica, batch), others.replicas)
-    if lost and others.unreachable:
-        raise NodeError(f"a replica can't be asked: {min(others.unreachable.values())}")
-    return replace(
-        spot,
-        handled=spot.handled + len(batch),
-        lost=(*spot.lost, *lost),
-        untagged=(*spot.untagged, *sorted(corrections)),
+    starts = inventory.starts.tolist()
+    firsts = {entry.file_id: starts[at] for at, entry in enumerate(inventory.files)}
+    reached, parts = damage.reached, {spot.version: [spot] for spot in damage.spots}
+    span = (damage.reached, inventory.blocks)
+    for examined in search.run(span, wants_more=wants_more):
+        for file in examined.damage:
+            record = file.replica.file
+            version = (record.file_id.hex(), record.version)
+            spot = Spot(version, firsts[record.file_id], file.blocks)
+            parts.setdefault(version, []).append(spot)
+        reached = examined.span[1]
+    spots = tuple(
+        replace(known[0], blocks=EMPTY.join(*(spot.blocks for spot in known)))
+        for known in parts.values()
     )
+    return replace(damage, reached=reached, spots=spots), reached == inventory.blocks
 
 
-def _repair_tags(spot: Spot, replica: Replica, others: ReplicaSources) -> Spot:
+def repair_more(
+    home: Home, holding: Holding, damage: Damage, wants_more: WantsMore
+) -> tuple[Damage, bool]:
+    """Repair further blocks; return the damage known then, and whether that was all.
+
+    An error is raised only if nothing was repaired before it: else the next slice meets it.
+    """
+    versions = _versions(holding)
+    spots = [spot for spot in damage.spots if spot.version in versions]  # some may be deleted
+    progressed = False
+    try:
+        for at, spot in enumerate(spots):
+            for repaired in _repair_spot(home, holding, versions[spot.version], spot, wants_more):
+                spots[at], progressed = repaired, True
+            if spot.remaining or spot.untagged:
+                break
+    except (HoldfastError, OSError):
+        if not progressed:
+            raise
+    complete = not any(spot.remaining or spot.untagged for spot in spots)
+    return replace(damage, spots=tuple(spots)), complete
+
+
+def find_losses(holding: Holding, damage: Damage) -> list[FileLoss]:
+    """Return which bytes of which files are lost."""
+    versions = _versions(holding)
+    return [
+        FileLoss.of(Replica(holding, versions[spot.version]), spot.lost)
+        for spot in damage.spots
+        if spot.lost and spot.version in versions
+    ]
+
+
+def _versions(holding: Holding) -> dict[Version, FileRecord]:
+    files = holding.catalogue.files(holding.name)
+    return {(file.file_id.hex(), file.version): file for file in files}
+
+
+def _repair_spot(
+    home: Home, holding: Holding, file: FileRecord, spot: Spot, wants_more: WantsMore
+) -> Iterator[Spot]:
+    """Yield the spot after each window, and after its tags at last, while more is wanted."""
+    if not (spot.remaining or spot.untagged):
+        return
+    replica = Replica(holding, file)
+    with other_replicas(home, holding, file) as others:
+        repair = FileRepair(replica, Copies(others.replicas))
+        windows = takewhile(lambda _: wants_more(), repair.windows(spot.remaining))
+        for restored in run_in_lanes(repair.restore, windows, LANES):
+            if restored.lost and others.unreachable:
+                raise NodeError(f"a replica can't be asked: {min(others.unreachable.values())}")
+            spot = replace(
+                spot,
+                handled=restored.blocks.hull[1],
+                lost=spot.lost.join(restored.lost),
+                untagged=spot.untagged.join(restored.untagged),
+            )
+            yield spot
+        if spot.untagged and not spot.remaining:
+            yield repair_tags(spot, replica, others)
+
+
+def repair_tags(spot: Spot, replica: Replica, others: ReplicaSources) -> Spot:
     """Replace the tags of a file all at once: they can only be checked together."""
     try:
-        lost = repair_file(recheck_blocks(replica, spot.untagged), others.replicas)
+        lost = FileRepair(replica, Copies(others.replicas)).restore_tags(spot.untagged)
     except NodeRefusedError:  # says nothing about lost blocks
         raise
     except RefusedError:  # the tags of lost blocks are wrong, too
-        lost = list(spot.untagged)
-    return replace(spot, lost=tuple(sorted({*spot.lost, *lost})), untagged=())
+        lost = spot.untagged
+    return replace(spot, lost=spot.lost.join(lost), untagged=EMPTY)

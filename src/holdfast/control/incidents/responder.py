@@ -5,21 +5,22 @@ A case is over when an audit that follows up passes, or when its last step is ta
 
 from collections.abc import Callable
 
-from holdfast.control.incidents.repair import Damage, locate_more, repair_more
+from holdfast.control.incidents.repair import Damage, find_losses, locate_more, repair_more
 from holdfast.control.incidents.store import Cases
-from holdfast.control.incidents.types import ResponseRecord, Step, Task
+from holdfast.control.incidents.types import Progress, ResponseRecord, Step, Task
 from holdfast.control.settings.models import Responses
 from holdfast.durations import SECOND
 from holdfast.errors import HoldfastError, InputError
 from holdfast.evidence import leaf
 from holdfast.evidence.codecs import MAX_ITEMS
-from holdfast.owner import Home, spans_of
+from holdfast.owner import Home
+from holdfast.pdp.spans import Spans
 
 BUSY_DELAY = SECOND  # until a holding that is being audited is tried again
 
 
 class Responder:
-    """Takes steps that are ready. Any number of responders share the cases."""
+    """Takes steps that are ready. Any number of responders and threads share the cases."""
 
     def __init__(
         self, cases: Cases, home: Home, settings: Responses, *, unit: int, clock: Callable[[], int]
@@ -32,6 +33,7 @@ class Responder:
         settings, start = self._settings, self._clock()
         self._cases.resolve(start, patience=settings.patience, pause=settings.pause)
         self._cases.open(settings.plans, start)
+        self._cases.quarantine_repeated(start, settings.repairs, settings.repairs_within)
         tried = 0
         while (now := self._clock()) - start <= settings.slice:
             task = self._cases.claim(now, settings.lease)
@@ -67,9 +69,10 @@ class Responder:
     def _localise(self, task: Task) -> None:
         known = None if task.progress is None else Damage.decode(task.progress)
         with self._home.holding(task.name) as holding:
-            damage, complete = locate_more(holding, known)
+            damage, complete = locate_more(holding, known, self._slice())
+            total = holding.inventory.blocks
         if not complete:
-            self._cases.put_back(task, self._clock(), damage.encode())
+            self._save(task, damage, Progress(damage.reached, total))
             return
         detail, blocks = _describe(damage.blocks, "damaged")
         drop = () if damage.spots else (Step.REPAIR,)
@@ -80,25 +83,44 @@ class Responder:
             self._clock(),
             drop=drop,
             hand_on=damage.encode(),
-            damaged=len(damage.blocks),
+            damaged=damage.count,
+            progress=Progress(total, total),
         )
 
     def _repair(self, task: Task) -> None:
         if task.progress is None:
             raise InputError("it is not known what to repair")
         with self._home.changing(task.name, wait=False) as holding:
-            damage, complete = repair_more(self._home, holding, Damage.decode(task.progress))
+            known = Damage.decode(task.progress)
+            damage, complete = repair_more(self._home, holding, known, self._slice())
+            losses = find_losses(holding, damage) if complete else []
         if not complete:
-            self._cases.put_back(task, self._clock(), damage.encode())
+            self._save(task, damage, Progress(damage.handled, damage.count))
             return
-        lost = set(damage.lost)
-        repaired = [block for block in damage.blocks if block not in lost]
-        repair, spans = _describe(repaired, "put back")
-        loss, lost_spans = _describe(sorted(lost), "lost: no replica has them")
+        lost = damage.lost
+        repair, spans = _describe(damage.blocks.without(lost), "put back")
+        loss, lost_spans = _describe(lost, "lost: no replica has them")
         responses = [ResponseRecord(leaf.Step.REPAIRED, repair, spans)] if spans else []
         responses += [ResponseRecord(leaf.Step.LOST, loss, lost_spans)] if lost else []
         drop = (Step.FOLLOW_UP,) if lost else ()  # it would only confirm what is known
-        self._cases.finish(task, responses, loss if lost else repair, self._clock(), drop=drop)
+        self._cases.finish(
+            task,
+            responses,
+            loss if lost else repair,
+            self._clock(),
+            drop=drop,
+            losses=losses,
+            progress=Progress(damage.count, damage.count),
+        )
+
+    def _slice(self) -> Callable[[], bool]:
+        """Return whether a step that begins now may go on, to be asked again and again."""
+        end = self._clock() + self._settings.slice
+        return lambda: self._clock() <= end
+
+    def _save(self, task: Task, damage: Damage, progress: Progress) -> None:
+        """Leave the rest of a step to the next slice."""
+        self._cases.put_back(task, self._clock(), damage.encode(), progress)
 
     def _put_back_unless(self, taken: bool, task: Task) -> None:
         if not taken:
@@ -114,9 +136,9 @@ class Responder:
         self._cases.finish(task, [], f"{task.step} was given up: {reason}", now, drop=drop)
 
 
-def _describe(indices: list[int], what: str) -> tuple[str, tuple[leaf.Span, ...]]:
+def _describe(blocks: Spans, what: str) -> tuple[str, tuple[leaf.Span, ...]]:
     """Return the number of blocks in words, and which they are, as far as a leaf can hold them."""
-    spans = spans_of(indices)
-    blocks = f"{len(indices)} block{'' if len(indices) == 1 else 's'}" if indices else "no block"
+    count, spans = blocks.count, blocks.spans
+    number = f"{count} block{'' if count == 1 else 's'}" if count else "no block"
     more = f", the first {MAX_ITEMS} of {len(spans)} spans" if len(spans) > MAX_ITEMS else ""
-    return f"{blocks} {what}{more}", tuple(leaf.Span(*span) for span in spans[:MAX_ITEMS])
+    return f"{number} {what}{more}", tuple(leaf.Span(*span) for span in spans[:MAX_ITEMS])

@@ -17,18 +17,29 @@ from holdfast.control.incidents.holding_alerts import (
     raise_alert,
     raise_damage_alert,
 )
-from holdfast.control.incidents.types import Kind, ResponseRecord, State, Step, Task
+from holdfast.control.incidents.repeated_repairs import plan_quarantines
+from holdfast.control.incidents.types import (
+    OPEN_STATES,
+    Kind,
+    Progress,
+    ResponseRecord,
+    State,
+    Step,
+    Task,
+)
 from holdfast.control.operator_commands import record_instruction
 from holdfast.control.policies.aliases import Author
 from holdfast.control.scheduling import schedule
-from holdfast.control.scheduling.schedule import LeaseLostError
-from holdfast.control.scheduling.telemetry import TEACHING
+from holdfast.control.scheduling.claims import LeaseLostError
+from holdfast.control.scheduling.telemetry import LOSSES, TEACHING
 from holdfast.errors import ConflictError
 from holdfast.evidence import leaf
 from holdfast.evidence.codecs import plain
 from holdfast.evidence.leaf import Outcome
+from holdfast.owner.losses import FileLoss, describe_losses, encode_losses
 from holdfast.storage.database import transaction
-from holdfast.storage.schema import NEVER, audits, canaries, holdings, responses
+from holdfast.storage.inference_schema import canaries
+from holdfast.storage.schema import NEVER, audits, holdings, responses
 
 MAX_AUDITS_PER_TICK = 100
 
@@ -55,8 +66,8 @@ class Cases:
         _mark_answered(connection, audit.id)
         if _is_canary(connection, audit.holding, now):
             return
-        if audit.outcome == Outcome.FAILED:
-            detail = f"audit {audit.number} failed by a wrong proof that the node signed"
+        if audit.outcome in FIRST_SIGNS:
+            detail = f"audit {audit.number}: {FIRST_SIGNS[audit.outcome]}"
             raise_damage_alert(connection, audit.holding, detail, now, first=True)
         under_way = select(responses.c.id).where(*_of(audit.holding, *OPEN_STATES))
         if plan and not connection.execute(under_way.limit(1)).first():
@@ -68,8 +79,8 @@ class Cases:
     def resolve(self, now: int, *, patience: int, pause: int) -> None:
         """Continue the cases whose follow-up has ended: if it passed, the case is over.
 
-        A wrong proof that the node signed proves damage, which the next sample may miss. Such a
-        case localises the damage before a follow-up can end it.
+        A wrong proof that the node signed proves damage, which the next sample may miss. So does
+        a node's own admission. Such a case localises the damage before a follow-up can end it.
         """
         same = (audits.c.holding == responses.c.holding) & (audits.c.number == responses.c.awaits)
         ended = (
@@ -95,6 +106,10 @@ class Cases:
                 if changes["state"] is State.DONE:
                     _ready_next(connection, row.holding, detail, now)
 
+    def quarantine_repeated(self, now: int, repairs: int, within: int) -> None:
+        """Plan the quarantine of holdings that were repaired too often."""
+        plan_quarantines(self._engine, now, repairs=repairs, within=within)
+
     def claim(self, now: int, lease: int) -> Task | None:
         """Take the step that has been ready for longest."""
         token = secrets.randbits(63)
@@ -119,10 +134,13 @@ class Cases:
         common = (row.holding, name, row.audit, step, row.detail, row.began, row.progress)
         return Task(row.id, token, *common)
 
-    def put_back(self, task: Task, due: int, progress: bytes | None) -> None:
-        """Leave the rest of a step for later."""
+    def put_back(
+        self, task: Task, due: int, state: bytes | None, progress: Progress | None = None
+    ) -> None:
+        """Leave the rest of a step for later, with what the next attempt needs to know."""
+        changes = {"due": due, "progress": state, "lease": 0, **_counts(progress, due)}
         with transaction(self._engine) as connection:
-            _update_ours(connection, task, {"due": due, "progress": progress, "lease": 0})
+            _update_ours(connection, task, changes)
 
     def finish(
         self,
@@ -134,11 +152,14 @@ class Cases:
         drop: Collection[Step] = (),
         hand_on: bytes | None = None,
         damaged: int | None = None,
+        losses: Sequence[FileLoss] = (),
+        progress: Progress | None = None,
     ) -> None:
         """End a step, drop planned steps that have become pointless, and ready the next one.
 
-        `hand_on` is the progress with which a repair begins. `damaged` is how many damaged blocks
-        the audit of the case met.
+        `hand_on` is the state with which a repair begins. `damaged` is how many damaged blocks
+        the audit of the case met. The names of files in `losses` stay out of the evidence, which
+        others read.
         """
         with transaction(self._engine) as connection:
             if damaged is not None:
@@ -147,10 +168,18 @@ class Cases:
             for response in recorded:
                 _record(connection, task, response, now)
                 if response.step in _DAMAGE and response.blocks:
-                    raise_damage_alert(connection, task.holding, response.detail, now)
+                    lost = losses if response.step is leaf.Step.LOST else ()
+                    what = ": ".join(filter(None, [response.detail, describe_losses(lost)]))
+                    raise_damage_alert(connection, task.holding, what, now)
             if hand_on is not None:
                 repairs = (*_of(task.holding, State.PLANNED), responses.c.step == Step.REPAIR)
-                connection.execute(update(responses).where(*repairs).values(progress=hand_on))
+                handed = {"progress": hand_on, "total": damaged or 0}
+                connection.execute(update(responses).where(*repairs).values(handed))
+            changes = _counts(progress, now)
+            if losses:
+                changes["losses"] = encode_losses(losses)
+            if changes:
+                _update_ours(connection, task, changes)
             _end(connection, task, State.DONE if recorded else State.DROPPED, detail, now, drop)
 
     def follow_up(self, task: Task, now: int, *, due: int, interval: int, ratio: float) -> bool:
@@ -203,12 +232,32 @@ def release(engine: Engine, name: str, author: Author) -> None:
         record_instruction(connection, leaf.Order.RELEASE, name, author)
 
 
-OPEN_STATES = (State.PLANNED, State.READY, State.ASKED)
+def drop_cases(connection: Connection, holding: int, now: int) -> None:
+    """End what is under way for a holding that is removed."""
+    open_steps = update(responses).where(*_of(holding, *OPEN_STATES))
+    changes = {"state": State.DROPPED, "ended": now, "token": 0, "lease": 0}
+    connection.execute(open_steps.values(changes))
+    answered = update(audits).where(audits.c.holding == holding, audits.c.unanswered)
+    connection.execute(answered.values(unanswered=False))
+    lifted = update(canaries).where(canaries.c.holding == holding, canaries.c.lifted == NEVER)
+    connection.execute(lifted.values(lifted=now))
+
+
+FIRST_SIGNS = {  # of a loss, in words
+    Outcome.FAILED: "the node signed a wrong proof",
+    Outcome.ADMITTED: "the node admits that what it stored is damaged",
+}
 _DAMAGE = (leaf.Step.LOCALISED, leaf.Step.LOST)  # with blocks
 
 
 def _of(holding: int, *states: State) -> tuple[Any, ...]:
     return responses.c.holding == holding, responses.c.state.in_(states)
+
+
+def _counts(progress: Progress | None, now: int) -> dict[str, Any]:
+    if progress is None:
+        return {}
+    return {"done": progress.done, "total": progress.total, "progressed": now}
 
 
 def _row(id_: int) -> Any:
@@ -266,7 +315,7 @@ def _is_canary(connection: Connection, holding: int, now: int) -> bool:
 def _must_localise(connection: Connection, row: Any) -> bool:
     """Return whether proven damage has not been localised in this case, and a step is to."""
     opening = (audits.c.holding == row.holding, audits.c.number == row.audit)
-    proven = select(audits.c.id).where(*opening, audits.c.outcome == Outcome.FAILED)
+    proven = select(audits.c.id).where(*opening, audits.c.outcome.in_(LOSSES))
     localise = (responses.c.audit == row.audit, responses.c.step == Step.LOCALISE)
     planned = select(responses.c.id).where(*_of(row.holding, State.PLANNED), *localise)
     done = select(responses.c.id).where(*_of(row.holding, State.DONE), *localise)

@@ -22,6 +22,9 @@ class State(StrEnum):
     DROPPED = "dropped"
 
 
+OPEN_STATES = (State.PLANNED, State.READY, State.ASKED)
+
+
 class Kind(StrEnum):
     """What alerts are about here."""
 
@@ -43,6 +46,14 @@ class Task:
     detail: str
     began: int
     progress: bytes | None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How many blocks a step has done, of how many."""
+
+    done: int
+    total: int
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,10 @@
 """The log of audits as inference reads it: what each audit taught about the data it sampled.
 
 Audits that taught nothing are left out, and the time before them counts for the next: audits of
-nodes that were not reached, and audits that failed on our side. So are failures after which no
-damaged block was counted, and time-outs that the next audit cleared by passing. Any other time-out
-counts as a failure. Otherwise a node that does not answer challenges it can't pass would look
-healthy. Audits of damage that the owner planted are left out, too: see `canaries`.
+nodes that were not reached, and audits that failed on our side. So are failures and admissions
+after which no damaged block was counted, and time-outs that the next audit cleared by passing. Any
+other time-out counts as a failure. Otherwise a node that does not answer challenges it can't pass
+would look healthy. Audits of damage that the owner planted are left out, too: see `canaries`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,14 +15,15 @@ import numpy as np
 from sqlalchemy import Engine, and_, exists, select
 
 from holdfast.control.scheduling.guardrails import Override
-from holdfast.control.scheduling.telemetry import TEACHING
+from holdfast.control.scheduling.telemetry import LOSSES, TEACHING
 from holdfast.evidence.leaf import Outcome
 from holdfast.inference.log import Log
 from holdfast.model.action import GRID
 from holdfast.model.arrays import BoolArray, Float32Array, IntArray
 from holdfast.model.observation import OBSERVATION
 from holdfast.storage.database import transaction
-from holdfast.storage.schema import audits, canaries, holdings
+from holdfast.storage.inference_schema import canaries
+from holdfast.storage.schema import audits, holdings
 
 NOT_COUNTED = -1
 
@@ -59,7 +60,10 @@ def read_episodes(
         audits.c.ended > canaries.c.planted,
         audits.c.ended <= canaries.c.lifted,
     )
-    carried_out = select(*[audits.c[name] for name in _COLUMNS], exists().where(during))
+    # Audits of removed holdings say nothing about those that are left.
+    carried_out = select(*[audits.c[name] for name in _COLUMNS], exists().where(during)).join(
+        holdings, holdings.c.id == audits.c.holding
+    )
     if only is not None:
         chosen = chosen.where(holdings.c.id.in_(only))
         carried_out = carried_out.where(audits.c.holding.in_(only))
@@ -130,7 +134,8 @@ def _is_row(node: IntArray, outcome: Any, found: IntArray, overrides: IntArray) 
     before, after = teaching[:-1], teaching[1:]
     cleared[before] |= (node[before] == node[after]) & fine[after]
     silent = (outcome == Outcome.TIMED_OUT) & ((found > 0) | ~cleared)
-    failed = ((outcome == Outcome.FAILED) & (found != 0)) | silent
+    lost = np.isin(outcome, [str(kind) for kind in LOSSES]) & (found != 0)
+    failed = lost | silent
     again = np.zeros(len(node), np.bool_)
     again[1:] = (node[1:] == node[:-1]) & failed[:-1]
     again &= (overrides & Override.FOLLOW_UP) > 0

@@ -13,14 +13,16 @@ from sqlalchemy import ColumnElement, Connection, Engine, and_, insert, select, 
 
 from holdfast.control.incidents.store import record_response
 from holdfast.control.incidents.types import ResponseRecord
+from holdfast.control.scheduling.telemetry import LOSSES
 from holdfast.errors import InputError
 from holdfast.evidence import leaf
 from holdfast.evidence.leaf import Outcome
 from holdfast.inference.efficacy import Trials
 from holdfast.model.detection import detection_probability
-from holdfast.owner import spans_of
+from holdfast.pdp.spans import Spans
 from holdfast.storage.database import transaction
-from holdfast.storage.schema import NEVER, audits, canaries, holdings
+from holdfast.storage.inference_schema import canaries
+from holdfast.storage.schema import NEVER, audits, holdings
 
 Flip = Callable[[Sequence[int]], None]  # does the damage, and undoes it
 
@@ -81,7 +83,7 @@ def read_trials(engine: Engine) -> Trials:
         audits.c.holding == canaries.c.holding,
         audits.c.ended > canaries.c.planted,
         audits.c.ended <= canaries.c.lifted,
-        audits.c.outcome.in_([Outcome.PASSED, Outcome.FAILED]),
+        audits.c.outcome.in_([Outcome.PASSED, *LOSSES]),
     )
     query = (
         select(canaries.c.id, canaries.c.damaged, audits.c.samples, audits.c.outcome)
@@ -97,7 +99,7 @@ def read_trials(engine: Engine) -> Trials:
             if row.id not in detected_canaries:
                 damaged = len(json.loads(row.damaged))
                 expected.append(float(detection_probability(damaged, row.samples, row.blocks)))
-                detected.append(row.outcome == Outcome.FAILED)
+                detected.append(row.outcome in LOSSES)
                 detected_canaries |= {row.id} if detected[-1] else set()
     return Trials(np.array(expected, np.float64), np.array(detected, np.bool_))
 
@@ -124,6 +126,6 @@ def _record(
     blocks: Sequence[int],
     now: int,
 ) -> None:
-    spans = tuple(leaf.Span(*span) for span in spans_of(sorted(blocks)))
+    spans = tuple(leaf.Span(*span) for span in Spans.of_blocks(sorted(blocks)))
     detail = f"a canary of {len(blocks)} damaged blocks"
     record_response(connection, holding, number, ResponseRecord(step, detail, spans), now)

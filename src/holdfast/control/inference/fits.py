@@ -7,7 +7,8 @@ from sqlalchemy import Engine, func, insert, select
 from holdfast.inference.fit import Fitted
 from holdfast.model.scenario import Scenario
 from holdfast.storage.database import transaction
-from holdfast.storage.schema import audits, fits
+from holdfast.storage.inference_schema import fits
+from holdfast.storage.schema import audits
 
 
 def save_fit(engine: Engine, fitted: Fitted, now: int) -> int:

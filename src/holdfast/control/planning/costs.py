@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 
-from holdfast.control.scheduling.guardrails import DAY
+from holdfast.durations import DAY
 from holdfast.errors import InputError
 from holdfast.ledger.price import gas_of_an_audit
 from holdfast.model.estimate import Estimate

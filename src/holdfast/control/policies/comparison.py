@@ -11,7 +11,7 @@ import numpy as np
 from sqlalchemy import Connection
 
 from holdfast.control.queries.policies import read_shadow_sums
-from holdfast.control.scheduling.guardrails import DAY
+from holdfast.durations import DAY
 from holdfast.model.arrays import FloatArray
 from holdfast.model.estimate import Estimate
 

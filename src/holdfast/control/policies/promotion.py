@@ -25,7 +25,6 @@ from holdfast.control.policies.stress import stress_scenarios
 from holdfast.control.policies.versions import Registry
 from holdfast.control.settings.models import Conditions
 from holdfast.errors import InputError
-from holdfast.evidence.explain import span
 from holdfast.evidence.leaf import Check
 from holdfast.model.estimate import Estimate, finite
 from holdfast.model.scenario import Scenario
@@ -36,6 +35,7 @@ from holdfast.sim.evaluation import evaluate
 from holdfast.sim.measures import measure
 from holdfast.sim.tally import Tally
 from holdfast.storage.database import transaction
+from holdfast.words import span
 
 SEED_BITS = 53  # a browser would lose digits of a larger integer
 Z = 1.96

@@ -12,14 +12,14 @@ from sqlalchemy import Engine
 
 from holdfast.control.policies.active import ActivePolicies
 from holdfast.control.policies.shadow_states import ShadowRecord, ShadowState, States, read_states
+from holdfast.control.scheduling.claims import Claim
 from holdfast.control.scheduling.decisions import Decisions, StoredMemory
 from holdfast.control.scheduling.guardrails import FAIL_SAFE, Override
-from holdfast.control.scheduling.schedule import Claim
 from holdfast.model.arrays import IntArray
 from holdfast.model.detection import gas, samples
 from holdfast.policy.serving import Serving
 
-RAILS = int(FAIL_SAFE | Override.SHORTEST | Override.LONGEST)
+RAILS = int(FAIL_SAFE | Override.SHORTEST | Override.LONGEST | Override.RECOVERY)
 
 
 Decide = Callable[[Serving, StoredMemory, IntArray], Decisions]

@@ -5,9 +5,10 @@ from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, RowMapping, func, select, tuple_
 
+from holdfast.control.queries.names import name_of
 from holdfast.control.scheduling import guardrails
 from holdfast.evidence.leaf import Outcome
-from holdfast.storage.schema import audits, holdings
+from holdfast.storage.schema import audits
 
 
 @dataclass(frozen=True)
@@ -68,8 +69,7 @@ def list_audits(
         conditions.append(tuple_(column, audits.c.id) < tuple_(*after))
     columns = (audits.c[name] for name in AuditRow.__dataclass_fields__ if name != "name")
     query = (
-        select(*columns, holdings.c.name)
-        .join(holdings, holdings.c.id == audits.c.holding)
+        select(*columns, name_of(audits.c.holding))
         .where(*conditions)
         .order_by(column.desc(), audits.c.id.desc())
         .limit(limit + 1)

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, func, literal_column, select
 
 from holdfast.control.scheduling import guardrails
-from holdfast.control.scheduling.guardrails import DAY
+from holdfast.durations import DAY
 from holdfast.model.detection import BLOCK_GAS, TRANSACTION_GAS
 from holdfast.storage.schema import audits
 

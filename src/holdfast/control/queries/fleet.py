@@ -9,13 +9,27 @@ from sqlalchemy import ColumnElement, Connection, Select, case, func, select
 
 from holdfast.control.incidents.alerts import Alert
 from holdfast.control.policies.aliases import Named, named_aliases
-from holdfast.control.queries.incidents import list_alerts, open_alert_count, open_case_count
-from holdfast.control.scheduling.guardrails import DAY
-from holdfast.control.scheduling.schedule import Lag, lag_at
+from holdfast.control.queries.confidence import FleetConfidence, read_fleet_confidence
+from holdfast.control.queries.incidents import (
+    CaseStep,
+    list_alerts,
+    list_past_losses,
+    list_repairs,
+    open_alert_count,
+    open_case_count,
+)
+from holdfast.control.queries.names import name_of
+from holdfast.control.queries.nodes import Reachability, list_reachability
+from holdfast.control.scheduling.claims import Lag
+from holdfast.control.scheduling.schedule import lag_at
+from holdfast.control.scheduling.telemetry import LOSSES
+from holdfast.durations import DAY
 from holdfast.evidence.leaf import Outcome
+from holdfast.storage.inference_schema import confidences
 from holdfast.storage.schema import audits, checkpoints, holdings, leaves, trees
 
 PERIODS = (1, 30)  # days over which recent audits are summed
+PAST_LOSS_DAYS = 30  # for which the status shows damage that was repaired
 
 
 class Health(StrEnum):
@@ -23,7 +37,7 @@ class Health(StrEnum):
 
     OVERDUE = "overdue"
     QUARANTINED = "quarantined"
-    DAMAGED = "damaged"  # its last audit failed
+    DAMAGED = "damaged"  # its last audit showed a loss
     SILENT = "silent"  # its node gave no proof, or was not reachable
     NEW = "new"
     SOUND = "sound"
@@ -46,16 +60,24 @@ def health_of(now: int, grace: int) -> ColumnElement[str]:
     return case(
         (overdue, str(Health.OVERDUE)),
         (holdings.c.quarantined, str(Health.QUARANTINED)),
-        (holdings.c.outcome == Outcome.FAILED, str(Health.DAMAGED)),
+        (holdings.c.outcome.in_(LOSSES), str(Health.DAMAGED)),
         (holdings.c.outcome.is_(None), str(Health.NEW)),
         (holdings.c.outcome != Outcome.PASSED, str(Health.SILENT)),
         else_=str(Health.SOUND),
     )
 
 
-def health_rank(health: ColumnElement[str]) -> ColumnElement[int]:
-    """Return the expression by which holdings are sorted, the worst first."""
-    return case({str(state): rank for rank, state in enumerate(Health)}, value=health)
+def worst_first(health: ColumnElement[str]) -> list[ColumnElement[Any]]:
+    """Return the expressions by which holdings are sorted: by health, then by the bound on damage.
+
+    The query must join `confidences`; a holding without a bound comes after those with one.
+    """
+    rank = case({str(state): rank for rank, state in enumerate(Health)}, value=health)
+    return [rank, bound_on_damage().desc(), holdings.c.due, holdings.c.id]
+
+
+def bound_on_damage() -> ColumnElement[float]:
+    return func.coalesce(confidences.c.at_most, -1.0)
 
 
 @dataclass(frozen=True)
@@ -72,7 +94,7 @@ class FleetFigures:
     at: int
     holdings: int
     health: dict[Health, int]
-    failed: int  # holdings whose last audit failed; quarantined ones are left out
+    failed: int  # holdings whose last audit showed a loss; quarantined ones are left out
     unanswered: int  # holdings whose last audit got no proof; quarantined ones are left out
     due_today: int  # within a day; late audits are among them, quarantined holdings aren't
     lag: Lag
@@ -88,11 +110,11 @@ class FleetFigures:
 def read_figures(connection: Connection, now: int, *, grace: int) -> FleetFigures:
     """Return the fleet's figures: one pass over the holdings, one look at the rest."""
     listed, outcome = ~holdings.c.quarantined, holdings.c.outcome
-    silent = outcome.not_in([Outcome.PASSED, Outcome.FAILED])
+    silent = outcome.not_in([Outcome.PASSED, *LOSSES])
     by_health = select(
         health_of(now, grace).label("health"),
         func.count().label("holdings"),
-        func.count(case((listed & (outcome == Outcome.FAILED), 1))).label("failed"),
+        func.count(case((listed & outcome.in_(LOSSES), 1))).label("failed"),
         func.count(case((listed & silent, 1))).label("unanswered"),
         func.count(case((listed & (holdings.c.due <= now + DAY), 1))).label("due_today"),
         *lag_at(now),
@@ -167,6 +189,10 @@ class Status:
     anchor: Head | None
     policies: dict[str, Named]  # by their aliases
     alerts: tuple[Alert, ...]
+    past_losses: tuple[Alert, ...]  # damage of the last days whose alert has ended
+    nodes: tuple[Reachability, ...]  # those that were unreachable for longest
+    confidence: FleetConfidence | None  # none until it is inferred
+    repairs: tuple[CaseStep, ...]  # blocks that are searched or repaired, or were lost
 
 
 def read_status(connection: Connection, now: int, *, grace: int, limit: int) -> Status:
@@ -190,6 +216,10 @@ def read_status(connection: Connection, now: int, *, grace: int, limit: int) -> 
         anchor=None if anchor is None else Head(*anchor),
         policies=named_aliases(connection),
         alerts=tuple(list_alerts(connection).alerts),
+        past_losses=tuple(list_past_losses(connection, now - PAST_LOSS_DAYS * DAY)),
+        nodes=tuple(list_reachability(connection, now, limit=limit)),
+        confidence=read_fleet_confidence(connection),
+        repairs=tuple(list_repairs(connection)),
     )
 
 
@@ -198,7 +228,8 @@ def _worst(connection: Connection, now: int, grace: int, limit: int) -> tuple[Ho
     columns = ("name", "blocks", "number", "audited", "due", "quarantined", "outcome")
     query = (
         select(*(holdings.c[name] for name in columns), health.label("health"))
-        .order_by(health_rank(health), holdings.c.due, holdings.c.id)
+        .outerjoin(confidences, confidences.c.holding == holdings.c.id)
+        .order_by(*worst_first(health))
         .limit(limit)
     )
     return tuple(
@@ -213,6 +244,12 @@ def _worst(connection: Connection, now: int, grace: int, limit: int) -> tuple[Ho
         )
         for row in connection.execute(query)
     )
+
+
+def last_outcomes(connection: Connection) -> dict[str, str]:
+    """Return how the last audit of each holding ended, by the holding's name."""
+    query = select(holdings.c.name, holdings.c.outcome).where(holdings.c.outcome.is_not(None))
+    return {row.name: row.outcome for row in connection.execute(query)}
 
 
 @dataclass(frozen=True)
@@ -248,8 +285,7 @@ def read_activity(connection: Connection, now: int, *, limit: int) -> Activity:
     due = connection.execute(select(func.count()).where(soon)).scalar_one()
     columns = (audits.c.number, audits.c.outcome, audits.c.ended, audits.c.samples)
     newest = (
-        select(holdings.c.name, *columns)
-        .join(holdings, holdings.c.id == audits.c.holding)
+        select(name_of(audits.c.holding), *columns)
         .order_by(audits.c.ended.desc(), audits.c.id.desc())
         .limit(limit)
     )

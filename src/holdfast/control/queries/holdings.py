@@ -6,20 +6,23 @@ from enum import StrEnum
 from typing import Any
 
 import numpy as np
-from sqlalchemy import ColumnElement, Connection, Row, Select, func, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, func, literal, select
 
-from holdfast.control.queries.fleet import Health, health_of, health_rank
+from holdfast.control.queries.fleet import Health, bound_on_damage, health_of, worst_first
+from holdfast.control.queries.names import name_of
+from holdfast.control.queries.nodes import Reachability, read_reachability
 from holdfast.control.scheduling import guardrails
 from holdfast.control.scheduling.guardrails import Override
 from holdfast.errors import NotFoundError
 from holdfast.model.action import GRID
 from holdfast.model.observation import OBSERVATION
 from holdfast.storage.home_schema import catalogue
-from holdfast.storage.schema import NEVER, audits, confidences, holdings
+from holdfast.storage.inference_schema import confidences
+from holdfast.storage.schema import NEVER, audits, holdings
 
 
 class Sort(StrEnum):
-    HEALTH = "health"  # the worst first
+    HEALTH = "health"  # the worst first, and within a health what may be damaged most
     NAME = "name"
     DUE = "due"
     AUDITED = "audited"  # the last first
@@ -88,6 +91,7 @@ class HoldingDetail:
     chosen: Chosen | None
     signals: dict[str, float] | None  # what it saw
     reasons: list[str]  # of the overrides, in words
+    reachability: Reachability | None  # of its node
 
 
 @dataclass(frozen=True)
@@ -130,7 +134,7 @@ def list_holdings(
     # All are sorted by their ids alone; the rest is looked up for those on the page.
     order = _order(wanted.sort, as_of.health)
     ids = select(holdings.c.id).where(*conditions).order_by(*order, holdings.c.id)
-    if wanted.sort is Sort.CONFIDENCE:
+    if wanted.sort in {Sort.HEALTH, Sort.CONFIDENCE}:
         ids = ids.outerjoin_from(holdings, confidences, _SAME)
     ids = ids.limit(limit).offset((page - 1) * limit)
     listed = connection.execute(ids).scalars().all()
@@ -143,7 +147,7 @@ def read_holding(connection: Connection, as_of: AsOf, holding: int) -> HoldingDe
     """Return a holding, and the decision about its next audit."""
     row = connection.execute(_select(as_of, _DETAIL).where(holdings.c.id == holding)).first()
     if row is None:
-        raise _missing(holding)
+        raise _missing(connection, holding)
     seen = np.frombuffer(row.observation, np.float32).tolist()
     return HoldingDetail(
         holding=_holding(as_of, row),
@@ -152,6 +156,7 @@ def read_holding(connection: Connection, as_of: AsOf, holding: int) -> HoldingDe
         chosen=Chosen(*GRID.action(row.chosen)) if row.chosen >= 0 else None,
         signals=dict(zip(OBSERVATION, seen, strict=True)) if seen else None,
         reasons=[guardrails.REASONS[override] for override in Override(row.overrides)],
+        reachability=read_reachability(connection, as_of.now, holding),
     )
 
 
@@ -159,7 +164,7 @@ def read_name(connection: Connection, holding: int) -> str:
     query = select(holdings.c.name).where(holdings.c.id == holding)
     name: str | None = connection.execute(query).scalar()
     if name is None:
-        raise _missing(holding)
+        raise _missing(connection, holding)
     return name
 
 
@@ -167,7 +172,7 @@ def read_blocks(connection: Connection, holding: int) -> int:
     query = select(holdings.c.blocks).where(holdings.c.id == holding)
     blocks: int | None = connection.execute(query).scalar()
     if blocks is None:
-        raise _missing(holding)
+        raise _missing(connection, holding)
     return blocks
 
 
@@ -240,12 +245,12 @@ def _holding(as_of: AsOf, row: Row[Any]) -> HoldingRow:
 
 def _order(sort: Sort, health: ColumnElement[str]) -> list[ColumnElement[Any]]:
     orders: dict[Sort, list[ColumnElement[Any]]] = {
-        Sort.HEALTH: [health_rank(health), holdings.c.due],
+        Sort.HEALTH: worst_first(health),
         Sort.NAME: [holdings.c.name],
         Sort.DUE: [holdings.c.due],
         Sort.AUDITED: [holdings.c.audited.desc()],
         Sort.BLOCKS: [holdings.c.blocks.desc()],
-        Sort.CONFIDENCE: [func.coalesce(confidences.c.at_most, -1.0).desc()],
+        Sort.CONFIDENCE: [bound_on_damage().desc()],
     }
     return orders[sort]
 
@@ -254,5 +259,8 @@ def _confidence(row: Row[Any]) -> Confidence | None:
     return None if row.at is None else Confidence(row.at, row.known, row.at_most, row.damaged)
 
 
-def _missing(holding: int) -> NotFoundError:
+def _missing(connection: Connection, holding: int) -> NotFoundError:
+    name = connection.execute(select(name_of(literal(holding)))).scalar()
+    if name is not None:
+        return NotFoundError(f"holding {name!r} was removed: the evidence has its audits")
     return NotFoundError(f"there is no holding {holding}")

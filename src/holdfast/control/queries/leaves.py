@@ -9,13 +9,14 @@ from sqlalchemy import Connection, Row, Select, func, select
 
 from holdfast.control.evidence.reader import inclusion
 from holdfast.control.evidence.signer import read_origin
+from holdfast.control.queries.names import name_of
 from holdfast.errors import NotFoundError
 from holdfast.evidence import leaf
 from holdfast.evidence.checkpoint import Anchor, Checkpoint
 from holdfast.evidence.explain import explain
 from holdfast.evidence.note import Note
 from holdfast.evidence.tree import leaf_hash
-from holdfast.storage.schema import checkpoints, holdings, leaves, trees
+from holdfast.storage.schema import checkpoints, leaves, trees
 
 
 @dataclass(frozen=True)
@@ -192,15 +193,15 @@ def read_log_state(connection: Connection) -> LogState:
 
 
 def _leaves() -> Select[Any]:
-    columns = (leaves.c.id, leaves.c.place, leaves.c.holding, leaves.c.body, holdings.c.name)
-    return select(*columns).outerjoin(holdings, holdings.c.id == leaves.c.holding)
+    columns = (leaves.c.id, leaves.c.place, leaves.c.holding, leaves.c.body)
+    return select(*columns, name_of(leaves.c.holding))
 
 
 def _view(row: Row[Any]) -> LeafView:
     body = bytes(row.body)
     content = json.loads(body)
     decoded = leaf.decode(body)
-    title, *rest = explain(decoded)
+    title, *rest = explain(decoded, row.name)
     kind = content.pop("holdfast")
     content.pop("version")
     return LeafView(row.place, kind, decoded.at, row.holding, row.name, title, rest, content)

@@ -56,6 +56,8 @@ def decide(
         telemetry=sound,
         state=known,
         inside=policy.in_envelope(observation),
+        new=telemetry.unaudited & sound,
+        recovering=telemetry.recovering(rails),
         uniforms=uniforms,
     )
     memory = policy.replace_actions(state, planned.action if executed is None else executed)

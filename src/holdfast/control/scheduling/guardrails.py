@@ -13,14 +13,20 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import PlainSerializer
 
-from holdfast.durations import DAY as DAY  # noqa: PLC0414 - others import it from here
-from holdfast.durations import HOUR as HOUR  # noqa: PLC0414 - others import it from here
-from holdfast.durations import MINUTE as MINUTE  # noqa: PLC0414 - others import it from here
-from holdfast.durations import SECOND as SECOND  # noqa: PLC0414 - others import it from here
+from holdfast.durations import DAY, HOUR, MINUTE
 from holdfast.errors import InputError
 from holdfast.model.action import GRID, Action
 from holdfast.model.arrays import BoolArray, FloatArray, IntArray
-from holdfast.settings_file import Count, Duration, Number, Share, Table, parse_text, parsed_by
+from holdfast.settings_file import (
+    Count,
+    Duration,
+    Number,
+    Share,
+    Table,
+    Wei,
+    parse_text,
+    parsed_by,
+)
 
 
 class Override(IntFlag):
@@ -37,9 +43,12 @@ class Override(IntFlag):
     FOLLOW_UP = 256
     ASKED = 512
     SURPRISE = 1024
+    FIRST = 2048
+    RECOVERY = 4096
 
 
 FAIL_SAFE = Override.TELEMETRY | Override.STATE | Override.ENVELOPE
+INTERVAL_RAILS = Override.SHORTEST | Override.LONGEST | Override.FIRST | Override.RECOVERY
 REASONS = {
     Override.TELEMETRY: "the telemetry is missing or stale, so the fail-safe applies",
     Override.STATE: "the policy's state is unavailable, so the fail-safe applies",
@@ -52,6 +61,8 @@ REASONS = {
     Override.FOLLOW_UP: "an audit failed, and this one follows it up",
     Override.ASKED: "an operator asked for it",
     Override.SURPRISE: "a few audits come early at random, so that no time is safe from one",
+    Override.FIRST: "a new holding is audited soon, at a random time",
+    Override.RECOVERY: "an audit failed, and too few audits have passed since",
 }
 
 
@@ -116,8 +127,11 @@ class Rails(Table):
     fail_safe: GridAction = Action(1, 0.10)  # noqa: RUF009 - a named tuple, which can't change
     jitter: Share = 0.1  # of the interval, by which it is lengthened or shortened at random
     surprise: Share = 0.1  # of audits that come early, at any time since the last
+    first: Number = 1.0  # units within which a new holding is audited; 0 leaves it to the policy
+    recovery: Count = 1  # units between two audits, at most, after a failure
+    recovery_passes: Count = 3  # passes in a row that end this
     quiet: tuple[QuietWindow, ...] = ()
-    gas_price_cap: Count | None = None  # wei
+    gas_price_cap: Wei | None = None
     gas_retry: Duration = 10 * MINUTE
     stale_after: Number = 28.0  # units
 
@@ -195,12 +209,15 @@ def plan(
     telemetry: BoolArray,
     state: BoolArray,
     inside: BoolArray,
+    new: BoolArray,
+    recovering: BoolArray,
     uniforms: FloatArray,
 ) -> Plan:
     """Return the audits that the guardrails make of the chosen actions.
 
-    `telemetry`, `state` and `inside` say where each is sound; `uniforms` has `DRAWS` rows of
-    numbers that are uniform in [0, 1).
+    `telemetry`, `state` and `inside` say where each is sound, `new` which holdings await their
+    first audit, and `recovering` which had too few passes since a failure. `uniforms` has `DRAWS`
+    rows of numbers that are uniform in [0, 1).
     """
     overrides = np.zeros(len(chosen), np.int64)
     for sound, reason in (
@@ -211,16 +228,20 @@ def plan(
         overrides |= np.where(sound, 0, int(reason))
     action = np.where(overrides > 0, GRID.index_of(*rails.fail_safe), chosen)
     wanted = GRID.interval_of[action]
-    interval = np.clip(wanted, rails.shortest, rails.longest)
-    overrides |= np.where(interval > wanted, int(Override.SHORTEST), 0)
-    overrides |= np.where(interval < wanted, int(Override.LONGEST), 0)
+    interval, clipped = _clip(rails, wanted, recovering)
     regular_draw, quiet_draw, surprise_draw = uniforms
     due, moved = _regular(rails, now, interval, regular_draw, quiet_draw)
     surprise = _surprise(rails, now, interval, surprise_draw)
     early = surprise < due
     due = np.where(early, surprise, due)
-    overrides |= np.where(moved & ~early, int(Override.QUIET), 0)
-    overrides |= np.where(early, int(Override.SURPRISE), 0)
+    clipped |= np.where(moved & ~early, int(Override.QUIET), 0)
+    clipped |= np.where(early, int(Override.SURPRISE), 0)
+    if rails.first and new.any():
+        due = np.where(new, _first(rails, now, regular_draw), due)
+        interval = np.where(new, np.minimum(interval, math.ceil(rails.first)), interval)
+        clipped = np.where(new, int(Override.FIRST), clipped)
+        early |= new
+    overrides |= clipped
     return Plan(
         action=_on_grid(action, np.where(early, (due - now) / rails.unit, interval), wanted),
         interval=interval,
@@ -238,6 +259,29 @@ def _on_grid(action: IntArray, interval: FloatArray, wanted: IntArray) -> IntArr
     """Return the actions nearest to these intervals, with the ratios that they have."""
     nearest = np.searchsorted(_BETWEEN, interval) * len(GRID.ratios) + action % len(GRID.ratios)
     return np.where(interval == wanted, action, nearest)
+
+
+def _clip(rails: Rails, wanted: IntArray, recovering: BoolArray) -> tuple[IntArray, IntArray]:
+    """Return the intervals within the bounds, and which rails changed them."""
+    recovery = np.clip(rails.recovery, rails.shortest, rails.longest)
+    short = np.where(recovering, np.minimum(wanted, recovery), wanted)
+    interval = np.clip(short, rails.shortest, rails.longest)
+    overrides = np.where(short < wanted, int(Override.RECOVERY), 0)
+    overrides |= np.where(interval > short, int(Override.SHORTEST), 0)
+    overrides |= np.where(interval < short, int(Override.LONGEST), 0)
+    return interval, overrides
+
+
+def _first(rails: Rails, now: int, draw: FloatArray) -> IntArray:
+    """Return times that are uniform over the first units of a holding, outside quiet windows."""
+    length = round(min(rails.first, rails.longest) * rails.unit)
+    if not rails.quiet:
+        return np.asarray(now + (draw * length).astype(np.int64))
+    clock = OpenTime(rails.quiet)
+    begun, over = clock.at(now), clock.at(now + length)
+    if over - begun < MINUTE:  # there is no room outside: a new holding does not wait for it
+        return np.asarray(now + (draw * length).astype(np.int64))
+    return clock.when(begun + (draw * (over - begun)).astype(np.int64))
 
 
 def _regular(

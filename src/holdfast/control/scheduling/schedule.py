@@ -6,11 +6,10 @@ can do no harm. A lease that ends brings the holding back with the audit that wa
 """
 
 import secrets
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields, replace
 from typing import Any
 
-import numpy as np
 from sqlalchemy import (
     BindParameter,
     ColumnElement,
@@ -20,8 +19,10 @@ from sqlalchemy import (
     Update,
     bindparam,
     case,
+    delete,
     func,
     insert,
+    literal,
     literal_column,
     null,
     or_,
@@ -32,11 +33,12 @@ from sqlalchemy.exc import IntegrityError
 
 from holdfast.control.evidence.leaves import leaf_row, record_leaves
 from holdfast.control.policies.shadow_states import ShadowRecord, record_shadows
+from holdfast.control.scheduling.claims import Claim, Conclusion, Lag, LeaseLostError
 from holdfast.control.scheduling.guardrails import Override
 from holdfast.control.scheduling.telemetry import empty_history_bytes
+from holdfast.durations import MINUTE
 from holdfast.errors import InputError, NotFoundError
 from holdfast.ledger.interface import WORD_BYTES, Batch
-from holdfast.model.arrays import IntArray
 from holdfast.pdp import PublicKey
 from holdfast.storage import bulk
 from holdfast.storage.database import transaction
@@ -50,30 +52,7 @@ from holdfast.storage.schema import (
 )
 
 MAX_NAMES_PER_QUERY = 500
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A holding that is due, as it stands in its row."""
-
-    id: int
-    name: str
-    blocks: int
-    due: int
-    number: int
-    audited: int
-    history: bytes
-    observed: int
-    news: bool
-    version: str
-    memory: bytes
-    decided: int
-    observation: bytes
-    chosen: int
-    interval: int
-    ratio: float
-    overrides: int
-    flight: bytes | None
+MAX_AUDIT_TIME = MINUTE  # after which an audit under way counts as overdue
 
 
 _CLAIMED = [holdings.c[field.name] for field in fields(Claim)]
@@ -85,47 +64,35 @@ _DECIDED = (
 _ENDED = ("number", "audited", "outcome", "blocks")
 
 
-def _of_ours(*names: str, **others: Any) -> Update:
+def _update_leased(*names: str, **others: Any) -> Update:
     """Return the statement that sets these columns of a holding that is ours by its token."""
-    ours = (holdings.c.id == _given("id"), holdings.c.token == _given("token"))
-    return update(holdings).where(*ours).values({name: _given(name) for name in names} | others)
+    ours = (holdings.c.id == _parameter("id"), holdings.c.token == _parameter("token"))
+    return update(holdings).where(*ours).values({name: _parameter(name) for name in names} | others)
 
 
-def _given(name: str) -> BindParameter[Any]:
+def _parameter(name: str) -> BindParameter[Any]:
     return bindparam(bulk.OURS + name)
 
 
 _FREE: ColumnElement[int] = literal_column("0")
-_DECIDE = _of_ours(*_DECIDED, lease=_FREE)
-_CONCLUDE = _of_ours(*_DECIDED, *_ENDED, lease=_FREE, flight=null())
-_SAVE_AUDIT = _of_ours("overrides", "flight")
-_SUSPEND = _of_ours("due", "flight", lease=_FREE)
-_POSTPONE = _of_ours(
+_DECIDE = _update_leased(*_DECIDED, lease=_FREE)
+_CONCLUDE = _update_leased(
+    *_DECIDED[1:],
+    *_ENDED,
+    # An audit that an operator asked for does not end a quarantine.
+    due=case((holdings.c.quarantined, literal_column(str(NEVER))), else_=_parameter("due")),
+    lease=_FREE,
+    flight=null(),
+)
+_SAVE_AUDIT = _update_leased("due", "ratio", "overrides", "flight")
+_SUSPEND = _update_leased("due", "flight", lease=_FREE)
+_POSTPONE = _update_leased(
     "due",
-    overrides=holdings.c.overrides.bitwise_or(_given("overrides")),
+    overrides=holdings.c.overrides.bitwise_or(_parameter("overrides")),
     lease=_FREE,
 )
+_EXTEND = _update_leased(lease=_parameter("until")).where(holdings.c.lease > _FREE)
 _AUDIT = insert(audits).inline()
-
-
-@dataclass(frozen=True)
-class Conclusion:
-    """What is written at the end of an audit, in one transaction."""
-
-    holding: dict[str, Any]  # the row's new values, by column
-    audit: dict[str, Any]
-    leaf: dict[str, Any]
-    shadows: Sequence[ShadowRecord] = ()
-
-
-@dataclass(frozen=True)
-class Lag:
-    """How far the schedule is behind."""
-
-    overdue: int  # holdings that are due and that no worker has
-    longest: int  # milliseconds since the first of them was due
-    working: int
-    quarantined: int
 
 
 # Catalogue rows of holdings that have just been scheduled get their ids.
@@ -177,37 +144,68 @@ class Schedule:
         except IntegrityError as error:
             raise InputError("a holding of that name is on the schedule already") from error
 
+    def enforce_longest(self, longest: int, now: int | None = None) -> None:
+        """Bring forward what was planned further ahead than `longest` milliseconds allow.
+
+        That is after the last decision, where settings became stricter, or after `now`, where the
+        clock was set back.
+        """
+        latest = holdings.c.decided + longest if now is None else literal(now + longest)
+        planned = (holdings.c.decided > 0, holdings.c.flight.is_(None), holdings.c.due < NEVER)
+        late = update(holdings).where(*planned, holdings.c.due > latest)
+        with transaction(self.engine) as connection:
+            connection.execute(late.values(due=latest))
+
     def names(self) -> set[str]:
         with transaction(self.engine) as connection:
             return set(connection.execute(select(holdings.c.name)).scalars())
 
     def claim(
-        self, now: int, lease: int, limit: int, *, under_way: bool = False
-    ) -> tuple[int, list[Claim]]:
-        """Take up to `limit` due holdings for `lease` milliseconds; return them and their token.
+        self,
+        now: int,
+        lease: int,
+        limit: int,
+        *,
+        under_way: bool = False,
+        without_nodes: Collection[bytes] = (),
+        only: Collection[str] | None = None,
+        early: bool = False,
+    ) -> list[Claim]:
+        """Take up to `limit` holdings that are due, or with `early` any, for `lease` milliseconds.
 
+        An audit under way is taken when it is due, even with `early`: its node is asked again then.
         With `under_way` only those whose audit has begun: a node is asked again before its
-        deadline, even while other audits wait for a batch.
+        deadline, even while other audits wait for a batch. Holdings on `without_nodes` are left
+        out; with `only`, all others than these.
         """
-        token = secrets.randbits(63)
         # A lease that lies too far ahead is from a clock that was set back since.
         free = or_(holdings.c.lease <= now, holdings.c.lease > now + 2 * lease)
+        due = select(holdings.c.id).where(free)
+        is_due = holdings.c.due <= now
+        due = due.where(or_(is_due, holdings.c.flight.is_(None)) if early else is_due)
+        if under_way:
+            due = due.where(holdings.c.flight.is_not(None))
+        if without_nodes:
+            full = select(catalogue.c.scheduled).where(
+                catalogue.c.node.in_(list(without_nodes)), catalogue.c.scheduled.is_not(None)
+            )
+            due = due.where(holdings.c.id.not_in(full))
+        if only is not None:
+            due = due.where(holdings.c.name.in_(list(only)))
         due = (
-            select(holdings.c.id)
-            .where(holdings.c.due <= now, free, *([holdings.c.flight.is_not(None)] * under_way))
-            .order_by(holdings.c.due, holdings.c.id)
+            due.order_by(holdings.c.due, holdings.c.id)
             .limit(limit)
             .with_for_update(skip_locked=True)
         )
         taken = (
             update(holdings)
             .where(holdings.c.id.in_(due.scalar_subquery()))
-            .values(lease=now + lease, token=token)
+            .values(lease=now + lease, token=secrets.randbits(63))
             .returning(*_CLAIMED)
         )
         with transaction(self.engine) as connection:
             rows = connection.execute(taken).all()
-        return token, sorted((Claim(*row) for row in rows), key=lambda claim: (claim.due, claim.id))
+        return sorted(map(_claim, rows), key=lambda claim: (claim.due, claim.id))
 
     def has_batch(self, now: int, longest: int, enough: int) -> bool:
         """Return whether `enough` audits are due to begin, or one has waited for `longest`."""
@@ -220,30 +218,24 @@ class Schedule:
                 return first is not None
             return connection.execute(due.offset(enough - 1).limit(1)).first() is not None
 
-    def extend(self, token: int, until: int) -> int:
-        """Extend the leases that are still ours; return how many there are."""
-        ours = update(holdings).where(holdings.c.token == token, holdings.c.lease > 0)
-        with transaction(self.engine) as connection:
-            return connection.execute(ours.values(lease=until)).rowcount
+    def extend(self, claims: Collection[Claim], until: int) -> None:
+        """Extend the leases that are still ours; `until` 0 gives them up."""
+        rows = [{"id": claim.id, "token": claim.token, "until": until} for claim in claims]
+        self._put_back(_EXTEND, rows)
 
-    def decide(
-        self, token: int, rows: Sequence[dict[str, Any]], shadows: Sequence[ShadowRecord] = ()
-    ) -> None:
+    def decide(self, rows: Sequence[dict[str, Any]], shadows: Sequence[ShadowRecord] = ()) -> None:
         """Write first decisions about holdings that were not due for an audit.
 
         If a lease was lost, shadows begin with the next decision.
         """
         with transaction(self.engine) as connection:
-            if bulk.execute(connection, _DECIDE, _ours(token, rows)) == len(rows):
+            if bulk.execute(connection, _DECIDE, rows) == len(rows):
                 record_shadows(connection, shadows)
 
-    def save_audits(
-        self, token: int, flights: Sequence[tuple[int, int, bytes]], new: Sequence[Batch] = ()
-    ) -> None:
+    def save_audits(self, rows: Sequence[dict[str, Any]], new: Sequence[Batch] = ()) -> None:
         """Save audits before they have any effect; raise if a lease was lost."""
-        rows = [dict(zip(("id", "overrides", "flight"), row, strict=True)) for row in flights]
         with transaction(self.engine) as connection:
-            if bulk.execute(connection, _SAVE_AUDIT, _ours(token, rows)) != len(rows):
+            if bulk.execute(connection, _SAVE_AUDIT, rows) != len(rows):
                 raise LeaseLostError
             for batch in new:
                 words = b"".join(batch.words)
@@ -258,33 +250,34 @@ class Schedule:
         entries = (words[at : at + WORD_BYTES] for at in range(0, len(words), WORD_BYTES))
         return Batch(owner, seed, deadline, tuple(entries))
 
-    def postpone(self, token: int, later: Sequence[tuple[int, int, int]]) -> None:
+    def postpone(self, rows: Sequence[dict[str, Any]]) -> None:
         """Put holdings back, each due at another time and with more overrides."""
-        rows = [dict(zip(("id", "due", "overrides"), row, strict=True)) for row in later]
+        self._put_back(_POSTPONE, rows)
+
+    def suspend(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Put holdings back in the middle of their audits."""
+        self._put_back(_SUSPEND, rows)
+
+    def _put_back(self, statement: Update, rows: Sequence[dict[str, Any]]) -> None:
         if rows:
             with transaction(self.engine) as connection:
-                bulk.execute(connection, _POSTPONE, _ours(token, rows))
+                bulk.execute(connection, statement, rows)
 
-    def suspend(self, token: int, later: Sequence[tuple[int, int, bytes]]) -> None:
-        """Put holdings back in the middle of their audits."""
-        rows = [dict(zip(("id", "due", "flight"), row, strict=True)) for row in later]
-        with transaction(self.engine) as connection:
-            bulk.execute(connection, _SUSPEND, _ours(token, rows))
-
-    def conclude(self, token: int, conclusions: Sequence[Conclusion]) -> list[int]:
+    def conclude(self, conclusions: Sequence[Conclusion]) -> list[int]:
         """Write the results of audits, all of each or nothing; return the holdings concluded.
 
         Those whose lease was lost meanwhile are left out: another worker has them now.
         """
-        ids = [conclusion.holding["id"] for conclusion in conclusions]
+        tokens = {c.holding["id"]: c.holding["token"] for c in conclusions}
         with transaction(self.engine) as connection:
-            if _conclude(connection, token, conclusions):
-                return ids
-        ours = select(holdings.c.id).where(holdings.c.id.in_(ids), holdings.c.token == token)
+            if _conclude(connection, conclusions):
+                return list(tokens)
+        leases = select(holdings.c.id, holdings.c.token).where(holdings.c.id.in_(tokens))
         with transaction(self.engine) as connection:
-            kept = set(connection.execute(ours.with_for_update()).scalars())
-            _conclude(connection, token, [c for c in conclusions if c.holding["id"] in kept])
-        return [id_ for id_ in ids if id_ in kept]
+            rows = connection.execute(leases.with_for_update())
+            kept = {id_ for id_, token in rows if tokens[id_] == token}
+            _conclude(connection, [c for c in conclusions if c.holding["id"] in kept])
+        return [id_ for id_ in tokens if id_ in kept]
 
     def lag(self, now: int) -> Lag:
         with transaction(self.engine) as connection:
@@ -303,7 +296,9 @@ class Schedule:
 
 def lag_at(now: int) -> list[ColumnElement[Any]]:
     """Return the columns that say how far the schedule is behind."""
-    late = (holdings.c.due <= now) & (holdings.c.lease <= now)
+    # An audit that a node keeps waiting is late as well, though a worker has it.
+    waits = (holdings.c.lease <= now) | (holdings.c.due <= now - MAX_AUDIT_TIME)
+    late = (holdings.c.due <= now) & waits
     return [
         func.count(case((late, 1))).label("overdue"),
         func.min(case((late, holdings.c.due))).label("first"),
@@ -352,6 +347,16 @@ def quarantine(connection: Connection, holding: int, now: int) -> bool:
     return _update_idle(connection, holding, now, changes) is not None
 
 
+def rename_scheduled(connection: Connection, holding: int, name: str) -> None:
+    renamed = update(holdings).where(holdings.c.id == holding)
+    connection.execute(renamed.values(name=name))
+
+
+def delete_scheduled(connection: Connection, holding: int) -> None:
+    """Take a holding off the schedule for good; a worker that has it loses its lease."""
+    connection.execute(delete(holdings).where(holdings.c.id == holding))
+
+
 def _update_idle(
     connection: Connection, holding: int, now: int, changes: Mapping[str, Any]
 ) -> int | None:
@@ -360,10 +365,6 @@ def _update_idle(
     changed = update(holdings).where(*idle).values(**changes).returning(holdings.c.number)
     number: int | None = connection.execute(changed).scalar()
     return number
-
-
-class LeaseLostError(Exception):
-    """Another worker has the holdings now, and finishes what was begun."""
 
 
 def _register(connection: Connection, registrations: Mapping[str, bytes]) -> None:
@@ -378,11 +379,17 @@ def _register(connection: Connection, registrations: Mapping[str, bytes]) -> Non
         record_leaves(connection, rows)
 
 
-def _conclude(connection: Connection, token: int, conclusions: Sequence[Conclusion]) -> bool:
+def _claim(row: Sequence[Any]) -> Claim:
+    """Return the claim in a row. SQLite returns a share of 1.0 that was just updated as 1."""
+    claim = Claim(*row)
+    return replace(claim, ratio=float(claim.ratio))
+
+
+def _conclude(connection: Connection, conclusions: Sequence[Conclusion]) -> bool:
     """Write the conclusions, or undo it all and return False if a lease was lost."""
     if not conclusions:
         return True
-    rows = _ours(token, [conclusion.holding for conclusion in conclusions])
+    rows = [conclusion.holding for conclusion in conclusions]
     if bulk.execute(connection, _CONCLUDE, rows) != len(rows):
         connection.rollback()
         return False
@@ -390,11 +397,3 @@ def _conclude(connection: Connection, token: int, conclusions: Sequence[Conclusi
     record_leaves(connection, [conclusion.leaf for conclusion in conclusions])
     record_shadows(connection, [record for c in conclusions for record in c.shadows])
     return True
-
-
-def _ours(token: int, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{**row, "token": token} for row in rows]
-
-
-def column(claims: Sequence[Claim], name: str) -> IntArray:
-    return np.array([getattr(claim, name) for claim in claims])

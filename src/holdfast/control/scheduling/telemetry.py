@@ -1,9 +1,10 @@
 """Telemetry: what audits have shown about each holding, and how fresh that is.
 
-An audit has one of five outcomes, as in Storj. Only the first three say something about the data: a
-node that can't be reached has not lost it.
+An audit has one of six outcomes. Only the first four say something about the data: a node that
+can't be reached has not lost it.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
 from functools import cached_property
@@ -15,15 +16,17 @@ from holdfast.evidence.leaf import Outcome
 from holdfast.model.arrays import BoolArray, Float32Array, FloatArray, IntArray, put, take
 from holdfast.model.observation import History, HistoryConstants, empty_history, observe, record
 
-TEACHING = frozenset({Outcome.PASSED, Outcome.FAILED, Outcome.TIMED_OUT})
-FAILURES = TEACHING - {Outcome.PASSED}
-FIELDS = len(History.__dataclass_fields__)
+LOSSES = frozenset({Outcome.FAILED, Outcome.ADMITTED})  # these show that data is lost
+FAILURES = LOSSES | {Outcome.TIMED_OUT}
+TEACHING = FAILURES | {Outcome.PASSED}
+FIELDS = len(History.__dataclass_fields__) + 1  # and the passes since the last failure
 HISTORY_BYTES = 8 * FIELDS
+NEVER_FAILED = math.inf
 
 
 def empty_history_bytes() -> bytes:
     """Return the history of a holding that was never audited, as it is stored."""
-    return np.array(astuple(empty_history())).tobytes()
+    return np.array([*astuple(empty_history()), NEVER_FAILED]).tobytes()
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,7 @@ class Telemetry:
     constants: HistoryConstants
     observed: IntArray  # when an audit last showed something; for a new holding, when it was added
     news: BoolArray  # whether the last audit did
+    passes: FloatArray  # in a row since the last failure
 
     @classmethod
     def stored(
@@ -51,10 +55,11 @@ class Telemetry:
                 for history in histories
             ]
         table = np.frombuffer(b"".join(histories), np.float64).reshape(-1, FIELDS)
-        return cls(History(*table.T), constants, observed, news)
+        *history, passes = table.T
+        return cls(History(*history), constants, observed, news, passes)
 
     def rows(self) -> list[bytes]:
-        table = np.column_stack(astuple(self.history))
+        table = np.column_stack([*astuple(self.history), self.passes])
         return [row.tobytes() for row in table]
 
     @cached_property
@@ -71,6 +76,10 @@ class Telemetry:
         fresh = (age >= 0) & (age <= rails.stale_after * rails.unit)
         return np.asarray(self.news & fresh, np.bool_)
 
+    def recovering(self, rails: Rails) -> BoolArray:
+        """Return which holdings had a failure and too few passes since."""
+        return np.asarray(self.passes < rails.recovery_passes, np.bool_)
+
     def after(
         self, now: int, outcomes: Sequence[Outcome], interval: FloatArray, latency: FloatArray
     ) -> "Telemetry":
@@ -84,6 +93,11 @@ class Telemetry:
                 take(history, which), interval[which], failed[which], latency[which], self.constants
             )
             history = updated if len(which) == len(taught) else put(history, which, updated)
+        passes = np.where(failed > 0, 0.0, self.passes + 1.0)
         return replace(
-            self, history=history, observed=np.where(taught, now, self.observed), news=taught
+            self,
+            history=history,
+            observed=np.where(taught, now, self.observed),
+            news=taught,
+            passes=np.where(taught, passes, self.passes),
         )

@@ -3,54 +3,27 @@
 Any number of workers may run, on any number of hosts: the schedule gives each its own holdings.
 """
 
-import math
-import os
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from threading import Event, Thread
-from typing import Any
 
-import numpy as np
-
-from holdfast.control.audits import recorder
+from holdfast.control.audits.pending import PendingAudit
 from holdfast.control.audits.types import Auditor, AuditResult, Deferred
-from holdfast.control.evidence.leaves import leaf_row
-from holdfast.control.policies.active import ActivePolicies, PolicyLoader
-from holdfast.control.policies.shadow import (
-    DecisionContext,
-    ShadowResult,
-    memory_of,
-    read_shadow_states,
-    run_shadows,
-)
-from holdfast.control.policies.shadow_states import States
-from holdfast.control.scheduling.decisions import Decisions, StoredMemory, decide
-from holdfast.control.scheduling.guardrails import DRAWS, SECOND, Override, Rails, hold_for_gas
-from holdfast.control.scheduling.schedule import Claim, Conclusion, Schedule, column
-from holdfast.control.scheduling.telemetry import Telemetry
+from holdfast.control.policies.active import PolicyLoader
+from holdfast.control.scheduling.claims import Claim, column
+from holdfast.control.scheduling.decider import Decider, DecisionBatch, Rng
+from holdfast.control.scheduling.guardrails import Override, Rails, hold_for_gas
+from holdfast.control.scheduling.schedule import Schedule
 from holdfast.control.settings.models import Pace
+from holdfast.durations import SECOND
 from holdfast.errors import StorageError
-from holdfast.evidence import leaf
-from holdfast.ledger import check
-from holdfast.model.action import GRID
-from holdfast.model.arrays import FloatArray, IntArray
 from holdfast.model.observation import HistoryConstants
-from holdfast.policy.serving import Serving
 
+COLLECT_SECONDS = 0.25  # for which a tick waits for the first reply
 # Each extends a lease by a third: a worker that hangs must lose what it has in the end.
 MAX_EXTENSIONS = 30
-
-Rng = Callable[[tuple[int, int]], FloatArray]  # uniform numbers in [0, 1), in that shape
-
-
-def system_rng(shape: tuple[int, int]) -> FloatArray:
-    """Return uniform numbers that nobody can predict, not even from earlier ones.
-
-    A node sees the times of its audits, and could predict NumPy's generators from them.
-    """
-    words = np.frombuffer(os.urandom(8 * math.prod(shape)), np.uint64)
-    return np.asarray((words >> np.uint64(11)) * 2.0**-53).reshape(shape)
 
 
 @dataclass(frozen=True)
@@ -58,6 +31,8 @@ class Tick:
     """What a worker did in one tick."""
 
     claimed: int = 0
+    started: Mapping[str, bytes] = field(default_factory=dict)  # challenges, by holding
+    running: int = 0  # audits that nodes have still to answer
     decided: int = 0
     held: int = 0
     waiting: int = 0
@@ -68,24 +43,20 @@ class Tick:
     agreed: int = 0  # and took the same way
     shadow_trouble: tuple[str, ...] = ()
 
-
-@dataclass(frozen=True)
-class DecisionBatch:
-    """A batch of decisions: the champion's, and what shadows did beside it."""
-
-    active: ActivePolicies
-    states: States
-    decisions: Decisions
-    shadows: ShadowResult
-
-    def add_to(self, tick: Tick) -> Tick:
-        shadows = self.shadows
+    def with_shadows(self, batch: DecisionBatch) -> "Tick":
+        """Count what shadows did beside these decisions."""
+        shadows = batch.shadows
         return replace(
-            tick,
-            shadowed=tick.shadowed + shadows.decisions,
-            agreed=tick.agreed + shadows.agreed,
-            shadow_trouble=(*tick.shadow_trouble, *shadows.trouble),
+            self,
+            shadowed=self.shadowed + shadows.decisions,
+            agreed=self.agreed + shadows.agreed,
+            shadow_trouble=(*self.shadow_trouble, *shadows.trouble),
         )
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is more to do at once, or soon."""
+        return bool(self.claimed or self.running)
 
 
 class Worker:
@@ -102,34 +73,112 @@ class Worker:
         pace: Pace,
         timing: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> None:
-        self._schedule, self._auditor, self._policies = schedule, auditor, policies
-        self._rails, self._constants, self._pace = rails, constants, pace
-        self._clock, self._rng, self._timing = clock, rng, timing
+        self._schedule, self._auditor = schedule, auditor
+        self._rails, self._pace, self._clock, self._rng = rails, pace, clock, rng
+        self._decider = Decider(
+            schedule, policies, rails=rails, constants=constants, rng=rng, timing=timing
+        )
+        self._running: dict[int, Claim] = {}  # by holding
+        self._lost: list[Claim] = []  # whose leases an error left
+        self._extended = 0
 
-    def tick(self) -> Tick:
-        """Do what is due now, up to a batch of it."""
-        now, pace = self._clock(), self._pace
-        waits = pace.gather and not self._schedule.has_batch(now, pace.gather, pace.batch)
-        token, claims = self._schedule.claim(now, pace.lease, pace.batch, under_way=bool(waits))
-        if not claims:
-            return Tick()
+    def tick(
+        self, only: Collection[str] | None = None, asked: Mapping[str, float] | None = None
+    ) -> Tick:
+        """Start what is due now, up to a batch of it, and conclude what has ended.
+
+        Replies are only waited for a moment: audits of slow nodes go on in later ticks. With
+        `only`, other holdings than these are left alone. The holdings `asked` for are audited even
+        if they are not due, each with a sample of that share of its blocks.
+        """
+        try:
+            return self._tick(only, asked or {})
+        except BaseException:
+            # Another tick, of this worker or another, resumes what was saved.
+            self._lost += self._running.values()
+            self._running.clear()
+            self._auditor.abandon()
+            raise
+
+    def stop(self, seconds: float) -> None:
+        """Conclude what ends within that time; give up the rest, for other workers to resume."""
+        over = time.monotonic() + seconds
+        while self._running and time.monotonic() < over:
+            self._collect(COLLECT_SECONDS)
+        self._schedule.extend([*self._lost, *self._running.values()], 0)
+        self._running.clear()
+        self._auditor.abandon()
+
+    def _tick(self, only: Collection[str] | None, asked: Mapping[str, float]) -> Tick:
+        now = self._clock()
+        if self._lost:
+            self._schedule.extend(self._lost, 0)
+            self._lost = []
+        if not self._running:
+            self._extended = now
+        claims = self._claim_asked(now, asked) + self._claim(now, only)
+        self._running |= {claim.id: claim for claim in claims}
         new = [claim for claim in claims if not claim.decided]
-        first = self._first_decisions(token, new, now) if new else None
+        first = self._decider.decide_first(new, now) if new else None
         known = [claim for claim in claims if claim.decided]
-        audits = self._start_audits(token, known, now)
-        with self._extend_leases(token):
-            results = self._auditor.carry_out(audits)
+        audits = self._prepare(known, now)
+        running = {claim.id for claim, _ in audits}
+        for claim in claims:
+            if claim.id not in running:
+                del self._running[claim.id]
+        with self._extend_leases():
+            if audits:
+                self._auditor.start(audits)
+            tick = self._collect(COLLECT_SECONDS)
         tick = replace(
-            self._conclude(token, [claim for claim, _ in audits], results),
+            tick,
             claimed=len(claims),
+            started={
+                claim.name: pending.challenge.id
+                for claim, pending in audits
+                if claim.flight is None
+            },
             decided=len(new),
             held=len(known) - len(audits),
         )
-        return first.add_to(tick) if first else tick
+        return tick.with_shadows(first) if first else tick
+
+    def _claim_asked(self, now: int, asked: Mapping[str, float]) -> list[Claim]:
+        if not asked:
+            return []
+        claims = self._schedule.claim(now, self._pace.lease, len(asked), only=asked, early=True)
+        return [_ask_for(claim, asked[claim.name], now) for claim in claims]
+
+    def _claim(self, now: int, only: Collection[str] | None) -> list[Claim]:
+        pace = self._pace
+        waits = pace.gather and not self._schedule.has_batch(now, pace.gather, pace.batch)
+        return self._schedule.claim(
+            now,
+            pace.lease,
+            pace.batch,
+            under_way=bool(waits),
+            without_nodes=self._auditor.busy_nodes(),
+            only=only,
+        )
+
+    def _collect(self, seconds: float) -> Tick:
+        results = self._auditor.collect(seconds) if self._running else []
+        tick = self._conclude(results)
+        for claim, _ in results:
+            self._running.pop(claim.id, None)
+        return replace(tick, running=len(self._running))
 
     @contextmanager
-    def _extend_leases(self, token: int) -> Iterator[None]:
-        """Extend the leases while nodes take their time, up to a limit."""
+    def _extend_leases(self) -> Iterator[None]:
+        """Extend the leases of running audits, also while the ledger takes its time.
+
+        A ledger that hangs loses them in the end.
+        """
+        if not self._running:
+            yield
+            return
+        if not 0 <= self._clock() - self._extended < self._pace.lease // 3:
+            self._extend()
         over = Event()
 
         def extend() -> None:
@@ -137,7 +186,7 @@ class Worker:
                 if over.wait(self._pace.lease / SECOND / 3):
                     return
                 with suppress(StorageError):  # the conclusion notices a lost lease
-                    self._schedule.extend(token, self._clock() + self._pace.lease)
+                    self._extend()
 
         thread = Thread(target=extend, daemon=True)
         thread.start()
@@ -147,170 +196,93 @@ class Worker:
             over.set()
             thread.join()
 
-    def _start_audits(
-        self, token: int, claims: Sequence[Claim], now: int
-    ) -> list[tuple[Claim, bytes]]:
+    def _extend(self) -> None:
+        now = self._clock()
+        self._schedule.extend(list(self._running.values()), now + self._pace.lease)
+        self._extended = now
+
+    def _prepare(self, claims: Sequence[Claim], now: int) -> list[tuple[Claim, PendingAudit]]:
         """Save the audits that begin now; return them with those already under way."""
-        under_way = [(claim, claim.flight) for claim in claims if claim.flight is not None]
+        under_way = [
+            (claim, PendingAudit.decode(claim.flight))
+            for claim in claims
+            if claim.flight is not None
+        ]
         due = [claim for claim in claims if claim.flight is None]
-        due = self._postpone_costly(token, due, now)
+        due = self._postpone_costly(due, now)
         if not due:
             return under_way
         prepared = self._auditor.prepare(due)
         starting = [
-            (_note_cap(claim) if audit.capped else claim, audit.flight)
+            (_note_cap(claim) if audit.capped else claim, audit.pending)
             for claim, audit in zip(due, prepared.audits, strict=True)
         ]
-        flights = [(claim.id, claim.overrides, flight) for claim, flight in starting]
-        self._schedule.save_audits(token, flights, prepared.batches)
+        rows = [
+            {
+                **_lease(claim),
+                "due": claim.due,
+                "ratio": claim.ratio,
+                "overrides": claim.overrides,
+                "flight": pending.encode(),
+            }
+            for claim, pending in starting
+        ]
+        self._schedule.save_audits(rows, prepared.batches)
         return [*under_way, *starting]
 
-    def _postpone_costly(self, token: int, claims: list[Claim], now: int) -> list[Claim]:
-        """Put back the audits that wait for cheaper gas; return the rest."""
+    def _postpone_costly(self, claims: list[Claim], now: int) -> list[Claim]:
+        """Put back the audits that wait for cheaper gas; return the rest.
+
+        An audit that an operator asked for does not wait.
+        """
         if self._rails.gas_price_cap is None or not claims:
             return claims
         audited, uniforms = column(claims, "audited"), self._rng((2, len(claims)))
         waits, until = hold_for_gas(self._rails, now, self._auditor.gas_price(), audited, uniforms)
+        waits &= column(claims, "overrides") & int(Override.ASKED) == 0
         self._schedule.postpone(
-            token,
             [
-                (claim.id, int(later), int(Override.GAS_PRICE))
+                {**_lease(claim), "due": int(later), "overrides": int(Override.GAS_PRICE)}
                 for claim, wait, later in zip(claims, waits, until, strict=True)
                 if wait
             ],
         )
         return [claim for claim, wait in zip(claims, waits, strict=True) if not wait]
 
-    def _conclude(
-        self, token: int, claims: Sequence[Claim], results: Sequence[AuditResult | Deferred]
-    ) -> Tick:
-        pairs = list(zip(claims, results, strict=True))
-        waiting = [(claim.id, result) for claim, result in pairs if isinstance(result, Deferred)]
-        if waiting:
-            rows = [(id_, deferred.at, deferred.flight) for id_, deferred in waiting]
-            self._schedule.suspend(token, rows)
+    def _conclude(self, results: Sequence[tuple[Claim, AuditResult | Deferred]]) -> Tick:
+        waiting = [(claim, result) for claim, result in results if isinstance(result, Deferred)]
+        self._schedule.suspend(
+            [
+                {**_lease(claim), "due": deferred.at, "flight": deferred.pending.encode()}
+                for claim, deferred in waiting
+            ]
+        )
         trouble = tuple(audit.trouble for _, audit in waiting if audit.trouble is not None)
-        ended = [(claim, result) for claim, result in pairs if isinstance(result, AuditResult)]
+        ended = [(claim, result) for claim, result in results if isinstance(result, AuditResult)]
         if not ended:
             return Tick(waiting=len(waiting), trouble=trouble)
         now = self._clock()
-        batch, conclusions = self._conclusions(ended, now)
-        ours = set(self._schedule.conclude(token, conclusions))
+        batch, conclusions = self._decider.conclude(ended, now)
+        ours = set(self._schedule.conclude(conclusions))
         done = [(claim.overrides, result) for claim, result in ended if claim.id in ours]
         overrides, concluded = zip(*done, strict=True) if done else ((), ())
-        return batch.add_to(
-            Tick(waiting=len(waiting), trouble=trouble, concluded=concluded, overrides=overrides)
-        )
+        tick = Tick(waiting=len(waiting), trouble=trouble, concluded=concluded, overrides=overrides)
+        return tick.with_shadows(batch)
 
-    def _conclusions(
-        self, ended: Sequence[tuple[Claim, AuditResult]], now: int
-    ) -> tuple[DecisionBatch, list[Conclusion]]:
-        claims = [claim for claim, _ in ended]
-        results = [result for _, result in ended]
-        before = self._telemetry(claims)
-        telemetry = before.after(
-            now,
-            [result.outcome for result in results],
-            (now - column(claims, "audited")) / self._rails.unit,
-            np.array([result.latency for result in results]),
-        )
-        blocks = np.array([result.challenge.blocks for result in results])
-        numbers = [claim.number + 1 for claim in claims]
-        batch = self._decide(self._context(claims, numbers, blocks, now), telemetry)
-        conclusions = []
-        for (claim, result), row, shadows in zip(
-            ended, _rows(claims, telemetry, batch, now), batch.shadows.records, strict=True
-        ):
-            at = recorder.end_time(claim, result, now)
-            row |= {
-                "number": claim.number + 1,
-                "audited": now,
-                "outcome": str(result.outcome),
-                "blocks": result.challenge.blocks,
-                "decided": at,
-            }
-            policy, shadow = self._policies.policy(claim.version), self._shadow(claim, batch)
-            body = recorder.audit_leaf(claim, result, policy, shadow, self._rails, at)
-            proof = None if result.proof is None else check.encode(result.proof)
-            conclusions.append(
-                Conclusion(
-                    row,
-                    recorder.audit_row(claim, result, now),
-                    leaf_row(body, claim.id, proof),
-                    shadows,
-                )
-            )
-        return batch, conclusions
 
-    def _shadow(self, claim: Claim, batch: DecisionBatch) -> leaf.Choice | None:
-        """Return what the challenger chose when this audit was decided on."""
-        challenger = batch.active.challenger
-        state = None if challenger is None else batch.states.get((claim.id, challenger))
-        if challenger is None or state is None or state.number != claim.number:
-            return None
-        return leaf.Choice(self._policies.policy(challenger), GRID.action(state.chosen))
+def _lease(claim: Claim) -> dict[str, int]:
+    """Return what shows that a row is still ours."""
+    return {"id": claim.id, "token": claim.token}
 
-    def _first_decisions(self, token: int, claims: Sequence[Claim], now: int) -> DecisionBatch:
-        telemetry = self._telemetry(claims)
-        blocks, numbers = column(claims, "blocks"), [claim.number for claim in claims]
-        batch = self._decide(self._context(claims, numbers, blocks, now), telemetry)
-        records = [record for records in batch.shadows.records for record in records]
-        self._schedule.decide(token, _rows(claims, telemetry, batch, now), records)
-        return batch
 
-    def _telemetry(self, claims: Sequence[Claim]) -> Telemetry:
-        return Telemetry.stored(
-            [claim.history for claim in claims],
-            self._constants,
-            column(claims, "observed"),
-            column(claims, "news").astype(np.bool_),
-        )
-
-    def _context(
-        self, claims: Sequence[Claim], numbers: Sequence[int], blocks: IntArray, now: int
-    ) -> DecisionContext:
-        return DecisionContext(claims, numbers, blocks, self._rails.sample_cap, now)
-
-    def _decide(self, context: DecisionContext, telemetry: Telemetry) -> DecisionBatch:
-        active = self._policies.now()
-        states = read_shadow_states(self._schedule.engine, context.claims, active)
-        uniforms = self._rng((DRAWS, len(context.claims)))
-
-        def by(policy: Serving, own: StoredMemory, executed: IntArray | None = None) -> Decisions:
-            return decide(policy, self._rails, context.now, telemetry, own, uniforms, executed)
-
-        own = memory_of(active.champion.version, context.claims, states)
-        with self._timing():
-            decisions = by(active.champion, own)
-        shadows = run_shadows(context, active, decisions, states, by)
-        return DecisionBatch(active, states, decisions, shadows)
+def _ask_for(claim: Claim, ratio: float, now: int) -> Claim:
+    """Return the claim of an audit that an operator asked for, unless another is under way."""
+    if claim.flight is not None:
+        return claim
+    return replace(
+        claim, due=min(claim.due, now), ratio=ratio, overrides=claim.overrides | Override.ASKED
+    )
 
 
 def _note_cap(claim: Claim) -> Claim:
     return replace(claim, overrides=claim.overrides | Override.SAMPLE_CAP)
-
-
-def _rows(
-    claims: Sequence[Claim], telemetry: Telemetry, batch: DecisionBatch, now: int
-) -> list[dict[str, Any]]:
-    """Return what a decision changes in each holding's row."""
-    decisions, version = batch.decisions, batch.active.champion.version
-    plan = decisions.plan
-    columns = {
-        "id": [claim.id for claim in claims],
-        "due": plan.due.tolist(),
-        "history": telemetry.rows(),
-        "observed": telemetry.observed.tolist(),
-        "news": telemetry.news.tolist(),
-        "version": [version] * len(claims),
-        "memory": [row.tobytes() for row in decisions.memory],
-        "decided": [now] * len(claims),
-        "observation": [row.tobytes() for row in decisions.observation],
-        "chosen": decisions.chosen.tolist(),
-        "interval": plan.interval.tolist(),
-        "ratio": plan.ratio.tolist(),
-        "overrides": plan.overrides.tolist(),
-    }
-    return [
-        dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
-    ]

@@ -15,8 +15,10 @@ every = "1 hour"                   # how often every node is probed, on average 
 [control.alerts]
 webhook = "https://host/path"      # where alerts are posted as JSON
 overdue = "1 hour"                 # how late an audit may be before there is an alert
+offline = "6 hours"                # how long a node may be away before there is one
 [control.responses]
 failed = ["follow-up", "localise", "repair", "follow-up", "quarantine", "alert"]
+repairs = 3                        # of one holding within `repairs_within`: then it is quarantined
 delay = "at once"
 [control.promotion]
 ceiling = 0.05                     # of the miss rate, for a version that is to decide
@@ -33,6 +35,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -100,9 +103,20 @@ def _parse_origin(value: Any) -> str:
 
 def _parse_endpoint(value: Any, lowest: int = 1) -> Endpoint:
     host, _, port = parse_text(value).rpartition(":")
-    if not host or not port.isdecimal() or not lowest <= int(port) < 1 << 16:
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    if not _is_host(host) or not port.isdecimal() or not lowest <= int(port) < 1 << 16:
         raise InputError(f'must be a host and a port such as "127.0.0.1:9470", not {value!r}')
-    return host.removeprefix("[").removesuffix("]"), int(port)
+    return host, int(port)
+
+
+def _is_host(host: str) -> bool:
+    """Return whether this is a name, or an address of IPv4 or IPv6."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return _HOST.fullmatch(host) is not None
+    return True
 
 
 def _parse_web_endpoint(value: Any) -> Endpoint | None:
@@ -142,7 +156,7 @@ class Timeouts(Table):
     deadline: Duration = HOUR
     first_pause: Duration = 5 * SECOND
     longest_pause: Duration = 10 * MINUTE
-    at_once: Count = 16  # requests to one node side by side
+    at_once: Count = 2  # requests to one node side by side, each with many challenges
 
     @property
     def last_try(self) -> int:
@@ -179,7 +193,8 @@ class ProbeSettings(Table):
 @dataclass(frozen=True)
 class AlertSettings(Table):
     webhook: Webhook | None = field(default=None, repr=False)
-    overdue: Duration = HOUR
+    overdue: Duration = HOUR  # how late an audit may be
+    offline: Duration = 6 * HOUR  # how long a node may be away
 
 
 @dataclass(frozen=True)
@@ -187,11 +202,15 @@ class Responses(Table):
     """Which steps follow which outcome, in their order, and how they are taken.
 
     A holding is quarantined after as many failures in a row as there are follow-ups before that
-    step and one, or as soon as it is known that blocks are lost.
+    step and one, or as soon as it is known that blocks are lost, or after `repairs` repairs within
+    `repairs_within`, each of which had put all blocks back.
     """
 
     failed: tuple[Step, ...] = ALL_STEPS
+    admitted: tuple[Step, ...] = ALL_STEPS
     timed_out: tuple[Step, ...] = ALL_STEPS
+    repairs: Count = 3  # of one holding, after which it is quarantined
+    repairs_within: Duration = 30 * DAY  # if they come within this time
     delay: Delay = 0  # until an audit that follows up
     ratio: Ratio = 0.20  # of blocks that it samples
     pause: Duration = 10 * MINUTE  # until a step that could not be taken is tried again
@@ -211,7 +230,11 @@ class Responses(Table):
 
     @property
     def plans(self) -> Mapping[Outcome, tuple[Step, ...]]:
-        return {Outcome.FAILED: self.failed, Outcome.TIMED_OUT: self.timed_out}
+        return {
+            Outcome.FAILED: self.failed,
+            Outcome.ADMITTED: self.admitted,
+            Outcome.TIMED_OUT: self.timed_out,
+        }
 
 
 @dataclass(frozen=True)

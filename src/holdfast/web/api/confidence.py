@@ -1,43 +1,42 @@
-"""How much may be damaged as of now, inferred for the whole fleet in a process of its own."""
+"""How much may be damaged, and how much was missed: what is inferred of the whole fleet."""
 
-from collections.abc import AsyncIterator
-from dataclasses import asdict
-from multiprocessing.connection import Connection
+from dataclasses import dataclass
 
 from fastapi import APIRouter
-from fastapi.responses import StreamingResponse
 
-from holdfast.control.inference.confidence import infer_confidence
-from holdfast.control.settings.models import ControlSettings
-from holdfast.errors import HoldfastError
-from holdfast.processes import start_child
-from holdfast.storage.database import opened
-from holdfast.web.context import Context, RequestContext
-from holdfast.web.jobs import FAILED, read_messages
-from holdfast.web.sse import RESPONSES, EventResponse, encode_event
+from holdfast.control.inference.confidence import declared_ceiling
+from holdfast.control.queries.confidence import HoldingConfidence, read_confidence
+from holdfast.errors import NotFoundError
+from holdfast.model.estimate import Figure
+from holdfast.web.context import RequestContext
 
 router = APIRouter(tags=["holdings"])
 
 
-@router.get(
-    "/confidence",
-    summary="Infer misses and damage as of now; at last `confidence` as an event",
-    response_class=StreamingResponse,
-    responses=RESPONSES,
-)
-async def get_confidence(context: RequestContext) -> EventResponse:
-    return EventResponse(_stream(context), context.confidence_slots)
+@dataclass(frozen=True)
+class Confidence:
+    at: int  # as of when: the oldest figure in it
+    miss_rate: Figure  # over the whole log
+    ceiling: float | None  # that is declared for it
+    detections: int
+    fleet_at_most: float  # share of all blocks damaged, at 95 %
+    holdings: list[HoldingConfidence]  # the worst first
+    waiting: list[str]  # holdings of which nothing is inferred yet
 
 
-async def _stream(context: Context) -> AsyncIterator[bytes]:
-    with start_child(infer, context.address, context.settings, context.clock()) as child:
-        async for name, data in read_messages(child.pipe, context.is_closing):
-            yield encode_event(name, data)
-
-
-def infer(sender: Connection, address: str, settings: ControlSettings, now: int) -> None:
-    try:
-        with opened(address, read_only=True) as engine:
-            sender.send(("confidence", asdict(infer_confidence(engine, settings, now))))
-    except HoldfastError as error:
-        sender.send((FAILED, {"reason": str(error)}))
+@router.get("/confidence", summary="What is inferred of misses and damage, and as of when")
+def get_confidence(context: RequestContext) -> Confidence:
+    with context.read() as connection:
+        inferred = read_confidence(connection)
+    if inferred is None:
+        raise NotFoundError("nothing is inferred yet: a background process does it after an audit")
+    fleet = inferred.fleet
+    return Confidence(
+        at=fleet.at,
+        miss_rate=Figure.of(fleet.miss_rate),
+        ceiling=declared_ceiling(context.reader, context.settings),
+        detections=fleet.detections,
+        fleet_at_most=fleet.fleet_at_most,
+        holdings=list(inferred.holdings),
+        waiting=list(inferred.waiting),
+    )

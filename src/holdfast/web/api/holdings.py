@@ -3,7 +3,9 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Query
+from pydantic import Field
 
+from holdfast.control import holding_commands
 from holdfast.control.incidents import store
 from holdfast.control.operator_commands import audit_now
 from holdfast.control.queries.fleet import Health
@@ -16,10 +18,26 @@ from holdfast.control.queries.holdings import (
     read_holding,
     read_name,
 )
-from holdfast.web.auth import Operator
+from holdfast.owner import Catalogue, discard_tags, plan_removal
+from holdfast.web.auth import Admin, Operator
 from holdfast.web.commands import CommandRequest, Done
 from holdfast.web.context import Context, RequestContext
 from holdfast.web.pagination import MAX_SEARCH_LENGTH, Id, Limit, Page
+
+MAX_URL_LENGTH = 2048
+
+
+class UrlRequest(CommandRequest):
+    url: Annotated[str, Field(max_length=MAX_URL_LENGTH)]
+
+
+class NameRequest(CommandRequest):
+    name: Annotated[str, Field(max_length=MAX_SEARCH_LENGTH)]
+
+
+class RemovalRequest(CommandRequest):
+    keep_files: bool = False
+
 
 router = APIRouter(prefix="/holdings", tags=["holdings"])
 
@@ -68,6 +86,35 @@ def order_release(
     name = _name(context, holding)
     store.release(context.writer, name, operator.author(context, command.reason))
     return Done(f"{name} is on the schedule again")
+
+
+@router.post("/{holding}/set-url", summary="Follow its node to another URL")
+def order_url(context: RequestContext, admin: Admin, holding: Id, command: UrlRequest) -> Done:
+    name = _name(context, holding)
+    author = admin.author(context, command.reason)
+    holding_commands.set_url(Catalogue(context.writer), name, command.url, author)
+    return Done(f"{name} is at another URL now")
+
+
+@router.post("/{holding}/rename", summary="Give it another name")
+def order_name(context: RequestContext, admin: Admin, holding: Id, command: NameRequest) -> Done:
+    name = _name(context, holding)
+    author = admin.author(context, command.reason)
+    holding_commands.rename(Catalogue(context.writer), name, command.name, author)
+    return Done(f"{name} is called {command.name} now")
+
+
+@router.post("/{holding}/remove", summary="Remove it, and its files on the node unless kept")
+def order_removal(
+    context: RequestContext, admin: Admin, holding: Id, command: RemovalRequest
+) -> Done:
+    """Remove a holding. The service deletes the files on the node, if the node can be reached."""
+    name, catalogue = _name(context, holding), Catalogue(context.writer)
+    plan = plan_removal(catalogue, name, keep_files=command.keep_files)
+    holding_commands.remove(catalogue, plan, admin.author(context, command.reason))
+    discard_tags(context.folder, plan.holding)
+    fate = "are deleted on" if plan.delete_files else "stay on"
+    return Done(f"{name} is removed; its files {fate} the node")
 
 
 def _name(context: Context, holding: int) -> str:

@@ -17,7 +17,7 @@ from holdfast.errors import ConflictError, HoldfastError
 from holdfast.evidence.codecs import plain
 from holdfast.evidence.leaf import Check
 from holdfast.processes import start_child
-from holdfast.storage.database import opened
+from holdfast.storage.database import open_database
 from holdfast.web.api.policies import Version, contest_of
 from holdfast.web.context import Context, RequestContext
 from holdfast.web.jobs import FAILED, PROGRESS, read_messages
@@ -62,15 +62,16 @@ def simulate(sender: Connection, address: str, settings: ControlSettings, contes
     """Judge a version, sending the progress and then the verdict."""
     done = reported = total = 0.0
 
-    def on_progress(episodes: float) -> None:
+    def on_progress(simulated: float) -> None:
         nonlocal done, reported
-        done += episodes
+        done += simulated
         if done - reported >= total / STEPS:
             reported = done
-            sender.send((PROGRESS, {"episodes": round(done), "of": total}))
+            episodes = min(round(done), total)  # the last interval may end after the horizon
+            sender.send((PROGRESS, {"episodes": episodes, "of": total}))
 
     try:
-        with opened(address, read_only=True) as engine:
+        with open_database(address, read_only=True) as engine:
             version = Registry(engine).serving(contest.version)
             total = episodes_to_run(version, settings.promotion)
             verdict = judge(

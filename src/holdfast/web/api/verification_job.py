@@ -13,7 +13,7 @@ from holdfast.errors import HoldfastError
 from holdfast.evidence.anchors import OnChain
 from holdfast.evidence.verification import verify
 from holdfast.processes import start_child
-from holdfast.storage.database import opened
+from holdfast.storage.database import open_database
 from holdfast.web.context import Context, RequestContext
 from holdfast.web.jobs import FAILED, PROGRESS, read_messages
 from holdfast.web.sse import RESPONSES, EventResponse, encode_event
@@ -43,7 +43,7 @@ def check(sender: Connection, address: str, folder: Path) -> None:
     """Verify the log of a home on its own ledger, sending the progress and then the report."""
     try:
         chains, ledger_error = _ledgers(folder)  # before the log is opened: it grows meanwhile
-        with opened(address, read_only=True) as engine:
+        with open_database(address, read_only=True) as engine:
             log = DatabaseLog(engine, read_verifier(folder))
             every = max(1, log.size // STEPS)
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.control.queries.leaves import LeafView
-from holdfast.evidence.explain import span
-from holdfast.web.pages.words import percent, things
+from holdfast.web.pages.words import percent
+from holdfast.words import plural, span
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def _decision(decision: dict[str, Any], unit: str) -> Iterator[str]:
 
 
 def _action(action: dict[str, Any], unit: str) -> str:
-    return f"{things(action['interval'], unit)} and {percent(action['ratio'])} of the blocks"
+    return f"{plural(action['interval'], unit)} and {percent(action['ratio'])} of the blocks"
 
 
 def _timing(content: dict[str, Any]) -> str:

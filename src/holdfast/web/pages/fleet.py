@@ -1,18 +1,19 @@
 """The fleet page: the fleet's state in a sentence and in figures, audits per day, every holding."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from fastapi import Query
 from fastapi.responses import HTMLResponse
 
 from holdfast.control.queries.daily import Day
-from holdfast.control.queries.fleet import UNHEALTHY, Health, read_figures
+from holdfast.control.queries.fleet import Health, read_figures
 from holdfast.control.queries.holdings import HoldingFilter, Sort, list_holdings
 from holdfast.evidence.leaf import Outcome
 from holdfast.web.pages import words
 from holdfast.web.pages.chart import Columns, Series
 from holdfast.web.pages.page import AsVisitor, page_router
+from holdfast.web.pages.summary import cases_under_way, headline
 from holdfast.web.pagination import MAX_SEARCH_LENGTH, Page
 
 router = page_router()
@@ -36,11 +37,14 @@ def show_fleet(
         figures = read_figures(connection, as_of.now, grace=as_of.grace)
         holdings = list_holdings(connection, as_of, wanted, page=page, limit=ROWS)
         days = context.daily_totals.last(connection, DAYS)
+        cases = cases_under_way(connection)
     return visit.show(
         "fleet.html",
         "/",
         fleet=figures,
-        headline=headline(figures.health, cases=figures.cases, alerts=figures.alerts),
+        headline=headline(figures),
+        cases=cases,
+        more_cases=figures.cases - len(cases),
         chart=outcome_chart(days),
         page=holdings,
         health=Health(health) if health else None,
@@ -48,25 +52,6 @@ def show_fleet(
         sort=sort,
         sorts=list(Sort),
     )
-
-
-def headline(health: Mapping[Health, int], *, cases: int = 0, alerts: int = 0) -> str:
-    """Return one sentence on the fleet's health."""
-    total = sum(health.values())
-    if not total:
-        return "No holding is on the schedule yet."
-    unhealthy = sum(health[state] for state in UNHEALTHY)
-    if unhealthy:
-        parts = [f"{health[state]:,} {state}" for state in UNHEALTHY if health[state]]
-        verb = "needs" if unhealthy == 1 else "need"
-        return f"{unhealthy:,} of {words.things(total, 'holding')} {verb} a look: {_and(parts)}."
-    if cases or alerts:
-        parts = [f"{cases:,} under repair"] if cases else []
-        parts += [words.things(alerts, "open alert")] if alerts else []
-        return f"{words.things(total, 'holding')}, {_and(parts)}."
-    if health[Health.NEW]:
-        return f"{health[Health.NEW]:,} of {words.things(total, 'holding')} await a first audit."
-    return "The one holding is sound." if total == 1 else f"All {total:,} holdings are sound."
 
 
 def outcome_chart(days: Sequence[Day]) -> Columns:
@@ -79,7 +64,3 @@ def outcome_chart(days: Sequence[Day]) -> Columns:
         for outcome in Outcome
     ]
     return Columns("Audits per day by outcome", [words.day(day.start) for day in days], series)
-
-
-def _and(parts: Sequence[str]) -> str:
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"

@@ -8,11 +8,12 @@ from fastapi.responses import HTMLResponse
 from holdfast.control.queries.holdings import read_holding
 from holdfast.control.queries.incidents import list_steps
 from holdfast.control.queries.leaves import read_timeline
-from holdfast.control.scheduling.guardrails import DAY
+from holdfast.durations import DAY
 from holdfast.web.pages import words
 from holdfast.web.pages.chart import Plane, Point
 from holdfast.web.pages.entry import entry
 from holdfast.web.pages.page import AsVisitor, page_router
+from holdfast.web.pages.summary import cases_under_way
 from holdfast.web.pagination import LARGEST, Id
 from holdfast.web.services.posterior import Belief, BeliefAfter, observe
 
@@ -32,6 +33,7 @@ def show_holding(
         observations = observe(connection, context.settings, holding)
         timeline = read_timeline(connection, holding, before=before, limit=ROWS)
         steps = list_steps(connection, holding=holding, limit=ROWS).steps
+        cases = cases_under_way(connection, holding)
     belief = context.posteriors.infer_within(observations, BELIEF_TIMEOUT_SECONDS)
     return visit.show(
         "holding.html",
@@ -44,6 +46,8 @@ def show_holding(
         following=timeline.next,
         later=before != LARGEST,
         steps=steps,
+        cases=cases,
+        more_cases=0,
     )
 
 

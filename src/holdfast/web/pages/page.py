@@ -13,9 +13,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from sqlalchemy import Connection
 
 from holdfast.control.queries.incidents import count_open_alerts
-from holdfast.control.scheduling.guardrails import DAY
+from holdfast.durations import DAY
 from holdfast.errors import HoldfastError
-from holdfast.web.auth import Caller, caller
+from holdfast.web.auth import Caller, visitor
 from holdfast.web.context import Context, RequestContext
 from holdfast.web.errors import ERRORS, STATUS, Code
 from holdfast.web.pages import words
@@ -86,7 +86,7 @@ def prepare_pages() -> None:
         _templates.get_template(name)
 
 
-def _visit(context: RequestContext, known: Annotated[Caller, Depends(caller)]) -> Visit:
+def _visit(context: RequestContext, known: Annotated[Caller, Depends(visitor)]) -> Visit:
     return Visit(context, known)
 
 
@@ -103,7 +103,7 @@ class _PageRoute(APIRoute):
             try:
                 return await handle(request)
             except (HoldfastError, RequestValidationError) as error:
-                return _refuse(*ERRORS.describe(error))
+                return refuse(*ERRORS.describe(error), _target(request))
 
         return handle_or_refuse
 
@@ -112,9 +112,16 @@ def page_router() -> APIRouter:
     return APIRouter(route_class=_PageRoute, include_in_schema=False)
 
 
-def _refuse(code: Code, message: str) -> HTMLResponse:
+def refuse(code: Code, message: str, target: str) -> HTMLResponse:
+    """Return a page that says why nothing is shown; signing in there leads to the target."""
     frame = {"here": "", "open_alerts": 0, "caller": None}
-    return _render("refused.html", STATUS[code], frame | {"code": code, "message": message})
+    values = {"code": code, "message": message, "target": target}
+    return _render("refused.html", STATUS[code], frame | values)
+
+
+def _target(request: Request) -> str:
+    query = request.url.query
+    return f"{request.url.path}?{query}" if query else request.url.path
 
 
 def _render(template: str, status: int, values: dict[str, Any]) -> HTMLResponse:

@@ -6,9 +6,10 @@ from typing import Any
 from urllib.parse import urlencode
 
 from holdfast.control.scheduling import guardrails
-from holdfast.evidence.explain import span, when
+from holdfast.words import distance, plural, span, when
 
 LONGEST_NAME = 80
+SMALLEST_SHARE = 1e-4  # that is written with figures
 TIED = "\N{NO-BREAK SPACE}"
 _REASONS = {guardrails.override_names(kind)[0]: text for kind, text in guardrails.REASONS.items()}
 
@@ -36,21 +37,12 @@ def day(moment: int) -> str:
     return f"{datetime.fromtimestamp(moment / 1000, UTC):%-d %b}"
 
 
-def distance(moment: int, now: int) -> str:
-    """Return how far away a moment is, by its largest unit."""
-    length = abs(now - moment)
-    if length < 1000:
-        return "just now"
-    largest = " ".join(span(length).split()[:2])
-    return f"in {largest}" if moment > now else f"{largest} ago"
-
-
-def lasted(milliseconds: int) -> str:
-    return span(milliseconds)
-
-
 def count(number: float) -> str:
     return f"{number:,.0f}"
+
+
+def hours(number: float) -> str:
+    return f"{number:,.1f}".removesuffix(".0")
 
 
 def amount(number: float) -> str:
@@ -65,9 +57,16 @@ def amount(number: float) -> str:
 
 def percent(share: float) -> str:
     """Return a share in per cent, with two figures below one per cent."""
+    if 0 < share < SMALLEST_SHARE:
+        return f"<{TIED}{100 * SMALLEST_SHARE:.2g}{TIED}%"
     if 0 < share < 0.01:
         return f"{100 * share:.2g}{TIED}%"
     return f"{100 * share:.3g}{TIED}%"
+
+
+def bound(share: float) -> str:
+    """Return an upper bound in per cent; a tiny one is rounded up."""
+    return percent(max(share, SMALLEST_SHARE) if share else share)
 
 
 def short(hash_: str) -> str:
@@ -78,10 +77,6 @@ def reason(override: str) -> str:
     return _REASONS.get(override, override)
 
 
-def things(number: int, one: str, many: str | None = None) -> str:
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
-
-
 def queried(values: Mapping[str, object]) -> str:
     """Return what a link asks for, without what is empty."""
     return urlencode({key: value for key, value in values.items() if value})
@@ -90,7 +85,7 @@ def queried(values: Mapping[str, object]) -> str:
 FILTERS: Mapping[str, Callable[..., Any]] = {
     function.__name__: function
     for function in (
-        *(name, iso, minute, day, distance, lasted, count, amount, percent, short, reason),
-        *(things, queried),
+        *(name, iso, minute, day, distance, count, amount, percent, bound),
+        *(hours, short, reason, queried),
     )
-}
+} | {"things": plural, "lasted": span}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from sqlalchemy import Connection, Engine
 
 from holdfast.control.queries.daily import Day, read_days
-from holdfast.control.scheduling.guardrails import DAY, HOUR
+from holdfast.durations import DAY, HOUR
 from holdfast.storage.database import transaction
 
 MAX_DAYS = 366

@@ -4,7 +4,7 @@ import threading
 from dataclasses import dataclass, field
 
 from holdfast.control.policies.aliases import Verdict
-from holdfast.control.scheduling.guardrails import HOUR
+from holdfast.durations import HOUR
 
 VALID_FOR = HOUR
 

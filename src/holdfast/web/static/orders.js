@@ -39,9 +39,9 @@ async function order(button) {
       headers: { "content-type": "application/json" },
       body: JSON.stringify(wish),
     });
-    const found = await answer.json();
-    if (answer.ok) say(`Done: ${found.done}.`);
-    else say(`Refused: ${found.error.message}.`, true);
+    const result = await answer.json();
+    if (answer.ok) say(`Done: ${result.done}.`);
+    else say(`Refused: ${result.error.message}.`, true);
   } catch {
     say("The server can't be reached.", true);
   } finally {

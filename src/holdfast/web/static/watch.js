@@ -9,7 +9,7 @@ function anchors({ anchors, anchors_checked: checked, ledger_error: error }) {
   return `${figure(anchors - checked)} of ${figure(anchors)} anchors are claimed, not checked${error ? `: ${error}` : ""}.`;
 }
 
-const told = {
+const SENTENCES = {
   progress: ({ leaves, size, episodes, of }) =>
     size === undefined
       ? [episodes / of, `${figure(episodes)} of ${figure(of)} simulated holdings`]
@@ -29,8 +29,8 @@ function line(finding) {
 }
 
 function watch(place) {
-  const [button, shown, bar, words, list] = ["button", "div", "progress", ".words", "ul"].map((each) =>
-    place.querySelector(each),
+  const [button, shown, bar, words, list] = ["button", "div", "progress", ".words", "ul"].map((selector) =>
+    place.querySelector(selector),
   );
   button.disabled = true;
   shown.hidden = false;
@@ -49,10 +49,10 @@ function watch(place) {
     renew();
   };
   events.addEventListener("progress", (event) => {
-    [bar.value, words.textContent] = told.progress(JSON.parse(event.data));
+    [bar.value, words.textContent] = SENTENCES.progress(JSON.parse(event.data));
   });
   for (const name of ["report", "verdict", "failed"]) {
-    events.addEventListener(name, (event) => end(...told[name](JSON.parse(event.data))));
+    events.addEventListener(name, (event) => end(...SENTENCES[name](JSON.parse(event.data))));
   }
   events.addEventListener("error", () => end("is-bad", "It was cut off, or someone else is at it.", []));
 }

@@ -3,24 +3,23 @@
 import sqlalchemy as sa
 from alembic import op
 
+from holdfast.storage.migrations.columns import id_column, partial_index
+from holdfast.storage.migrations.owner_tables import create_catalogue, create_transactions
+
 revision = "0001"
 down_revision = None
 
 
-# The schema of PostgreSQL that all owners of a database share.
-SHARED = "holdfast_transactions"
-
-
 def upgrade() -> None:
     _control()
-    _catalogue()
-    _transactions()
+    create_catalogue()
+    create_transactions()
 
 
 def _control() -> None:
     op.create_table(
         "alerts",
-        _id(),
+        id_column(),
         sa.Column("kind", sa.Text(), nullable=False),
         sa.Column("subject", sa.Text(), nullable=False),
         sa.Column("detail", sa.Text(), nullable=False),
@@ -33,12 +32,12 @@ def _control() -> None:
         sa.Column("acknowledged", sa.BigInteger(), nullable=True),
         sa.Column("acknowledged_by", sa.Text(), nullable=True),
     )
-    _partial_index(
+    partial_index(
         "alerts_open", "alerts", ["kind", "subject"], "ended = 4611686018427387904", unique=True
     )
     op.create_table(
         "audits",
-        _id(),
+        id_column(),
         sa.Column("holding", sa.BigInteger(), nullable=False),
         sa.Column("number", sa.BigInteger(), nullable=False),
         sa.Column("due", sa.BigInteger(), server_default="0", nullable=False),
@@ -54,14 +53,14 @@ def _control() -> None:
         sa.Column("observation", sa.LargeBinary(), nullable=False),
         sa.Column("found", sa.BigInteger(), nullable=True),
     )
-    _partial_index("audits_unanswered", "audits", ["id"], "unanswered")
+    partial_index("audits_unanswered", "audits", ["id"], "unanswered")
     op.create_index(
         "audits_by_end",
         "audits",
         ["ended", "id", "outcome", "overrides", "gas", "samples"],
     )
     op.create_index("audits_by_outcome", "audits", ["outcome", "ended", "id"])
-    _partial_index("audits_overridden", "audits", ["ended", "id"], "overrides != 0")
+    partial_index("audits_overridden", "audits", ["ended", "id"], "overrides != 0")
     op.create_index("audits_by_holding_number", "audits", ["holding", "number"], unique=True)
     op.create_table(
         "batches",
@@ -73,7 +72,7 @@ def _control() -> None:
     )
     op.create_table(
         "checkpoints",
-        _id(),
+        id_column(),
         sa.Column("size", sa.BigInteger(), nullable=False),
         sa.Column("anchored", sa.Boolean(), nullable=False),
         sa.Column("note", sa.LargeBinary(), nullable=False),
@@ -84,7 +83,7 @@ def _control() -> None:
     )
     op.create_table(
         "holdings",
-        _id(),
+        id_column(),
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("blocks", sa.BigInteger(), nullable=False),
         sa.Column("due", sa.BigInteger(), server_default="0", nullable=False),
@@ -108,11 +107,21 @@ def _control() -> None:
         sa.Column("overrides", sa.Integer(), server_default="0", nullable=False),
         sa.Column("flight", sa.LargeBinary(), nullable=True),
         sa.UniqueConstraint("name"),
+        sqlite_autoincrement=True,
     )
     op.create_index("holdings_by_due", "holdings", ["due"])
     op.create_table(
+        "former_names",
+        id_column(),
+        sa.Column("holding", sa.BigInteger(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("until", sa.BigInteger(), server_default="0", nullable=False),
+    )
+    op.create_index("former_names_by_holding", "former_names", ["holding"])
+    op.create_index("former_names_by_name", "former_names", ["name"])
+    op.create_table(
         "leaves",
-        _id(),
+        id_column(),
         sa.Column("place", sa.BigInteger(), nullable=True),
         sa.Column("holding", sa.BigInteger(), nullable=True),
         sa.Column("body", sa.LargeBinary(), nullable=False),
@@ -120,7 +129,7 @@ def _control() -> None:
         sa.UniqueConstraint("place"),
     )
     op.create_index("leaves_by_holding_id", "leaves", ["holding", "id"])
-    _partial_index("leaves_waiting", "leaves", ["id"], "place IS NULL")
+    partial_index("leaves_waiting", "leaves", ["id"], "place IS NULL")
     op.create_table(
         "nodes",
         sa.Column("address", sa.LargeBinary(), nullable=False),
@@ -129,7 +138,17 @@ def _control() -> None:
         sa.Column("present", sa.Boolean(), nullable=True),
         sa.Column("challenges", sa.Text(), server_default="", nullable=False),
         sa.Column("probes", sa.Text(), server_default="", nullable=False),
+        sa.Column("observed", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("reachable", sa.Boolean(), nullable=True),
         sa.PrimaryKeyConstraint("address"),
+    )
+    op.create_table(
+        "node_days",
+        sa.Column("address", sa.LargeBinary(), nullable=False),
+        sa.Column("start", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("observed", sa.BigInteger(), nullable=False),
+        sa.Column("reachable", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("address", "start"),
     )
     op.create_index("nodes_by_probe_due", "nodes", ["probe_due"])
     op.create_index("nodes_by_reached", "nodes", ["reached"])
@@ -141,7 +160,7 @@ def _control() -> None:
     )
     op.create_table(
         "responses",
-        _id(),
+        id_column(),
         sa.Column("holding", sa.BigInteger(), nullable=False),
         sa.Column("audit", sa.BigInteger(), nullable=False),
         sa.Column("step", sa.Text(), nullable=False),
@@ -154,12 +173,16 @@ def _control() -> None:
         sa.Column("ended", sa.BigInteger(), server_default="4611686018427387904", nullable=False),
         sa.Column("awaits", sa.BigInteger(), nullable=True),
         sa.Column("progress", sa.LargeBinary(), nullable=True),
+        sa.Column("done", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("total", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("progressed", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("losses", sa.LargeBinary(), nullable=True),
     )
     op.create_index("responses_by_holding", "responses", ["holding"])
     op.create_index("responses_by_state_due", "responses", ["state", "due"])
     op.create_table(
         "trees",
-        _id(),
+        id_column(),
         sa.Column("size", sa.BigInteger(), nullable=False),
         sa.Column("frontier", sa.LargeBinary(), nullable=False),
         sa.Column("anchoring", sa.BigInteger(), server_default="0", nullable=False),
@@ -198,30 +221,30 @@ def _control() -> None:
     )
     op.create_table(
         "fits",
-        _id(),
+        id_column(),
         sa.Column("at", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("document", sa.Text(), nullable=False),
     )
     op.create_table(
         "canaries",
-        _id(),
+        id_column(),
         sa.Column("holding", sa.BigInteger(), nullable=False),
         sa.Column("damaged", sa.Text(), nullable=False),
         sa.Column("planted", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("found", sa.BigInteger(), server_default="4611686018427387904", nullable=False),
         sa.Column("lifted", sa.BigInteger(), server_default="4611686018427387904", nullable=False),
     )
-    _partial_index(
+    partial_index(
         "canaries_planted", "canaries", ["holding"], "lifted = 4611686018427387904", unique=True
     )
     op.create_table(
         "subtrees",
-        _id(autoincrement=False),
+        id_column(autoincrement=False),
         sa.Column("root", sa.LargeBinary(), nullable=False),
     )
     op.create_table(
         "tokens",
-        _id(),
+        id_column(),
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("role", sa.Text(), nullable=False),
         sa.Column("digest", sa.LargeBinary(), nullable=False),
@@ -238,7 +261,7 @@ def _control() -> None:
     )
     op.create_table(
         "origins",
-        _id(),
+        id_column(),
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("since", sa.BigInteger(), server_default="0", nullable=False),
     )
@@ -268,130 +291,32 @@ def _control() -> None:
         sa.Column("damaged", sa.Float(), nullable=False),
         sa.PrimaryKeyConstraint("holding"),
     )
-
-
-def _catalogue() -> None:
     op.create_table(
-        "catalogue",
-        sa.Column("name", _name(), nullable=False),
-        sa.Column("url", sa.Text(), nullable=False),
-        sa.Column("node", sa.LargeBinary(), nullable=False),
-        sa.Column("ca", sa.Text(), nullable=True),
-        sa.Column("salt", sa.LargeBinary(), nullable=False),
-        sa.Column("sectors", sa.Integer(), nullable=False),
-        sa.Column("encrypted", sa.Boolean(), nullable=False),
-        sa.Column("number", sa.BigInteger(), nullable=True),
-        sa.Column("block", sa.BigInteger(), nullable=False),
-        sa.Column("scheduled", sa.BigInteger(), nullable=True),
-        sa.ForeignKeyConstraint(["scheduled"], ["holdings.id"]),
-        sa.PrimaryKeyConstraint("name"),
-    )
-    op.create_index("catalogue_by_scheduled", "catalogue", ["scheduled"], unique=True)
-    _partial_index("catalogue_unscheduled", "catalogue", ["name"], "scheduled IS NULL")
-    op.create_table(
-        "registrations",
-        sa.Column("holding", _name(), nullable=False),
-        sa.Column("hash", sa.LargeBinary(), nullable=False),
-        sa.Column("block", sa.BigInteger(), nullable=False),
-        sa.Column("gas", sa.BigInteger(), nullable=False),
-        sa.ForeignKeyConstraint(["holding"], ["catalogue.name"]),
+        "confidence_parts",
+        sa.Column("holding", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("basis", sa.Text(), nullable=False),
+        sa.Column("at", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("number", sa.BigInteger(), nullable=False),
+        sa.Column("at_most", sa.Float(), nullable=False),
+        sa.Column("damaged", sa.Float(), nullable=False),
+        sa.Column("detections", sa.BigInteger(), nullable=False),
+        sa.Column("samples", sa.LargeBinary(), nullable=False),
         sa.PrimaryKeyConstraint("holding"),
     )
     op.create_table(
-        "files",
-        _id(),
-        sa.Column("holding", _name(), nullable=False),
-        sa.Column("name", sa.LargeBinary(), nullable=False),
-        *_version(),
-        sa.ForeignKeyConstraint(["holding"], ["catalogue.name"]),
-        sa.UniqueConstraint("holding", "name"),
+        "fleet_confidence",
+        sa.Column("id", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("basis", sa.Text(), nullable=False),
+        sa.Column("at", sa.BigInteger(), server_default="0", nullable=False),
+        *(
+            sa.Column(name, sa.Float(), nullable=False)
+            for name in ("miss_rate", "miss_rate_low", "miss_rate_high")
+        ),
+        sa.Column("detections", sa.BigInteger(), nullable=False),
+        sa.Column("at_most", sa.Float(), nullable=False),
+        sa.Column("fit", sa.Text(), nullable=False),
+        sa.Column("fitted", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("holder", sa.Text(), nullable=False),
+        sa.Column("lease", sa.BigInteger(), server_default="0", nullable=False),
+        sa.PrimaryKeyConstraint("id"),
     )
-    op.create_table(
-        "file_changes",
-        sa.Column("holding", _name(), nullable=False),
-        sa.Column("name", sa.LargeBinary(), nullable=False),
-        *_version(),
-        sa.Column("removes", sa.Boolean(), nullable=False),
-        sa.Column("upload", sa.LargeBinary(), nullable=True),
-        sa.ForeignKeyConstraint(["holding"], ["catalogue.name"]),
-        sa.PrimaryKeyConstraint("holding", "name"),
-    )
-    op.create_table(
-        "open_challenges",
-        sa.Column("holding", _name(), nullable=False),
-        sa.Column("challenge", sa.LargeBinary(), nullable=False),
-        sa.Column("target", sa.LargeBinary(), nullable=False),
-        sa.Column("deadline", sa.BigInteger(), nullable=False),
-        sa.ForeignKeyConstraint(["holding"], ["catalogue.name"]),
-        sa.PrimaryKeyConstraint("holding", "challenge"),
-    )
-
-
-def _transactions() -> None:
-    """Create what another owner may have created already."""
-    shared = SHARED if op.get_bind().dialect.name == "postgresql" else None
-    op.create_table(
-        "transactions",
-        sa.Column("chain", sa.BigInteger(), autoincrement=False, nullable=False),
-        sa.Column("sender", sa.LargeBinary(), nullable=False),
-        sa.Column("nonce", sa.BigInteger(), autoincrement=False, nullable=False),
-        sa.Column("contract", sa.LargeBinary(), nullable=False),
-        sa.Column("data", sa.LargeBinary(), nullable=False),
-        sa.Column("gas", sa.BigInteger(), nullable=False),
-        sa.Column("block", sa.LargeBinary(), nullable=True),
-        sa.Column("done", sa.Boolean(), server_default=sa.false(), nullable=False),
-        sa.Column("reorganised", sa.BigInteger(), server_default="0", nullable=False),
-        sa.PrimaryKeyConstraint("chain", "sender", "nonce"),
-        schema=shared,
-        if_not_exists=True,
-    )
-    op.create_table(
-        "transaction_attempts",
-        sa.Column("hash", sa.LargeBinary(), nullable=False),
-        sa.Column("chain", sa.BigInteger(), nullable=False),
-        sa.Column("sender", sa.LargeBinary(), nullable=False),
-        sa.Column("nonce", sa.BigInteger(), nullable=False),
-        sa.Column("fee", sa.BigInteger(), nullable=False),
-        sa.Column("tip", sa.BigInteger(), nullable=False),
-        sa.Column("raw", sa.LargeBinary(), nullable=False),
-        sa.PrimaryKeyConstraint("hash"),
-        schema=shared,
-        if_not_exists=True,
-    )
-    op.create_index(
-        "transaction_attempts_by_chain_sender_nonce",
-        "transaction_attempts",
-        ["chain", "sender", "nonce"],
-        schema=shared,
-        if_not_exists=True,
-    )
-
-
-def _partial_index(
-    name: str, table: str, columns: list[str], where: str, *, unique: bool = False
-) -> None:
-    condition = sa.text(where)
-    op.create_index(
-        name, table, columns, unique=unique, sqlite_where=condition, postgresql_where=condition
-    )
-
-
-def _id(*, autoincrement: bool = True) -> sa.Column[int]:
-    number = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-    return sa.Column("id", number, autoincrement=autoincrement, primary_key=True)
-
-
-def _name() -> sa.types.TypeEngine[str]:
-    return sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
-
-
-def _version() -> list[sa.Column[bytes] | sa.Column[int]]:
-    return [
-        sa.Column("source", sa.LargeBinary(), nullable=False),
-        sa.Column("file_id", sa.LargeBinary(), nullable=False),
-        sa.Column("version", sa.BigInteger(), nullable=False),
-        sa.Column("nonce", sa.LargeBinary(), nullable=False),
-        sa.Column("length", sa.BigInteger(), nullable=False),
-        sa.Column("sha256", sa.LargeBinary(), nullable=False),
-        sa.Column("tags_sha256", sa.LargeBinary(), nullable=False),
-    ]

@@ -1,10 +1,9 @@
-"""Keeps the table of confidences fresh while a server runs, in a low-priority process."""
+"""The process of `holdfast serve` that keeps confidences fresh, at low priority."""
 
 import os
+import signal
+import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from multiprocessing.connection import Connection
 
 import structlog
 
@@ -13,7 +12,7 @@ from holdfast.control.logging import configure_logs
 from holdfast.control.service import milliseconds
 from holdfast.control.settings.models import ControlSettings
 from holdfast.errors import HoldfastError
-from holdfast.processes import start_child
+from holdfast.processes import end_with_parent
 from holdfast.storage.database import connect, migrate
 
 NICENESS = 10  # so that audits and pages come first
@@ -22,23 +21,21 @@ IDLE_SECONDS = 30.0  # until the next look, if nothing was stale
 log = structlog.get_logger()
 
 
-@contextmanager
-def refresh_confidences(address: str, settings: ControlSettings) -> Iterator[None]:
-    """Keep the table fresh while the context lasts."""
-    with start_child(keep_fresh, address, settings):
-        yield
-
-
-def keep_fresh(_sender: Connection, address: str, settings: ControlSettings) -> None:
-    """Refresh what is stale until the process is stopped."""
+def keep_fresh(address: str, settings: ControlSettings) -> None:
+    """Refresh what is stale until the process is stopped, or its parent ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which stops this
+    signal.signal(signal.SIGTERM, lambda _signal, _frame: sys.exit(0))
+    end_with_parent(lambda: os._exit(1))
     os.nice(NICENESS)
     configure_logs()
     engine = connect(address)
-    migrate(engine)
-    confidences = Confidences(engine, settings)
+    confidences, migrated = Confidences(engine, settings), False
     while True:
         start, refreshed = time.monotonic(), 0
         try:
+            if not migrated:
+                migrate(engine)
+                migrated = True
             refreshed = confidences.refresh(milliseconds())
         except HoldfastError as error:
             log.warning("confidences are not refreshed", reason=str(error))

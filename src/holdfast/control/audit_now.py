@@ -1,0 +1,176 @@
+"""Audits that an owner asks for and waits for: `audit now`, and the audit after a repair.
+
+They are audits as any other: a worker runs them, the evidence has them, incidents follow them.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+
+from holdfast.control.audits.types import AuditResult
+from holdfast.control.logging import quiet_logs
+from holdfast.control.service import Service, open_service
+from holdfast.control.settings.models import read_control
+from holdfast.durations import SECOND
+from holdfast.errors import InputError, NodeError, StorageError
+from holdfast.evidence.leaf import Outcome
+from holdfast.owner import (
+    Home,
+    OnUnreachable,
+    RepairedFile,
+    RepairProgress,
+    repair_holding,
+    select_holdings,
+)
+
+MAX_ASKED_AT_ONCE = 16
+FACTS_SECONDS = 5.0  # for a node to say what it takes
+MAX_SAMPLES = 1 << 31  # a node has a limit of its own, which is asked for
+POLL_SECONDS = 0.1
+# Beyond the deadline: another worker may hold the holding, and the ledger takes its time.
+MAX_WAIT_SECONDS = 600.0
+
+OnResult = Callable[[AuditResult], None]
+
+
+@dataclass(frozen=True)
+class Repair:
+    """What a repair put back, and the audit that followed it."""
+
+    files: list[RepairedFile]
+    audit: AuditResult
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is lost and the audit passed."""
+        lost = any(file.lost for file in self.files)
+        return not lost and self.audit.outcome is Outcome.PASSED
+
+
+def audit_holdings(
+    home: Home,
+    names: Iterable[str],
+    count_samples: Callable[[int], int],
+    *,
+    deadline_seconds: int,
+    on_result: OnResult = lambda _result: None,
+    on_resumed: OnResult = lambda _result: None,
+) -> list[AuditResult]:
+    """Audit these holdings now, or all of them; empty ones are left out.
+
+    `count_samples` takes the number of blocks and returns the sample size, before the node's limit.
+    `on_result` gets every result as it comes. An audit that another process left open ends first,
+    and `on_resumed` gets its result.
+    """
+    records = select_holdings(home, names)
+    with ThreadPoolExecutor(MAX_ASKED_AT_ONCE) as pool:  # a hung node delays no other
+        sizes = list(pool.map(lambda record: _size(home, record.name), records))
+    counts = {
+        record.name: (min(count_samples(blocks), cap or blocks), blocks)
+        for record, (blocks, cap) in zip(records, sizes, strict=True)
+        if blocks
+    }
+    if not counts:
+        return []
+    ratios = {name: count / blocks for name, (count, blocks) in counts.items()}
+    with _service(home, deadline_seconds) as service:
+        _enrol(service, ratios)
+        results = _audit(service, ratios, deadline_seconds, on_result, on_resumed)
+    return [results[name] for name in counts]
+
+
+def _size(home: Home, name: str) -> tuple[int, int | None]:
+    """Return how many blocks a holding has, and how many its node takes in one challenge."""
+    with home.holding(name) as holding:
+        cap = None
+        with suppress(NodeError):  # the audit will show whether the node answers
+            if holding.catalogue.intents(name):
+                holding.reconcile()
+            cap = holding.node.facts(seconds=FACTS_SECONDS).limits.samples
+        return holding.inventory.blocks, cap
+
+
+def repair_and_audit(
+    home: Home,
+    holding: str,
+    sources: Iterable[str] = (),
+    *,
+    deadline_seconds: int,
+    on_progress: Callable[[RepairProgress], None] = lambda _progress: None,
+    on_unreachable: OnUnreachable = lambda _holding, _reason: None,
+) -> Repair:
+    """Find the damaged blocks of a holding, put them back, and audit all of its blocks."""
+    files = repair_holding(
+        home, holding, sources, on_progress=on_progress, on_unreachable=on_unreachable
+    )
+    (audit,) = audit_holdings(
+        home, [holding], lambda blocks: blocks, deadline_seconds=deadline_seconds
+    )
+    return Repair(files, audit)
+
+
+@contextmanager
+def _service(home: Home, deadline_seconds: int) -> Iterator[Service]:
+    settings = read_control(home.folder)
+    patience = replace(settings.patience, deadline=deadline_seconds * SECOND)
+    with (
+        quiet_logs(),
+        open_service(
+            home, settings, patience=patience, sample_cap=MAX_SAMPLES, alone=False
+        ) as service,
+    ):
+        try:
+            yield service
+        finally:
+            service.stop_worker()
+
+
+def _enrol(service: Service, names: Iterable[str]) -> None:
+    """Schedule new holdings; raise why one of these can't be."""
+    now = service.clock()
+    service.enrol(now)
+    scheduled = service.schedule.names()
+    for name in names:
+        if name not in scheduled:
+            service.fleet.registration(name, now)
+            raise StorageError(f"holding {name!r} is not on the schedule: try again")
+
+
+def _audit(
+    service: Service,
+    ratios: Mapping[str, float],
+    deadline_seconds: int,
+    on_result: OnResult,
+    on_resumed: OnResult,
+) -> dict[str, AuditResult]:
+    """Run ticks over these holdings until each has an audit that began here."""
+    over = time.monotonic() + deadline_seconds + MAX_WAIT_SECONDS
+    begun: dict[str, bytes] = {}  # challenges, by holding
+    results: dict[str, AuditResult] = {}
+    while len(results) < len(ratios):
+        if time.monotonic() > over:
+            raise InputError(
+                "another process has been auditing the same holdings for too long: try again later"
+            )
+        rest = {name: ratio for name, ratio in ratios.items() if name not in results}
+        asked = {name: ratio for name, ratio in rest.items() if name not in begun}
+        tick = service.worker.tick(only=rest, asked=asked)
+        begun |= tick.started
+        for result in tick.concluded:
+            if begun.get(result.name) == result.challenge.id:
+                results[result.name] = result
+                on_result(result)
+            else:
+                on_resumed(result)
+        if not tick.busy:
+            time.sleep(_pause_seconds(service))
+    return results
+
+
+def _pause_seconds(service: Service) -> float:
+    """Return how long to wait: the last try before a short deadline must not be missed."""
+    now = service.clock()
+    due = service.schedule.next_due(now)
+    return POLL_SECONDS if due is None else min(POLL_SECONDS, (due - now) / SECOND)

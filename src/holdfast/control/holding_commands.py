@@ -1,0 +1,139 @@
+"""Commands about a holding: its node has moved, it gets another name, or it is removed.
+
+Each is one transaction with its leaf in the evidence. It works while the service runs.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from sqlalchemy import Connection, Row, delete, insert, select
+
+from holdfast.control.incidents.holding_alerts import end_alerts, end_node_alerts, rename_alerts
+from holdfast.control.incidents.store import drop_cases, record_response
+from holdfast.control.incidents.types import ResponseRecord
+from holdfast.control.operator_commands import record_instruction
+from holdfast.control.policies.aliases import Author
+from holdfast.control.scheduling.schedule import delete_scheduled, rename_scheduled
+from holdfast.errors import ConflictError, InputError
+from holdfast.evidence import leaf
+from holdfast.owner import Catalogue, HoldingRecord, RemovalPlan, describe_removal
+from holdfast.owner.catalogue import delete_holding, move_holding, rename_holding
+from holdfast.owner.enrolment import address_to_pin, check_name
+from holdfast.settings_file import public_address
+from holdfast.storage.home_schema import catalogue as holding_records
+from holdfast.storage.inference_schema import confidences
+from holdfast.storage.schema import former_names, holdings, nodes, shadows
+
+LOCK_TIMEOUT_SECONDS = 10.0  # to wait for another process that changes the holding
+LOCK_RETRY_SECONDS = 0.2
+
+
+def set_url(
+    catalogue: Catalogue, name: str, url: str, author: Author, *, ca: str | None = None
+) -> HoldingRecord:
+    """Save that the node of a holding has moved to a URL; another node there is refused.
+
+    `ca` replaces the certificates to trust.
+    """
+    record = catalogue.holding(name)
+    authority = ca or record.ca
+    try:
+        address_to_pin(url, authority, record.node)
+    except InputError as error:
+        raise InputError(f"holding {name!r} stays at {record.url}: {error}") from error
+    with _locked(catalogue, name), catalogue.transaction() as connection:
+        move_holding(connection, name, url, authority)
+        subject = f"{name} to {public_address(url)}"
+        record_instruction(connection, leaf.Order.SET_URL, subject, author)
+    return catalogue.holding(name)
+
+
+def rename(catalogue: Catalogue, old: str, new: str, author: Author) -> HoldingRecord:
+    """Give a holding another name. What is in the evidence stays as it is."""
+    catalogue.holding(old)
+    check_name(new)
+    if any(record.name == new for record in catalogue.holdings()):
+        raise ConflictError(f"there is a holding {new!r} already: choose another name")
+    with _locked(catalogue, old), catalogue.transaction() as connection:
+        row = _scheduled(connection, old)
+        if row is not None and row.lease > author.at:
+            raise ConflictError(f"holding {old!r} is being audited just now: try again")
+        rename_holding(connection, old, new)
+        if row is not None:
+            rename_scheduled(connection, row.id, new)
+            _record_former_name(connection, row, author.at)
+            rename_alerts(connection, old, new, author.at)
+        record_instruction(connection, leaf.Order.RENAME, f"{old} to {new}", author)
+    return catalogue.holding(new)
+
+
+def remove(catalogue: Catalogue, plan: RemovalPlan, author: Author) -> None:
+    """Remove a holding from the catalogue and the schedule, as its plan says.
+
+    Open cases and alerts about it end, and so does an audit under way. Its audits and its evidence
+    stay. If its node is to delete the files, that is saved for `delete_pending`.
+    """
+    name, node = plan.holding.name, plan.holding.node
+    with _locked(catalogue, name):
+        record = catalogue.holding(name)
+        now = describe_removal(catalogue, record, delete_files=plan.delete_files)
+        if (now.files, now.last_replicas) != (plan.files, plan.last_replicas):
+            raise ConflictError(f"the files of {name!r} have changed meanwhile: try again")
+        with catalogue.transaction() as connection:
+            row = _scheduled(connection, name)
+            delete_holding(connection, record, delete_files=plan.delete_files)
+            if row is not None:
+                _unschedule(connection, row, author)
+            others = select(holding_records.c.name).where(holding_records.c.node == node).limit(1)
+            if connection.execute(others).first() is None:
+                reason = f"{author.by} removed its last holding"
+                end_node_alerts(connection, node, reason, author.at)
+                connection.execute(delete(nodes).where(nodes.c.address == node))
+            fate = "deleted" if plan.delete_files else "left on its node"
+            subject = f"{name}, with its files {fate}"
+            record_instruction(connection, leaf.Order.REMOVE, subject, author)
+
+
+def _unschedule(connection: Connection, row: Row[Any], author: Author) -> None:
+    drop_cases(connection, row.id, author.at)
+    end_alerts(connection, row.id, f"{author.by} removed the holding", author.at)
+    if row.number:
+        under_way = f" during audit {row.number + 1}" if row.flight is not None else ""
+        detail = f"{author.by} removed the holding{under_way}"
+        response = ResponseRecord(leaf.Step.REMOVED, detail)
+        record_response(connection, row.id, row.number, response, author.at)
+    _record_former_name(connection, row, author.at)
+    for table in (shadows, confidences):
+        connection.execute(delete(table).where(table.c.holding == row.id))
+    delete_scheduled(connection, row.id)
+
+
+def _record_former_name(connection: Connection, row: Row[Any], now: int) -> None:
+    former = {"holding": row.id, "name": row.name, "until": now}
+    connection.execute(insert(former_names).values(former))
+
+
+def _scheduled(connection: Connection, name: str) -> Row[Any] | None:
+    """Return the row of a holding on the schedule, which nobody else changes meanwhile."""
+    query = select(holdings).where(holdings.c.name == name).with_for_update()
+    return connection.execute(query).first()
+
+
+@contextmanager
+def _locked(catalogue: Catalogue, name: str) -> Iterator[None]:
+    """Keep everyone else from changing a holding; a repair holds it for seconds only."""
+    deadline = time.monotonic() + LOCK_TIMEOUT_SECONDS
+    with ExitStack() as stack:
+        while True:
+            try:
+                stack.enter_context(catalogue.locked(name, wait=False))
+                break
+            except BlockingIOError as error:
+                if time.monotonic() >= deadline:
+                    raise ConflictError(
+                        f"holding {name!r} is being changed by another process: try again later"
+                    ) from error
+            time.sleep(LOCK_RETRY_SECONDS)
+        yield

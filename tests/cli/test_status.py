@@ -1,0 +1,81 @@
+"""`holdfast status` says in words what is wrong with the fleet, and what to do about it."""
+
+from dataclasses import replace
+
+from holdfast.cli.status import _describe
+from holdfast.control.incidents.alerts import Alert
+from holdfast.control.queries.confidence import FleetConfidence
+from holdfast.control.queries.fleet import Activity, Status
+from holdfast.model.estimate import Estimate
+
+HOUR = 3_600_000
+NOW = 100 * 24 * HOUR
+WELL = Status(
+    at=NOW,
+    holdings=3,
+    fine=True,
+    overdue=0,
+    quarantined=0,
+    damaged=0,
+    silent=0,
+    cases=0,
+    worst=(),
+    evidence=1,
+    checkpoint=None,
+    anchor=None,
+    policies={},
+    alerts=(),
+    past_losses=(),
+    repairs=(),
+    nodes=(),
+    confidence=None,
+)
+LOSS = Alert(1, "damage", "far", "7 blocks are damaged", NOW - 5 * HOUR, NOW, None)
+
+
+def lines(fleet: Status) -> list[str]:
+    activity = Activity(due=0, last=(), periods=())
+    return [line for line in _describe(fleet, activity) if isinstance(line, str)]
+
+
+def hints(fleet: Status) -> list[str]:
+    return [line for line in lines(fleet) if line.startswith("->")]
+
+
+def test_a_fleet_that_is_well_needs_nothing() -> None:
+    assert lines(WELL)[0] == "3 holdings: all is well"
+    assert hints(WELL) == []
+    assert "and 3 more holdings" in lines(WELL)
+
+
+def test_a_loss_of_the_last_days_is_remembered_after_its_alert_ended() -> None:
+    past = replace(WELL, past_losses=(replace(LOSS, ended=NOW - HOUR),))
+    verdict, loss, *_ = lines(past)
+    assert verdict.startswith("3 holdings: all is well, after 1 loss in ")
+    assert loss == "past loss: far: 7 blocks are damaged (1 h ago)"
+
+
+def test_everything_that_is_wrong_is_counted_and_has_its_hint() -> None:
+    ill = replace(WELL, overdue=1, quarantined=2, damaged=3, silent=4, alerts=(LOSS,))
+    verdict, alert, *_ = lines(ill)
+    assert verdict == "3 holdings: 1 overdue, 2 quarantined, 3 damaged, 4 silent, 1 alert"
+    assert alert.startswith("ALERT damage: far: 7 blocks are damaged (since 1970-04-")
+    assert alert.endswith(", 5 h)")
+    said = hints(ill)
+    for part in ("serve", "audit release", "holdfast repair", "no proof", "names faults"):
+        assert sum(part in hint for hint in said) == 1, part
+    assert not any("holdfast repair" in hint for hint in hints(replace(ill, cases=1)))
+
+
+def test_an_empty_fleet_is_told_how_to_begin() -> None:
+    assert hints(replace(WELL, holdings=0)) == [
+        "-> put a file into a holding: holdfast holding add NAME URL, then holdfast put FILE"
+    ]
+
+
+def test_confidence_is_shown_with_its_age() -> None:
+    inferred = FleetConfidence(NOW - 2 * HOUR, Estimate(0.1, 0.0, 0.2), 4, 0.0123)
+    assert (
+        "confidence: at most 1.23% of all blocks damaged, at 95 %, inferred 2 h ago; "
+        "see holdfast confidence"
+    ) in lines(replace(WELL, confidence=inferred))
