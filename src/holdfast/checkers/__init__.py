@@ -1,0 +1,1 @@
+"""Checks storage that exists already: buckets, repositories of backup tools, files with hashes."""

@@ -1,0 +1,45 @@
+"""The kinds of checkers that are installed, ours and those of other packages, by their names."""
+
+from collections.abc import Callable
+from importlib.metadata import EntryPoint, entry_points
+
+from holdfast.checkers.interface import Checker, Place
+from holdfast.errors import InputError
+
+GROUP = "holdfast.auditors"
+
+Factory = Callable[[Place], Checker]
+
+
+def kinds() -> list[str]:
+    """Return the names of all kinds that are installed."""
+    return sorted({point.name for point in entry_points(group=GROUP)})
+
+
+def open_checker(kind: str, place: Place) -> Checker:
+    """Return a checker of that kind for that place."""
+    return _factory(kind)(place)
+
+
+def _factory(kind: str) -> Factory:
+    points = entry_points(group=GROUP, name=kind)
+    if not points:
+        raise InputError(
+            f"there is no auditor {kind!r}: installed are {', '.join(kinds())}. A package of its "
+            "own may offer it"
+        )
+    if len({point.value for point in points}) > 1:
+        offers = ", ".join(sorted(map(_package, points)))
+        raise InputError(f"several packages offer an auditor {kind!r}: {offers}. Uninstall one")
+    point = next(iter(points))
+    try:
+        factory: Factory = point.load()
+    except Exception as error:
+        raise InputError(
+            f"the auditor {kind!r} of {_package(point)} can't be loaded: {error}"
+        ) from error
+    return factory
+
+
+def _package(point: EntryPoint) -> str:
+    return point.dist.name if point.dist else point.value
