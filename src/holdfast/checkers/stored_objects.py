@@ -151,11 +151,8 @@ class Remote:
 
     def pieces(self, name: str, size: int) -> Iterator[bytes]:
         for start in range(0, size, REMOTE_PIECE_BYTES):
-            end = min(start + REMOTE_PIECE_BYTES, size)
-            yield self._call(
-                name,
-                lambda system, path, start=start, end=end: system.cat_file(path, start, end),
-            )
+            span = {"start": start, "end": min(start + REMOTE_PIECE_BYTES, size)}
+            yield self._call(name, lambda system, path, span=span: system.cat_file(path, **span))
 
     def requests(self, size: int) -> int:
         return max(1, -(-size // REMOTE_PIECE_BYTES))
