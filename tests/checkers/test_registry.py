@@ -27,6 +27,9 @@ class Trial(ProcessChecker):
     def run(self, sample, on_progress):
         if self.place.options.get("fails"):
             raise ZeroDivisionError("on purpose")
+        if "returns" in self.place.options:
+            report = without_result(Finding.INTACT, "", began=1.5, ended=2)
+            return report if self.place.options["returns"] == "fractions" else None
         reason = "one\\nline " * 1000
         print("noise", flush=True)
         return without_result(Finding.UNKNOWN, reason, began=now(), ended=now(), words="x" * 9999)
@@ -105,6 +108,23 @@ def test_an_auditor_that_fails_is_reported_with_its_traceback(
     assert report.finding is Finding.UNKNOWN
     assert report.reason == "the check failed: ZeroDivisionError: on purpose"
     assert "in run" in report.words
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("returns", "said"),
+    [
+        ("fractions", "the report of the auditor 'trial' is damaged"),
+        ("nothing", "the check failed: AttributeError"),
+    ],
+)
+def test_an_auditor_that_returns_no_report_is_named(
+    install: Install, folder: Path, returns: str, said: str
+) -> None:
+    install("other", trial="other:Trial")
+    report = check(open_checker("trial", Place("here", {"returns": returns}, folder)), sample_of())
+    assert report.finding is Finding.UNKNOWN
+    assert said in report.reason
 
 
 @pytest.mark.slow
