@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.support.checks import is_alive, open_at, sample_of
+from tests.support.checks import is_alive, open_at, sample_of, wait_for
 
 from holdfast.checkers.command import CommandChecker
 from holdfast.checkers.interface import Defect, Finding, Report, Sample
@@ -185,7 +185,7 @@ print({json.dumps(INTACT)!r})
 """
     report = run(folder, program)
     assert report.checked == 12
-    assert not is_alive(int(report.words.splitlines()[0]))
+    wait_for(lambda: not is_alive(int(report.words.splitlines()[0])))
 
 
 @pytest.mark.parametrize(
