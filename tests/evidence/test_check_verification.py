@@ -16,6 +16,7 @@ from holdfast.evidence.log import Entry
 from holdfast.evidence.verification import Report, verify
 from holdfast.model.observation import Observation
 
+KEPT = Path(__file__).parent / "data" / "checks.bundle"
 HOUR = 60 * MINUTE
 FIRST = passed_check(1, START)
 SECOND = failed(passed_check(2, START + HOUR))
@@ -49,13 +50,16 @@ def test_checks_are_counted_apart_from_proofs() -> None:
     assert report.facts()["checks"] == 3
 
 
-def test_a_log_of_checks_alone_is_verified_from_its_bundle(tmp_path: Path) -> None:
+def test_checks_that_were_written_once_are_read_and_written_the_same_for_good(
+    tmp_path: Path,
+) -> None:
     record = Record()
     for leaf in (FIRST, SECOND, REPAIRED, THIRD):
         record.add(leaf)
     record.sign()
     write_bundle(record, tmp_path / "checks.bundle")
-    report = verify(Bundle.open(tmp_path / "checks.bundle"), SIGNER.verifier)
+    assert (tmp_path / "checks.bundle").read_bytes() == KEPT.read_bytes()
+    report = verify(Bundle.open(KEPT), SIGNER.verifier)
     assert report.fine, report.findings
     assert (report.audits, report.proofs, report.checks) == (0, 0, 3)
 
