@@ -11,7 +11,10 @@ GROUP = "holdfast.auditors"
 
 # Ours need no entry point, and no other package can take their names.
 BUILT_IN = {
+    "borg": "holdfast.checkers.borg:BorgChecker",
     "command": "holdfast.checkers.command:CommandChecker",
+    "rclone": "holdfast.checkers.rclone:RcloneChecker",
+    "restic": "holdfast.checkers.restic:ResticChecker",
 }
 
 Factory = Callable[[Place], Checker]
