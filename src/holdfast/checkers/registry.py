@@ -13,6 +13,8 @@ GROUP = "holdfast.auditors"
 BUILT_IN = {
     "borg": "holdfast.checkers.borg:BorgChecker",
     "command": "holdfast.checkers.command:CommandChecker",
+    "manifest": "holdfast.checkers.manifest:ManifestChecker",
+    "names": "holdfast.checkers.hash_names:NamesChecker",
     "rclone": "holdfast.checkers.rclone:RcloneChecker",
     "restic": "holdfast.checkers.restic:ResticChecker",
 }
