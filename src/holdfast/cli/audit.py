@@ -66,7 +66,7 @@ def now(
         raise InputError("there is nothing to audit yet: `holdfast put` a file first")
     audits = []
     for result in results:
-        count, blocks = result.challenge.samples, result.challenge.blocks
+        count, blocks = result.checked, result.units
         chance = float(detection_probability(damaged_blocks(damage, blocks), count, blocks))
         audits.append({**audit_facts(result), "detection_probability": chance})
     report({"audits": audits}, map(describe_audit, audits), as_json=as_json)
@@ -113,14 +113,15 @@ def _warn_resumed(result: AuditResult) -> None:
 
 
 def audit_facts(result: AuditResult) -> dict[str, Any]:
+    verdict = result.detail.verdict
     return {
         "holding": result.name,
         "outcome": str(result.outcome),
         "reason": result.reason or None,
-        "challenge_id": result.challenge.id.hex(),
-        "blocks": result.challenge.blocks,
-        "samples": result.challenge.samples,
-        "transaction": None if result.verdict is None else result.verdict.hash.hex(),
+        "challenge_id": result.detail.id.hex(),
+        "blocks": result.units,
+        "samples": result.checked,
+        "transaction": None if verdict is None else verdict.hash.hex(),
     }
 
 

@@ -159,7 +159,7 @@ def _audit(
         tick = service.worker.tick(only=rest, asked=asked)
         begun |= tick.started
         for result in tick.concluded:
-            if begun.get(result.name) == result.challenge.id:
+            if begun.get(result.name) == result.detail.id:
                 results[result.name] = result
                 on_result(result)
             else:

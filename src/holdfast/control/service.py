@@ -370,7 +370,7 @@ def _log_results(tick: Tick) -> None:
             "audited",
             holding=result.name,
             outcome=str(result.outcome),
-            samples=result.challenge.samples,
+            samples=result.checked,
             reason=result.reason or None,
         )
 

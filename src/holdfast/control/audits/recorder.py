@@ -11,7 +11,6 @@ from holdfast.evidence import leaf
 from holdfast.ledger import check
 from holdfast.model.action import GRID, Action
 from holdfast.model.observation import Observation
-from holdfast.pdp import Challenge
 
 
 def end_time(claim: Claim, result: AuditResult, now: int) -> int:
@@ -19,7 +18,8 @@ def end_time(claim: Claim, result: AuditResult, now: int) -> int:
 
     Even if the clock was set back, no event is recorded before the last one.
     """
-    return max(now, claim.audited, claim.decided, result.sent or 0, result.answered or 0)
+    detail = result.detail
+    return max(now, claim.audited, claim.decided, detail.sent or 0, detail.answered or 0)
 
 
 def audit_leaf(
@@ -31,33 +31,33 @@ def audit_leaf(
     at: int,
 ) -> bytes:
     """Return the leaf of an audit, from the observation that led to it to its verdict."""
-    proof = result.proof
-    sent = None if result.sent is None else max(result.sent, claim.decided)
-    answered = None if result.answered is None else max(result.answered, sent or 0)
+    detail = result.detail
+    sent = None if detail.sent is None else max(detail.sent, claim.decided)
+    answered = None if detail.answered is None else max(detail.answered, sent or 0)
     return leaf.encode(
         leaf.Audit(
             at=at,
-            holding=result.holding,
+            holding=detail.holding,
             number=claim.number + 1,
-            decision=_decision(claim, result.challenge, policy, shadow, limits),
+            decision=_decision(claim, result, policy, shadow, limits),
             due_at=max(result.due, claim.decided),
-            challenge=result.challenge,
-            target=result.target,
-            opening=result.opening,
+            challenge=detail.challenge,
+            target=detail.target,
+            opening=detail.opening,
             sent_at=sent,
             answered_at=answered,
             outcome=leaf.Outcome(result.outcome),
             reason=result.reason,
-            proof=None if proof is None else check.digest(proof),
-            signature=result.signature,
-            verdict=result.verdict,
+            proof=None if detail.proof is None else check.digest(detail.proof),
+            signature=detail.signature,
+            verdict=detail.verdict,
         )
     )
 
 
 def _decision(
     claim: Claim,
-    challenge: Challenge,
+    result: AuditResult,
     policy: leaf.Policy,
     shadow: leaf.Choice | None,
     limits: Rails,
@@ -67,7 +67,7 @@ def _decision(
         telemetry=_telemetry(claim, limits),
         chosen=leaf.Choice(policy, GRID.action(claim.chosen)),
         shadow=shadow,
-        overrides=_overrides(claim, challenge, limits),
+        overrides=_overrides(claim, result, limits),
     )
 
 
@@ -80,7 +80,7 @@ def _telemetry(claim: Claim, limits: Rails) -> leaf.Telemetry:
     return leaf.Telemetry(freshness, Observation(*seen), claim.observed)
 
 
-def _overrides(claim: Claim, challenge: Challenge, limits: Rails) -> tuple[leaf.Override, ...]:
+def _overrides(claim: Claim, result: AuditResult, limits: Rails) -> tuple[leaf.Override, ...]:
     """Return each override with the action after it.
 
     The fail-safe comes before the clipping, and the cap on the sample after all others: it says
@@ -96,7 +96,7 @@ def _overrides(claim: Claim, challenge: Challenge, limits: Rails) -> tuple[leaf.
         elif override in guardrails.INTERVAL_RAILS:
             action = Action(claim.interval, action.ratio)
         elif override is cap:
-            action = Action(action.interval, challenge.samples / challenge.blocks)
+            action = Action(action.interval, result.checked / result.units)
         (name,) = guardrails.override_names(override)
         overrides.append(leaf.Override(name, REASONS[override], action))
     return tuple(overrides)
@@ -113,7 +113,7 @@ def audit_row(claim: Claim, result: AuditResult, now: int) -> dict[str, object]:
         "unanswered": result.outcome in FAILURES,
         "interval": claim.interval,
         "ratio": claim.ratio,
-        "samples": result.challenge.samples,
+        "samples": result.checked,
         "overrides": claim.overrides,
         "latency": result.latency,
         "gas": result.gas,

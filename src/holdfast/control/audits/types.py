@@ -70,13 +70,9 @@ class NoAnswer:
 
 
 @dataclass(frozen=True)
-class AuditResult:
-    """The result of an audit. Times are milliseconds since 1970."""
+class ProofDetail:
+    """What an audit by a proof says besides its result. Times are milliseconds since 1970."""
 
-    name: str  # of the holding
-    outcome: Outcome
-    reason: str  # in words, if the outcome needs any
-    due: int
     holding: Holding
     challenge: Challenge
     target: bytes  # a point
@@ -89,15 +85,41 @@ class AuditResult:
     spent: int = 0  # gas, on opening the challenge
 
     @property
-    def latency(self) -> float:
-        """Seconds that the node took to answer; 0 if it did not."""
-        if self.sent is None or self.answered is None:
-            return 0.0
-        return (self.answered - self.sent) / 1000
+    def id(self) -> bytes:
+        """What tells this audit from all others."""
+        return self.challenge.id
+
+
+@dataclass(frozen=True)
+class AuditResult:
+    """The result of an audit. Times are milliseconds since 1970."""
+
+    name: str  # of the holding
+    outcome: Outcome
+    reason: str  # in words, if the outcome needs any
+    due: int
+    began: int
+    ended: int
+    units: int  # that there were: blocks, packs, objects
+    checked: int  # of them
+    detail: ProofDetail
+    damaged: int = 0  # units that are known to be
+    read_bytes: int = 0
+    requests: int = 0
+    gas: int = 0
 
     @property
-    def gas(self) -> int:
-        return self.spent + (self.verdict.gas if self.verdict else 0)
+    def proof_detail(self) -> ProofDetail:
+        """The detail of an audit by a proof."""
+        return self.detail
+
+    @property
+    def latency(self) -> float:
+        """Seconds that the node took to answer; 0 if it did not."""
+        detail = self.detail
+        if detail.sent is None or detail.answered is None:
+            return 0.0
+        return (detail.answered - detail.sent) / 1000
 
 
 @dataclass(frozen=True)

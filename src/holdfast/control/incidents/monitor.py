@@ -156,12 +156,12 @@ class Monitor:
     def _check_ledger(self, tick: Tick) -> None:
         if tick.trouble:
             self._raise(Kind.LEDGER, _SUBJECTS[Kind.LEDGER], tick.trouble[0])
-        elif any(result.verdict is not None for result in tick.concluded):
+        elif any(result.detail.verdict is not None for result in tick.concluded):
             self._end(Kind.LEDGER, _SUBJECTS[Kind.LEDGER])
 
     def _check_nodes(self, tick: Tick) -> None:
         for result in tick.concluded:
-            node = f"0x{result.holding.node.hex()}"
+            node = f"0x{result.detail.holding.node.hex()}"
             if result.outcome is Outcome.OFFLINE:
                 self._raise(Kind.NODE, node, result.reason)
             elif result.outcome in TEACHING:

@@ -86,7 +86,7 @@ class Decider:
             np.maximum(now - column(claims, "audited"), 0) / self._rails.unit,
             np.array([result.latency for result in results]),
         )
-        blocks = np.array([result.challenge.blocks for result in results])
+        blocks = np.array([result.units for result in results])
         numbers = [claim.number + 1 for claim in claims]
         batch = self._decide(self._context(claims, numbers, blocks, now), telemetry)
         conclusions = []
@@ -98,17 +98,17 @@ class Decider:
                 "number": claim.number + 1,
                 "audited": now,
                 "outcome": str(result.outcome),
-                "blocks": result.challenge.blocks,
+                "blocks": result.units,
                 "decided": at,
             }
             policy, shadow = self._policies.policy(claim.version), self._shadow(claim, batch)
             body = recorder.audit_leaf(claim, result, policy, shadow, self._rails, at)
-            proof = None if result.proof is None else check.encode(result.proof)
+            proof = result.detail.proof
             conclusions.append(
                 Conclusion(
                     row,
                     recorder.audit_row(claim, result, now),
-                    leaf_row(body, claim.id, proof),
+                    leaf_row(body, claim.id, None if proof is None else check.encode(proof)),
                     shadows,
                 )
             )
