@@ -3,7 +3,7 @@
 from dataclasses import replace
 from enum import StrEnum
 from types import NoneType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from hypothesis import strategies as st
 
@@ -11,12 +11,19 @@ from holdfast.evidence import leaf as kinds
 from holdfast.evidence.codecs import LONGEST_TEXT, MOST
 from holdfast.evidence.leaf import (
     Change,
+    CheckedHolding,
+    CheckResponse,
     Choice,
+    DamagedUnit,
     Decision,
+    Defect,
     Freshness,
     Leaf,
+    Outcome,
     Override,
     PolicyChange,
+    Step,
+    StorageCheck,
     Telemetry,
 )
 from holdfast.model.observation import Observation
@@ -71,10 +78,49 @@ def _policy_changes(draw: st.DrawFn) -> PolicyChange:
     return PolicyChange(**fields)
 
 
+_texts = st.text(max_size=LONGEST_TEXT).filter(str.isprintable)
+_names = st.text(min_size=1, max_size=LONGEST_TEXT).filter(str.isprintable)
+_places = st.text("abc/.:", min_size=1, max_size=40).map("s3".__add__)
+_holdings = st.builds(CheckedHolding, st.integers(0, MOST), _names, _names, _places)
+_units = st.builds(DamagedUnit, _names, st.sampled_from(Defect), _texts)
+_responses = st.builds(
+    CheckResponse,
+    st.integers(0, MOST),
+    _holdings,
+    st.integers(0, MOST),
+    st.sampled_from(Step),
+    st.lists(_names, max_size=3).map(tuple),
+    _texts,
+)
+
+
+@st.composite
+def _checks(draw: st.DrawFn) -> StorageCheck:
+    fields = {name: draw(field) for name, field in _fields(StorageCheck).items()}
+    passed = draw(st.booleans())
+    drawn, checked, more = (draw(st.integers(1, 2**40)) for _ in range(3))
+    damaged = () if passed else tuple(draw(st.lists(_units, max_size=3)))
+    other = [Outcome.OFFLINE, Outcome.UNKNOWN, *([Outcome.FAILED] if damaged else [])]
+    began, length = draw(st.integers(0, 2**42)), draw(st.integers(0, 2**42))
+    fields |= {
+        "number": draw(st.integers(1, MOST)),
+        "units": max(drawn, checked) + more,
+        "drawn": drawn,
+        "checked": checked,
+        "damaged": damaged,
+        "damaged_units": len(damaged) + (0 if passed else more),
+        "began_at": began,
+        "ended_at": began + length,
+        "outcome": Outcome.PASSED if passed else draw(st.sampled_from(other)),
+    }
+    fields |= {name: draw(_names) for name in ("unit", "tool", "reason")}
+    return StorageCheck(**fields)
+
+
 _KNOWN: dict[Any, Drawn] = {
     int: st.integers(0, MOST),
     float: st.floats(0, 1).map(abs),
-    str: st.text(max_size=LONGEST_TEXT).filter(str.isprintable),
+    str: _texts,
     bytes: _exactly(32),
     bool: st.booleans(),
     kinds.HoldingNumber: st.integers(0, 2**192 - 1),
@@ -85,6 +131,10 @@ _KNOWN: dict[Any, Drawn] = {
     Telemetry: _telemetry(),
     Decision: _decisions(),
     PolicyChange: _policy_changes(),
+    CheckedHolding: _holdings,
+    DamagedUnit: _units,
+    StorageCheck: _checks(),
+    CheckResponse: _responses,
 }
 
 
@@ -97,6 +147,8 @@ def strategy_for(kind: Any) -> Drawn:
         return st.none() | strategy_for(parts[0])
     if get_origin(kind) is tuple:
         return st.lists(strategy_for(parts[0]), max_size=3).map(tuple)
+    if get_origin(kind) is Annotated:  # a text of another length
+        return strategy_for(parts[0])
     if issubclass(kind, StrEnum):
         return st.sampled_from(kind)
     return st.builds(kind, **_fields(kind))

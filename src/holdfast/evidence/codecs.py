@@ -64,10 +64,15 @@ def _share(value: Any) -> float:
     return value
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or len(value) > LONGEST_TEXT or not value.isprintable():
-        raise MalformedError(f"it is not a text of one line and {LONGEST_TEXT} characters")
-    return value
+def text(length: int) -> Form:
+    """Return the form of a text of one line and up to so many characters."""
+
+    def check(value: Any) -> str:
+        if not isinstance(value, str) or len(value) > length or not value.isprintable():
+            raise MalformedError(f"it is not a text of one line and {length} characters")
+        return value
+
+    return Form(lambda value: json.dumps(check(value)), check)
 
 
 def _truth(value: Any) -> bool:
@@ -84,7 +89,7 @@ def plain(text: str) -> str:
 _PLAIN = {
     int: Form(_whole, _whole),
     float: Form(_share, _share),
-    str: Form(lambda value: json.dumps(_text(value)), _text),
+    str: text(LONGEST_TEXT),
     bool: Form(lambda value: json.dumps(_truth(value)), _truth),
     bytes: hexadecimal(32),
 }

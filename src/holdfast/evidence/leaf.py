@@ -10,12 +10,66 @@ from typing import Annotated
 
 from holdfast.errors import InputError, MalformedError
 from holdfast.evidence.codecs import hexadecimal, record, wide
+from holdfast.evidence.decision import (
+    Choice,
+    Decision,
+    Freshness,
+    Override,
+    Policy,
+    Telemetry,
+)
+from holdfast.evidence.outcome import Outcome, Step
+from holdfast.evidence.storage_check import (
+    CheckedHolding,
+    CheckResponse,
+    DamagedUnit,
+    Defect,
+    StorageCheck,
+)
 from holdfast.ledger import interface
 from holdfast.ledger.check import target_address
 from holdfast.ledger.interface import Domain
-from holdfast.model.action import Action
-from holdfast.model.observation import Observation
 from holdfast.pdp import Challenge, Target, encoding
+
+__all__ = [
+    "KINDS",
+    "LOG_SETTING",
+    "MAX_LEAF_BYTES",
+    "Address",
+    "Audit",
+    "Change",
+    "Check",
+    "CheckResponse",
+    "CheckedHolding",
+    "Choice",
+    "ConfigurationChange",
+    "DamagedUnit",
+    "Decision",
+    "Defect",
+    "Freshness",
+    "Holding",
+    "HoldingNumber",
+    "Instruction",
+    "Leaf",
+    "Opening",
+    "Order",
+    "Outcome",
+    "Override",
+    "Point",
+    "Policy",
+    "PolicyChange",
+    "Registration",
+    "Response",
+    "Setting",
+    "Signature",
+    "Span",
+    "Step",
+    "StorageCheck",
+    "Telemetry",
+    "Transaction",
+    "decode",
+    "encode",
+]
 
 MAX_LEAF_BYTES = 2**20
 LOG_SETTING = "evidence log"  # the setting by which a restored log names itself
@@ -42,88 +96,12 @@ class Holding:
 
 
 @dataclass(frozen=True)
-class Policy:
-    """A policy by its name and its version, the SHA-256 of what defines it."""
-
-    name: str
-    hash: bytes
-
-
-class Freshness(StrEnum):
-    FRESH = "fresh"
-    STALE = "stale"
-    MISSING = "missing"
-
-
-@dataclass(frozen=True)
-class Telemetry:
-    """What was known of the node when it was decided about, and since when."""
-
-    freshness: Freshness
-    observation: Observation | None
-    at: int | None
-
-    def __post_init__(self) -> None:
-        known = (self.observation is not None, self.at is not None)
-        if known != (self.freshness != Freshness.MISSING,) * 2:
-            raise InputError("an observation has its time, unless it is missing")
-
-
-@dataclass(frozen=True)
-class Choice:
-    policy: Policy
-    action: Action
-
-
-@dataclass(frozen=True)
-class Override:
-    """What a guardrail changed the action to, and why."""
-
-    rail: str
-    reason: str
-    action: Action
-
-
-@dataclass(frozen=True)
-class Decision:
-    """How an audit came about. The champion's choice counts, unless rails overrode it in turn.
-
-    `chosen` is empty if the policy could not decide; `shadow` is what a challenger would have done.
-    """
-
-    at: int
-    telemetry: Telemetry
-    chosen: Choice | None
-    shadow: Choice | None
-    overrides: tuple[Override, ...]
-
-    def __post_init__(self) -> None:
-        if self.chosen is None and not self.overrides:
-            raise InputError("neither a policy nor a rail has decided")
-
-    @property
-    def action(self) -> Action:
-        return [step.action for step in (self.chosen, *self.overrides) if step is not None][-1]
-
-
-@dataclass(frozen=True)
 class Opening:
     """How the challenge stands on the ledger: its name there, its deadline, its batch's seed."""
 
     name: bytes
     deadline: int
     batch_seed: bytes | None
-
-
-class Outcome(StrEnum):
-    """How an audit ends. Only the first four say something about the data."""
-
-    PASSED = "passed"
-    FAILED = "failed"  # a wrong proof that the node signed
-    ADMITTED = "admitted"  # the node said that what it stored is damaged, and gave no proof
-    TIMED_OUT = "timed-out"  # the node took the challenge, and gave no proof before the deadline
-    OFFLINE = "offline"  # no challenge could be delivered, however often we tried
-    UNKNOWN = "unknown"  # something of ours stood in the way: the ledger, the disk, a crash
 
 
 @dataclass(frozen=True)
@@ -169,19 +147,6 @@ class Audit:
         target, seconds = target_address(self.public_target), self.opening.deadline // 1000
         opening = interface.Opening(target, seconds, self.opening.batch_seed)
         return opening.name(self.holding.id, self.challenge)
-
-
-class Step(StrEnum):
-    FOLLOW_UP = "follow-up"
-    LOCALISED = "localised"
-    REPAIRED = "repaired"
-    LOST = "lost"  # no replica has these blocks
-    QUARANTINED = "quarantined"
-    RELEASED = "released"
-    ALERTED = "alerted"
-    PLANTED = "planted"  # the owner damaged blocks of its own, to see whether audits find them
-    LIFTED = "lifted"  # and put them back
-    REMOVED = "removed"  # the owner stores nothing there any more
 
 
 @dataclass(frozen=True)
@@ -315,10 +280,21 @@ class Instruction:
         return frozenset(words[:1] if self.order in _ABOUT_HOLDINGS else ())
 
 
-Leaf = Audit | Response | PolicyChange | ConfigurationChange | Registration | Instruction
+Leaf = (
+    Audit
+    | StorageCheck
+    | Response
+    | CheckResponse
+    | PolicyChange
+    | ConfigurationChange
+    | Registration
+    | Instruction
+)
 KINDS: dict[str, type[Leaf]] = {
     "audit": Audit,
+    "check": StorageCheck,
     "response": Response,
+    "check-response": CheckResponse,
     "policy-change": PolicyChange,
     "configuration-change": ConfigurationChange,
     "registration": Registration,
