@@ -1,6 +1,7 @@
 """The kinds of checkers that are installed, ours and those of other packages, by their names."""
 
 from collections.abc import Callable
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 
 from holdfast.checkers.interface import Checker, Place
@@ -8,12 +9,17 @@ from holdfast.errors import InputError
 
 GROUP = "holdfast.auditors"
 
+# Ours need no entry point, and no other package can take their names.
+BUILT_IN = {
+    "command": "holdfast.checkers.command:CommandChecker",
+}
+
 Factory = Callable[[Place], Checker]
 
 
 def kinds() -> list[str]:
     """Return the names of all kinds that are installed."""
-    return sorted({point.name for point in entry_points(group=GROUP)})
+    return sorted({*BUILT_IN, *(point.name for point in entry_points(group=GROUP))})
 
 
 def open_checker(kind: str, place: Place) -> Checker:
@@ -22,6 +28,10 @@ def open_checker(kind: str, place: Place) -> Checker:
 
 
 def _factory(kind: str) -> Factory:
+    if kind in BUILT_IN:
+        module, _, name = BUILT_IN[kind].partition(":")
+        ours: Factory = getattr(import_module(module), name)
+        return ours
     points = entry_points(group=GROUP, name=kind)
     if not points:
         raise InputError(
