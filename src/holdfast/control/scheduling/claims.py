@@ -33,6 +33,8 @@ class Claim:
     ratio: float
     overrides: int
     flight: bytes | None
+    checked: bool = False  # by a tool, not by proofs
+    verify_within: int = 0  # milliseconds in which every unit is checked; 0 if nobody asks
 
 
 @dataclass(frozen=True)

@@ -148,9 +148,12 @@ class Decider:
         active = self._policies.now()
         states = read_shadow_states(self._schedule.engine, context.claims, active)
         uniforms = self._rng((DRAWS, len(context.claims)))
+        within = column(context.claims, "verify_within")
 
         def by(policy: Serving, own: StoredMemory, executed: IntArray | None = None) -> Decisions:
-            return decide(policy, self._rails, context.now, telemetry, own, uniforms, executed)
+            return decide(
+                policy, self._rails, context.now, telemetry, own, uniforms, executed, within
+            )
 
         own = memory_of(active.champion.version, context.claims, states)
         with self._timing():

@@ -1,0 +1,242 @@
+"""Coverage with a memory: which groups of a checked holding are drawn, and when each was read last.
+
+Groups are drawn without replacement. Each cycle has a random order of its own, so nobody can tell
+which group comes next, and all are read once a cycle. If every unit is to be verified within some
+time, a cycle takes two thirds of it, and groups that would become too old are drawn first.
+"""
+
+import math
+import secrets
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    Connection,
+    Update,
+    bindparam,
+    case,
+    delete,
+    false,
+    func,
+    insert,
+    literal_column,
+    select,
+    true,
+    update,
+)
+
+from holdfast.checkers.interface import Extent, Group
+from holdfast.control.scheduling.guardrails import Override
+from holdfast.storage import bulk
+from holdfast.storage.schema import check_groups
+
+WHOLE = ""  # names the one group of a holding whose tool chooses by itself what it checks
+CYCLE_SHARE = 2 / 3  # of the time within which every unit is to be verified
+_RANK_BITS = 62
+MAX_NAMES_PER_QUERY = 500
+_group = check_groups.c
+
+
+@dataclass(frozen=True)
+class Promise:
+    """Every unit is verified within this time; the next check ends before `next_end`."""
+
+    within: int
+    next_end: int
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a check is to draw."""
+
+    units: int  # by the policy's choice
+    cap: int  # units, at most
+    promise: Promise | None = None
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What was drawn: groups, or so many units of the tool's own choice."""
+
+    groups: tuple[str, ...]
+    units: int
+    overrides: int = 0
+
+
+def save_groups(connection: Connection, holding: int, extent: Extent, now: int) -> None:
+    """Save which groups there are now. New ones belong to the cycle that is under way."""
+    there = {group.name: group for group in _groups_of(extent) if group.units}
+    query = select(_group.name, _group.units, _group.bytes).where(_group.holding == holding)
+    known = {_text(row.name): (row.units, row.bytes) for row in connection.execute(query)}
+    gone = sorted(known.keys() - there.keys())
+    for first in range(0, len(gone), MAX_NAMES_PER_QUERY):
+        some = _group.name.in_(map(_bytes, gone[first : first + MAX_NAMES_PER_QUERY]))
+        connection.execute(delete(check_groups).where(_group.holding == holding, some))
+    changed = [
+        {"holding": holding, "name": _bytes(name), "units": group.units, "bytes": group.bytes}
+        for name, group in there.items()
+        if name in known and known[name] != (group.units, group.bytes)
+    ]
+    if changed:
+        bulk.execute(connection, _RESIZE, changed)
+    new = [group for name, group in there.items() if name not in known]
+    if new:
+        _insert(connection, holding, new, now)
+
+
+def draw(connection: Connection, holding: int, wanted: Wanted, now: int) -> Draw:
+    """Draw a sample from the groups that were saved.
+
+    Groups that were damaged at the last look come first, then those that would become too old.
+    The drawn ones get new places in the order: one that can't be verified now holds up no other.
+    """
+    sizes = _read_sizes(connection, holding)
+    if not sizes.units or wanted.cap < 1:
+        return Draw((), 0)
+    old = 0 if wanted.promise is None else wanted.promise.next_end - wanted.promise.within
+    overdue = _units_before(connection, holding, old)
+    target = max(wanted.units, overdue, _pace(sizes, wanted.promise, now))
+    units = min(target, wanted.cap, sizes.units)
+    groups = () if sizes.whole else _take(connection, holding, old, units)
+    overrides = int(Override.VERIFY_WITHIN) if target > wanted.units and units > wanted.units else 0
+    if min(target, sizes.units) > wanted.cap:
+        overrides |= int(Override.SAMPLE_CAP)
+    return Draw(tuple(groups), sum(groups.values()) if groups else units, overrides)
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    units: int
+    newest: int  # when any of them was last verified; 0 if none was
+    whole: bool  # whether the tool chooses by itself
+
+
+def _read_sizes(connection: Connection, holding: int) -> _Sizes:
+    sums = select(func.sum(_group.units), func.max(_group.verified), func.min(_group.name))
+    units, newest, first = connection.execute(sums.where(_group.holding == holding)).one()
+    return _Sizes(int(units or 0), newest or 0, first is not None and _text(first) == WHOLE)
+
+
+def _units_before(connection: Connection, holding: int, moment: int) -> int:
+    """Return how many units were neither verified nor added since then."""
+    old = (_group.holding == holding, _since() < moment)
+    return int(connection.execute(select(func.sum(_group.units)).where(*old)).scalar() or 0)
+
+
+def _pace(sizes: _Sizes, promise: Promise | None, now: int) -> int:
+    """Return how many units are drawn so that a cycle takes its share of the promised time."""
+    if promise is None or sizes.whole or not sizes.newest:
+        return 0
+    cycle = CYCLE_SHARE * promise.within
+    return math.ceil(sizes.units * max(now - sizes.newest, 0) / cycle)
+
+
+def _take(connection: Connection, holding: int, old: int, units: int) -> dict[str, int]:
+    """Take groups in their order until there are so many units; return the units of each."""
+    urgency = case((_group.damaged, 0), (_since() < old, 1), else_=2)
+    ordered = (
+        select(_group.name, _group.units)
+        .where(_group.holding == holding)
+        .order_by(urgency, _group.cycle, _group.rank)
+        .limit(units)
+    )
+    taken: dict[str, int] = {}
+    left = units
+    for row in connection.execute(ordered):
+        if left <= 0:
+            break
+        taken[_text(row.name)] = row.units
+        left -= row.units
+    ranks = [{"holding": holding, "name": _bytes(name), "rank": _rank()} for name in taken]
+    bulk.execute(connection, _PLACE, ranks)
+    return taken
+
+
+def record_look(
+    connection: Connection,
+    holding: int,
+    *,
+    verified: Collection[str],
+    damaged: Collection[str],
+    at: int,
+) -> None:
+    """Save which groups were read at that time and are intact, and which are damaged."""
+    rows = [
+        {"holding": holding, "name": _bytes(name), "at": at, "rank": _rank()}
+        for name in sorted({*verified} - {*damaged})
+    ]
+    if rows:
+        bulk.execute(connection, _VERIFY, rows)
+    if damaged:
+        bulk.execute(
+            connection,
+            _MARK,
+            [{"holding": holding, "name": _bytes(name)} for name in sorted({*damaged})],
+        )
+
+
+def delete_groups(connection: Connection, holding: int) -> None:
+    connection.execute(delete(check_groups).where(_group.holding == holding))
+
+
+def _groups_of(extent: Extent) -> Sequence[Group]:
+    return extent.groups or [Group(WHOLE, extent.units, extent.bytes)]
+
+
+def _insert(connection: Connection, holding: int, groups: Sequence[Group], now: int) -> None:
+    lowest = select(func.min(_group.cycle)).where(_group.holding == holding)
+    cycle = connection.execute(lowest).scalar() or 0
+    rows = [
+        {
+            "holding": holding,
+            "name": _bytes(group.name),
+            "units": group.units,
+            "bytes": group.bytes,
+            "added": now,
+            "cycle": cycle,
+            "rank": _rank(),
+        }
+        for group in groups
+    ]
+    bulk.execute(connection, insert(check_groups).inline(), rows)
+
+
+def _since() -> ColumnElement[int]:
+    """Return since when a group counts as not verified."""
+    return case((_group.verified > _group.added, _group.verified), else_=_group.added)
+
+
+def _bytes(name: str) -> bytes:
+    """Return a name as it is stored; a file system may give one that is not valid Unicode."""
+    return name.encode("utf-8", "surrogatepass")
+
+
+def _text(name: bytes) -> str:
+    return bytes(name).decode("utf-8", "surrogatepass")
+
+
+def _rank() -> int:
+    return secrets.randbits(_RANK_BITS)
+
+
+def _named(**changes: Any) -> Update:
+    ours = (_group.holding == _parameter("holding"), _group.name == _parameter("name"))
+    return update(check_groups).where(*ours).values(changes)
+
+
+def _parameter(name: str) -> BindParameter[Any]:
+    return bindparam(bulk.OURS + name)
+
+
+_RESIZE = _named(units=_parameter("units"), bytes=_parameter("bytes"))
+_PLACE = _named(rank=_parameter("rank"))
+_VERIFY = _named(
+    verified=_parameter("at"),
+    cycle=_group.cycle + literal_column("1"),
+    rank=_parameter("rank"),
+    damaged=false(),
+)
+_MARK = _named(damaged=true())
