@@ -106,6 +106,9 @@ class ReadyAuditor:
         claims, self.ready[:] = list(self.ready), []
         return [(claim, self.result) for claim in claims]
 
+    def release(self, claims: Sequence[Claim]) -> None:
+        """Do nothing: nothing was left."""
+
     def busy_nodes(self) -> tuple[bytes, ...]:
         return ()
 

@@ -17,7 +17,11 @@ import structlog
 from sqlalchemy import Engine
 
 from holdfast import atomic
+from holdfast.control.audits.check_runner import CheckRunner
+from holdfast.control.audits.check_steps import CheckLimits, CheckSteps
+from holdfast.control.audits.checked_fleet import CheckedFleet
 from holdfast.control.audits.contacts import Contacts
+from holdfast.control.audits.dispatcher import Dispatcher
 from holdfast.control.audits.lanes import uptime
 from holdfast.control.audits.open_holdings import HomeFleet
 from holdfast.control.audits.prober import Prober
@@ -73,6 +77,7 @@ class Service:
     worker: Worker
     sequencer: Sequencer
     fleet: HomeFleet
+    checked: CheckedFleet
     monitor: Monitor
     responder: Responder
     prober: Prober
@@ -186,12 +191,16 @@ class Service:
         if errors and not registrations and not self.schedule.names():
             raise next(iter(errors.values()))
         fresh = [row for row in fresh if row[0] in registrations]
-        if fresh:
-            try:
+        checked = self.checked.unscheduled()
+        try:
+            if fresh:
                 self.schedule.add(fresh, now, registrations)
-            except InputError:
-                return  # another worker was faster: the next step sees the rest
-            log.info("holdings are scheduled from now on", count=len(fresh))
+            if checked:
+                self.schedule.add_checked(checked, now)
+        except InputError:
+            return  # another worker was faster: the next step sees the rest
+        if fresh or checked:
+            log.info("holdings are scheduled from now on", count=len(fresh) + len(checked))
 
     def _registrations(
         self, names: Sequence[str], now: int
@@ -290,9 +299,24 @@ def open_service(
                 settlement=settings.settlement,
             )
             stack.callback(runner.close)
+            checked = CheckedFleet(home.folder, engine)
+            limits = CheckLimits(
+                settings.checks,
+                patience or settings.patience,
+                settings.rails,
+                sample_cap or settings.checks.sample_cap,
+            )
+            checks = CheckRunner(
+                CheckSteps(checked, engine, limits, clock),
+                listing=settings.checks.listing,
+                clock=clock,
+                steady=steady,
+                seed=lambda: secrets.token_bytes(SEED_BYTES),
+            )
+            stack.callback(checks.close)
             worker = Worker(
                 schedule,
-                runner,
+                Dispatcher(runner, checks),
                 policies,
                 rails=settings.rails,
                 constants=settings.scenario.constants,
@@ -323,6 +347,7 @@ def open_service(
                 worker,
                 Sequencer(engine, signer, clock),
                 fleet,
+                checked,
                 monitor,
                 responder,
                 prober,

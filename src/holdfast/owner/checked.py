@@ -16,6 +16,7 @@ from holdfast import atomic
 from holdfast.checkers.interface import Extent, Place
 from holdfast.errors import ConflictError, InputError
 from holdfast.storage.home_schema import catalogue, checked_holdings
+from holdfast.storage.locks import lock_until_commit
 
 HOLDINGS = "holdings"  # the folder of the home with one folder a holding
 MAX_NAMES_PER_QUERY = 500
@@ -95,23 +96,19 @@ def save_extent(connection: Connection, scheduled: int, extent: Extent) -> None:
     connection.execute(_of(scheduled).values(changes))
 
 
-def save_carries(connection: Connection, scheduled: int, units: int | None) -> None:
-    """Save how many units a check can carry; None if there is no limit."""
-    connection.execute(_of(scheduled).values(carries=units))
-
-
 def take_slot(connection: Connection, scheduled: int, now: int, until: int, slots: int) -> bool:
     """Let a check run until then, unless so many others run already."""
+    lock_until_commit(connection, "checks")
     others = (checked_holdings.c.busy > now, checked_holdings.c.scheduled != scheduled)
     count = connection.execute(select(func.count()).where(*others)).scalar_one()
-    if count >= slots:
-        return False
-    connection.execute(_of(scheduled).values(busy=until))
-    return True
+    if count < slots:
+        connection.execute(_of(scheduled).values(busy=until))
+    return count < slots
 
 
-def free_slot(connection: Connection, scheduled: int) -> None:
-    connection.execute(_of(scheduled).values(busy=0))
+def end_check(connection: Connection, scheduled: int, carries: int | None) -> None:
+    """Save that no check runs any more, and how many units one can carry."""
+    connection.execute(_of(scheduled).values(busy=0, carries=carries))
 
 
 def rename_checked(connection: Connection, old: str, new: str) -> None:

@@ -28,7 +28,8 @@ class PendingCheck:
     seed: bytes  # of the sample; no other check has the same
     since: int  # when it was prepared
     phase: Phase = Phase.LISTING
-    tries: int = 0  # that did not reach the storage
+    troubled: int = 0  # since when the storage can't be reached, if it can't
+    tries: int = 0  # since then
     reason: str = ""  # why the last of them did not
     # From here on, what is known once the sample is drawn.
     units: int = 0  # that there are
@@ -40,6 +41,7 @@ class PendingCheck:
     began: int = 0
     deadline: int = 0
     job: bytes = b""  # by which its checker knows the look that is under way
+    old_job: bytes = b""  # a look that is over, to be deleted
     first: Report | None = None  # what the first look said, during the second
 
     @property
@@ -51,7 +53,8 @@ class PendingCheck:
         fields: dict[str, Any] = dict(vars(self))
         for name in _HEXADECIMAL:
             fields[name] = fields[name].hex()
-        fields["job"] = base64.b64encode(self.job).decode()
+        for name in _BASE64:
+            fields[name] = base64.b64encode(fields[name]).decode()
         fields["first"] = None if self.first is None else codec.dump(self.first).decode()
         return json.dumps(fields).encode()
 
@@ -59,8 +62,9 @@ class PendingCheck:
     def from_fields(cls, fields: dict[str, Any]) -> "PendingCheck":
         for name in _HEXADECIMAL:
             fields[name] = bytes.fromhex(fields[name])
+        for name in _BASE64:
+            fields[name] = base64.b64decode(fields[name])
         fields["phase"] = Phase(fields["phase"])
-        fields["job"] = base64.b64decode(fields["job"])
         if fields["first"] is not None:
             content = fields["first"].encode()
             fields["first"] = codec.load(Report, content, "the report of a first look")
@@ -68,3 +72,4 @@ class PendingCheck:
 
 
 _HEXADECIMAL = ("seed", "sample")
+_BASE64 = ("job", "old_job")

@@ -12,6 +12,7 @@ from sqlalchemy.exc import DBAPIError
 
 from holdfast.atomic import is_disk_full
 from holdfast.control.audits.contacts import Record
+from holdfast.control.audits.types import AuditResult, CheckDetail, ProofDetail
 from holdfast.control.incidents.alerts import Alerts, Kind, Sink
 from holdfast.control.queries.absences import Absence
 from holdfast.control.scheduling.claims import Lag
@@ -156,16 +157,28 @@ class Monitor:
     def _check_ledger(self, tick: Tick) -> None:
         if tick.trouble:
             self._raise(Kind.LEDGER, _SUBJECTS[Kind.LEDGER], tick.trouble[0])
-        elif any(result.detail.verdict is not None for result in tick.concluded):
+            return
+        proofs = (result.detail for result in tick.concluded)
+        if any(isinstance(proof, ProofDetail) and proof.verdict is not None for proof in proofs):
             self._end(Kind.LEDGER, _SUBJECTS[Kind.LEDGER])
 
     def _check_nodes(self, tick: Tick) -> None:
         for result in tick.concluded:
+            if isinstance(result.detail, CheckDetail):
+                self._check_storage(result)
+                continue
             node = f"0x{result.detail.holding.node.hex()}"
             if result.outcome is Outcome.OFFLINE:
                 self._raise(Kind.NODE, node, result.reason)
             elif result.outcome in TEACHING:
                 self._end(Kind.NODE, node)
+
+    def _check_storage(self, result: AuditResult) -> None:
+        """Raise an alert if storage can't be checked, whatever the reason: nobody knows then."""
+        if result.outcome in TEACHING:
+            self._end(Kind.STORAGE, result.name)
+        else:
+            self._raise(Kind.STORAGE, result.name, f"{result.outcome}: {result.reason}")
 
     def _note(self, error: Exception) -> None:
         kind = kind_of(error)

@@ -21,7 +21,7 @@ from holdfast.control.queries.incidents import (
 from holdfast.control.queries.names import name_of
 from holdfast.control.queries.nodes import Reachability, list_reachability
 from holdfast.control.scheduling.claims import Lag
-from holdfast.control.scheduling.schedule import lag_at
+from holdfast.control.scheduling.lag import lag_at
 from holdfast.control.scheduling.telemetry import LOSSES
 from holdfast.durations import DAY
 from holdfast.evidence.leaf import Outcome

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.control.policies.shadow_states import ShadowRecord
+from holdfast.control.scheduling.coverage import Look
 from holdfast.model.arrays import IntArray
 
 
@@ -45,6 +46,7 @@ class Conclusion:
     audit: dict[str, Any]
     leaf: dict[str, Any]
     shadows: Sequence[ShadowRecord] = ()
+    look: Look | None = None  # of a check
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ time, a cycle takes two thirds of it, and groups that would become too old are d
 
 import math
 import secrets
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,7 @@ from sqlalchemy import (
 
 from holdfast.checkers.interface import Extent, Group
 from holdfast.control.scheduling.guardrails import Override
+from holdfast.owner.checked import end_check
 from holdfast.storage import bulk
 from holdfast.storage.schema import check_groups
 
@@ -64,6 +65,16 @@ class Draw:
     groups: tuple[str, ...]
     units: int
     overrides: int = 0
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a check has read: groups that are intact as of then, and groups with damage."""
+
+    verified: tuple[str, ...]
+    damaged: tuple[str, ...]
+    at: int
+    carries: int | None  # units that a check of the holding can carry, if that is limited
 
 
 def save_groups(connection: Connection, holding: int, extent: Extent, now: int) -> None:
@@ -155,27 +166,18 @@ def _take(connection: Connection, holding: int, old: int, units: int) -> dict[st
     return taken
 
 
-def record_look(
-    connection: Connection,
-    holding: int,
-    *,
-    verified: Collection[str],
-    damaged: Collection[str],
-    at: int,
-) -> None:
-    """Save which groups were read at that time and are intact, and which are damaged."""
+def record_look(connection: Connection, holding: int, look: Look) -> None:
+    """Save what a check has read; its place is free for another one."""
     rows = [
-        {"holding": holding, "name": _bytes(name), "at": at, "rank": _rank()}
-        for name in sorted({*verified} - {*damaged})
+        {"holding": holding, "name": _bytes(name), "at": look.at, "rank": _rank()}
+        for name in sorted({*look.verified} - {*look.damaged})
     ]
     if rows:
         bulk.execute(connection, _VERIFY, rows)
-    if damaged:
-        bulk.execute(
-            connection,
-            _MARK,
-            [{"holding": holding, "name": _bytes(name)} for name in sorted({*damaged})],
-        )
+    marked = [{"holding": holding, "name": _bytes(name)} for name in sorted({*look.damaged})]
+    if marked:
+        bulk.execute(connection, _MARK, marked)
+    end_check(connection, holding, look.carries)
 
 
 def delete_groups(connection: Connection, holding: int) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.control.audits import recorder
-from holdfast.control.audits.types import AuditResult
+from holdfast.control.audits.types import AuditResult, CheckDetail, ProofDetail
 from holdfast.control.evidence.leaves import leaf_row
 from holdfast.control.policies.active import ActivePolicies, PolicyLoader
 from holdfast.control.policies.shadow import (
@@ -103,13 +103,15 @@ class Decider:
             }
             policy, shadow = self._policies.policy(claim.version), self._shadow(claim, batch)
             body = recorder.audit_leaf(claim, result, policy, shadow, self._rails, at)
-            proof = result.detail.proof
+            detail = result.detail
+            proof = detail.proof if isinstance(detail, ProofDetail) else None
             conclusions.append(
                 Conclusion(
                     row,
                     recorder.audit_row(claim, result, now),
                     leaf_row(body, claim.id, None if proof is None else check.encode(proof)),
                     shadows,
+                    detail.look if isinstance(detail, CheckDetail) else None,
                 )
             )
         return batch, conclusions

@@ -20,6 +20,8 @@ offline = "6 hours"                # how long a node may be away before there is
 failed = ["follow-up", "localise", "repair", "follow-up", "quarantine", "alert"]
 repairs = 3                        # of one holding within `repairs_within`: then it is quarantined
 delay = "at once"
+[control.checks]
+deadline = "12 hours"              # how long one check of storage without a node may take
 [control.promotion]
 ceiling = 0.05                     # of the miss rate, for a version that is to decide
 [control.metrics]
@@ -174,6 +176,16 @@ class Pace(Table):
 
 
 @dataclass(frozen=True)
+class CheckSettings(Table):
+    """How storage without a node is checked."""
+
+    deadline: Duration = 12 * HOUR  # how long one check may take
+    listing: Duration = 10 * MINUTE  # how long a storage may take to say what it has
+    at_once: Count = 2  # checks side by side
+    sample_cap: Count = 100_000  # units in one check
+
+
+@dataclass(frozen=True)
 class Upkeep(Table):
     """How often the work beside audits is done."""
 
@@ -289,6 +301,7 @@ class ControlSettings(Table):
     settlement: SettlementMode = SettlementMode.BATCH
     rails: Rails = field(default_factory=Rails)
     patience: Timeouts = field(default_factory=Timeouts)
+    checks: CheckSettings = field(default_factory=CheckSettings)
     pace: Pace = field(default_factory=Pace)
     upkeep: Upkeep = field(default_factory=Upkeep)
     probes: ProbeSettings = field(default_factory=ProbeSettings)
