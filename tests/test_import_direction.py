@@ -18,6 +18,8 @@ FOUNDATION = {
 ALLOWED = {
     "model": set(),
     "storage": set(),
+    "checkers": {"model", "pdp"},
+    "testing": {"checkers"},
     "pdp": {"model"},
     "policy": {"model"},
     "sim": {"model", "policy"},
@@ -27,14 +29,14 @@ ALLOWED = {
     "ledger": {"model", "pdp", "storage"},
     "evidence": {"model", "pdp", "ledger"},
     "node": {"model", "pdp", "ledger"},
-    "owner": {"model", "pdp", "storage", "ledger", "node"},
+    "owner": {"model", "pdp", "storage", "ledger", "node", "checkers"},
     "control": {
         *("model", "pdp", "sim", "policy", "inference", "storage"),
-        *("ledger", "evidence", "node", "owner"),
+        *("ledger", "evidence", "node", "owner", "checkers"),
     },
     "web": {
         *("model", "pdp", "sim", "policy", "inference", "storage"),
-        *("ledger", "evidence", "node", "owner", "control"),
+        *("ledger", "evidence", "node", "owner", "control", "checkers"),
     },
     "demo": {
         *("model", "pdp", "policy", "storage"),
@@ -48,10 +50,11 @@ ALLOWED = {
     "cli": {
         *("model", "pdp", "sim", "policy", "inference", "learn", "paper", "storage"),
         *("ledger", "evidence", "node", "owner", "control", "web", "doctor", "bench", "demo"),
+        "checkers",
     },
     "bench": {
         *("model", "pdp", "policy", "storage"),
-        *("ledger", "evidence", "node", "owner", "control", "web"),
+        *("ledger", "evidence", "node", "owner", "control", "web", "checkers"),
     },
 }
 

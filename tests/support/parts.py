@@ -37,6 +37,12 @@ def distributed() -> Any:
     return pytest.importorskip("distributed", reason="no distributed: make test EXTRAS=dev")
 
 
+def program(name: str, package: str | None = None) -> str:
+    """Return the path of a program of the system."""
+    __tracebackhide__ = True
+    return shutil.which(name) or skip(name, f"install the package {package or name}")
+
+
 def chromium() -> str:
     __tracebackhide__ = True
     for name in ("chromium", "google-chrome"):

@@ -29,7 +29,8 @@ def main(folder: str, lock: int) -> None:
     try:
         plan = job.read_plan()
     except HoldfastError as error:
-        sys.exit(str(error))
+        sys.stderr.write(f"{error}\n")
+        sys.exit(2)
     os.nice(NICENESS)
     _Run(job, plan).run()
 
@@ -78,15 +79,15 @@ class _Run:
         self._end(None)
 
     def _end(self, report: Report | None) -> NoReturn:
-        """Write the report, and end with all that was started; whoever comes second waits."""
+        """End all that was started, write the report and exit; whoever comes second waits."""
         with self._ending:
             try:
+                self._job.kill()
                 if report is not None:
                     self._job.write_report(report)
             except HoldfastError as error:
                 self._job.write_error(error)
             finally:
-                self._job.kill()
                 os._exit(0)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from holdfast import atomic
 from holdfast.checkers import codec
@@ -20,13 +21,15 @@ from holdfast.checkers.interface import Place, Report, Running, Sample
 from holdfast.checkers.sessions import MARK, kill_job
 from holdfast.errors import MalformedError, StorageError
 
+T = TypeVar("T")
+
 CHECKS = "checks"  # the folder of a place that holds one folder for each check
 _PLAN, _LOCK, _STARTS = "plan.json", "lock", "starts"
 _PROGRESS, _REPORT, _ERRORS = "progress.json", "report.json", "errors.txt"
 _SCRATCH = "scratch"
 MAX_ERROR_BYTES = 64 << 10  # of which the last words are taken
 
-_children: list[subprocess.Popen[bytes]] = []  # to be reaped when they end
+_children: set[int] = set()  # processes of jobs that this one started, to be reaped
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,7 @@ class JobFolder:
             self.kill()  # what an earlier process left running
         self._write(_PLAN, codec.dump(plan))
         self._write(_STARTS, str(self.starts() + 1).encode())
-        _children[:] = [child for child in _children if child.poll() is None]
+        _reap()
         command = [sys.executable, "-P", "-m", "holdfast.checkers.job", str(self.path), str(lock)]
         try:
             with open(self.path / _ERRORS, "wb", opener=atomic.private) as errors:
@@ -96,7 +99,8 @@ class JobFolder:
                 )
         except OSError as error:
             raise StorageError(f"can't start a check in {self.path}: {error.strerror}") from error
-        _children.append(child)
+        _children.add(child.pid)
+        child.returncode = 0  # nobody waits for it, and it need not end before this process
 
     def starts(self) -> int:
         """Return how many processes have been started for this job."""
@@ -106,25 +110,20 @@ class JobFolder:
 
     def report(self) -> Report | None:
         """Return the report if there is one; one that the disk damaged is none."""
-        path = self.path / _REPORT
-        with suppress(FileNotFoundError, MalformedError):
-            return codec.load(Report, path.read_bytes(), str(path))
-        return None
+        return self._read(Report, _REPORT)
 
     def write_report(self, report: Report) -> None:
         self._write(_REPORT, codec.dump(codec.bound(report)))
 
     def progress(self) -> Running:
-        path = self.path / _PROGRESS
-        with suppress(FileNotFoundError, MalformedError):
-            return codec.load(Running, path.read_bytes(), str(path))
-        return Running()
+        return self._read(Running, _PROGRESS) or Running()
 
     def write_progress(self, progress: Running) -> None:
         """Write how far the job is; it is lost with the power, and nobody minds."""
         draft = self.path / f".{_PROGRESS}.part"
         with suppress(OSError):
-            draft.write_bytes(codec.dump(progress))
+            with open(draft, "wb", opener=atomic.private) as file:
+                file.write(codec.dump(progress))
             draft.replace(self.path / _PROGRESS)
 
     def write_error(self, error: Exception) -> None:
@@ -151,6 +150,26 @@ class JobFolder:
 
     def remove(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
+        _reap()
+
+    def _read(self, kind: type[T], name: str) -> T | None:
+        path = self.path / name
+        try:
+            return codec.load(kind, path.read_bytes(), str(path))
+        except (FileNotFoundError, NotADirectoryError, MalformedError):
+            return None
+        except OSError as error:
+            raise StorageError(f"can't read {path}: {error.strerror}") from error
 
     def _write(self, name: str, content: bytes) -> None:
         atomic.write(self.path / name, content, mode=atomic.PRIVATE)
+
+
+def _reap() -> None:
+    for process in [*_children]:
+        try:
+            ended, _ = os.waitpid(process, os.WNOHANG)
+        except ChildProcessError:  # somebody else did it
+            ended = process
+        if ended:
+            _children.discard(process)

@@ -97,6 +97,11 @@ class ProcessChecker(ABC):
                 raise StorageError(f"can't stop the check in {job.path}: its process does not end")
             time.sleep(RETRY_DELAY_SECONDS)
 
+    @final
+    def kill_job(self, pending: bytes) -> None:
+        """Kill the process of the check, as a crash would; the next poll starts it again."""
+        self._job(_load(pending)).kill()
+
     def _job(self, check: _Pending) -> JobFolder:
         return JobFolder(self.place.folder / CHECKS / check.id)
 

@@ -12,6 +12,8 @@ GROUP = "holdfast.auditors"
 # Ours need no entry point, and no other package can take their names.
 BUILT_IN = {
     "command": "holdfast.checkers.command:CommandChecker",
+    "manifest": "holdfast.checkers.manifest:ManifestChecker",
+    "names": "holdfast.checkers.hash_names:NamesChecker",
 }
 
 Factory = Callable[[Place], Checker]

@@ -1,0 +1,187 @@
+"""Objects that are only read: the files of a folder, or what an fsspec address holds.
+
+A read fails in one of three ways. The object is gone (GoneError), the storage itself says that its
+bytes are lost (UnreadableError), or nobody can tell, because the storage is away or lets nobody in
+(UnreachableError).
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from threading import local
+from typing import Any, Protocol
+
+from holdfast.errors import InputError, StorageError, UnreachableError
+from holdfast.processes import cores
+
+LOCAL_PIECE_BYTES = 1 << 20
+REMOTE_PIECE_BYTES = 8 << 20
+REMOTE_THREADS = 16
+_LOST = {errno.EIO, errno.EBADMSG, errno.EUCLEAN, errno.EILSEQ}  # what a bad sector gives
+
+
+class GoneError(StorageError):
+    """There is no such object any more."""
+
+
+class UnreadableError(StorageError):
+    """The storage says that it can't read the bytes of an object."""
+
+
+class StoredObjects(Protocol):
+    @property
+    def address(self) -> str: ...
+
+    @property
+    def threads(self) -> int:
+        """How many objects are best read side by side."""
+        ...
+
+    def list_sizes(self) -> dict[str, int]:
+        """Return the size of every object, by its name below the address."""
+        ...
+
+    def size(self, name: str) -> int: ...
+
+    def pieces(self, name: str, size: int) -> Iterator[bytes | memoryview]:
+        """Yield the bytes of an object; a piece is valid until the next one."""
+        ...
+
+    def requests(self, size: int) -> int:
+        """Return how many requests it takes to read an object of that size."""
+        ...
+
+
+def open_objects(address: str) -> StoredObjects:
+    path = address.removeprefix("file://")
+    return Remote(address) if "://" in path else Folder(path)
+
+
+class Folder:
+    """Files of this machine."""
+
+    def __init__(self, path: str) -> None:
+        self.address = path
+        self.threads = len(cores())
+
+    def list_sizes(self) -> dict[str, int]:
+        sizes: dict[str, int] = {}
+        prefixes = [""]
+        while prefixes:
+            self._list_one(prefixes, sizes)
+        return sizes
+
+    def _list_one(self, prefixes: list[str], sizes: dict[str, int]) -> None:
+        """List one folder of those that are left; folders in it are added to them."""
+        prefix = prefixes.pop()
+        folder = Path(self.address, prefix)
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    name = f"{prefix}/{entry.name}" if prefix else entry.name
+                    if entry.is_dir(follow_symlinks=False):
+                        prefixes.append(name)
+                    elif entry.is_file():
+                        sizes[name] = entry.stat().st_size
+        except PermissionError as error:
+            raise InputError(f"can't list {folder}: we may not read it") from error
+        except OSError as error:
+            raise UnreachableError(f"can't list {folder}: {error.strerror}") from error
+
+    def size(self, name: str) -> int:
+        try:
+            return Path(self.address, name).stat().st_size
+        except OSError as error:
+            raise self._failed(name, error) from error
+
+    def pieces(self, name: str, size: int) -> Iterator[memoryview]:  # noqa: ARG002 - all is read
+        buffer = memoryview(bytearray(LOCAL_PIECE_BYTES))
+        try:
+            # A named pipe without a writer would keep us waiting here for ever.
+            handle = os.open(Path(self.address, name), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            with os.fdopen(handle, "rb", buffering=0) as file:
+                if not stat.S_ISREG(os.fstat(handle).st_mode):
+                    raise GoneError(f"{self.address}/{name} is no file")
+                while length := file.readinto(buffer):
+                    yield buffer[:length]
+        except OSError as error:
+            raise self._failed(name, error) from error
+
+    def requests(self, size: int) -> int:  # noqa: ARG002 - one file is opened
+        return 1
+
+    def _failed(self, name: str, error: OSError) -> Exception:
+        said = f"can't read {self.address}/{name}: {error.strerror}"
+        if isinstance(error, FileNotFoundError | NotADirectoryError):
+            return GoneError(said)
+        return UnreadableError(said) if error.errno in _LOST else UnreachableError(said)
+
+
+class Remote:
+    """Objects behind an fsspec address, such as s3://bucket/prefix."""
+
+    threads = REMOTE_THREADS
+
+    def __init__(self, address: str) -> None:
+        self.address = address.rstrip("/")
+        self._threads = local()
+        self._shared, root = self._open()
+        self._root = root.rstrip("/")
+
+    def list_sizes(self) -> dict[str, int]:
+        try:
+            entries = self._shared.find(self._root, detail=True)
+        except FileNotFoundError as error:
+            raise UnreachableError(f"can't list {self.address}: there is no such place") from error
+        except PermissionError as error:
+            raise InputError(f"can't list {self.address}: we may not read it: {error}") from error
+        except Exception as error:  # fsspec's back ends raise whatever their libraries do
+            raise UnreachableError(f"can't list {self.address}: {_said(error)}") from error
+        start = len(self._root.strip("/")) + 1 if self._root.strip("/") else 0
+        return {
+            name.strip("/")[start:]: int(entry["size"] or 0)
+            for name, entry in entries.items()
+            if entry["type"] == "file" and not name.endswith("/")
+        }
+
+    def size(self, name: str) -> int:
+        return int(self._call(name, lambda system, path: system.info(path)["size"] or 0))
+
+    def pieces(self, name: str, size: int) -> Iterator[bytes]:
+        for start in range(0, size, REMOTE_PIECE_BYTES):
+            span = {"start": start, "end": min(start + REMOTE_PIECE_BYTES, size)}
+            yield self._call(name, lambda system, path, span=span: system.cat_file(path, **span))
+
+    def requests(self, size: int) -> int:
+        return max(1, -(-size // REMOTE_PIECE_BYTES))
+
+    def _call(self, name: str, ask: Any) -> Any:
+        try:
+            return ask(self._system(), f"{self._root}/{name}")
+        except FileNotFoundError as error:
+            raise GoneError(f"{self.address}/{name} is gone") from error
+        except Exception as error:
+            raise UnreachableError(f"can't read {self.address}/{name}: {_said(error)}") from error
+
+    def _system(self) -> Any:
+        """Return the file system for this thread: connections that block have only one user."""
+        if self._shared.async_impl:
+            return self._shared
+        if not hasattr(self._threads, "system"):
+            self._threads.system, _ = self._open()
+        return self._threads.system
+
+    def _open(self) -> tuple[Any, str]:
+        import fsspec  # noqa: PLC0415 - a tenth of the start of a command that reads local files
+
+        try:  # fsspec makes a file system for each thread
+            system, root = fsspec.url_to_fs(self.address, use_listings_cache=False)
+        except Exception as error:
+            raise InputError(f"can't use {self.address}: {_said(error)}") from error
+        return system, root
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,25 @@
+"""A folder for checks, whose jobs end with the test, and an S3 server."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support.checks import kill_jobs
+from tests.support.processes import end_with_tests
+from tests.support.s3_server import s3_bucket
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """Return the private folder of a place."""
+    path = tmp_path / "state"
+    release = end_with_tests(folder=path)
+    yield path
+    kill_jobs(path)
+    release()
+
+
+@pytest.fixture(scope="session")
+def bucket() -> Iterator[str]:
+    with s3_bucket() as address:
+        yield address
