@@ -160,7 +160,9 @@ def test_the_challenger_is_judged_promoted_and_rolled_back(page: Page, troubles:
 def test_the_evidence_is_verified_while_one_watches(page: Page) -> None:
     page.goto("/evidence")
     page.get_by_role("button", name="Verify all of it").click()
-    expect(page.locator("#verifying-words")).to_contain_text("Everything fits", timeout=60_000)
+    words = page.locator("#verifying-words")
+    expect(words).to_contain_text("Everything fits", timeout=60_000)
+    expect(words).to_contain_text("proofs checked again.")
     expect(page.locator("#verifying progress")).to_have_js_property("value", 1)
 
 

@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 from tests.support.command_line import Shell, Workplace
 from tests.support.ledger_env import World, anvil, anvil_world, local_world
+from tests.support.sample_checks import START, failed, passed_check
 from tests.support.sample_log import SIGNER, Record, sample
 
 from holdfast.evidence.bundle import write_bundle
 from holdfast.evidence.checkpoint import Anchor, open_checkpoint
+from holdfast.evidence.escaping import escape_words, hash_words
+from holdfast.evidence.leaf import DamagedUnit, StorageCheck
 from holdfast.evidence.note import Signer
 from holdfast.ledger.interface import Domain
 
@@ -39,7 +42,7 @@ def test_another_process_verifies_with_the_bundle_and_the_key_alone(folder: Work
     finished = shell.run("evidence", "verify", "audits.bundle", "--key", KEY)
     assert (finished.code, finished.stderr) == (0, "")
     assert finished.stdout == (
-        "fine: 11 leaves with 6 audits, 5 proofs checked; "
+        "fine: 11 leaves with 6 audits, 5 proofs checked again; "
         "4 signed heads; 1 anchor claimed, not checked\n"
     )
 
@@ -147,7 +150,7 @@ def test_a_log_can_be_handed_on_without_its_proofs(folder: Workplace) -> None:
     assert b"\nproof " not in (folder.directory / "public.bundle").read_bytes()
     verified = folder.run("evidence", "verify", "public.bundle", "--key", KEY)
     assert verified.code == 0
-    assert "0 proofs checked, 5 not in the log" in verified.stdout
+    assert "0 proofs checked again, 5 not in the log" in verified.stdout
 
 
 def test_a_log_can_be_handed_on_as_it_is(folder: Workplace) -> None:
@@ -257,3 +260,54 @@ def test_a_chain_needs_its_libraries_and_says_so(
     line = ("--chain", "http://127.0.0.1:9", "--contract", "0x" + "be" * 20, "--owner", "aa" * 20)
     said = folder.run("evidence", "verify", "audits.bundle", "--key", KEY, *line).sentence()
     assert said == "a chain needs more libraries: pip install 'holdfast[evm]'"
+
+
+def write_checks(folder: Workplace, *checks: StorageCheck) -> None:
+    """Write a bundle that has checks beside its audits."""
+    record = sample()
+    for check in checks:
+        record.add(check)
+    record.sign()
+    write_bundle(record, folder.directory / "checks.bundle")
+
+
+def test_checks_are_counted_apart_and_rest_on_the_owners_word(folder: Workplace) -> None:
+    first, second = passed_check(1, START), failed(passed_check(2, START))
+    verify = ("evidence", "verify", "checks.bundle", "--key", KEY)
+    for checks, said in (((first,), "1 check that rests"), ((first, second), "2 checks that rest")):
+        write_checks(folder, *checks)
+        finished = folder.run(*verify)
+        assert finished.code == 0
+        words = f"with 6 audits, 5 proofs checked again, {said} on the owner's word; "
+        assert words in finished.stdout
+        assert folder.run(*verify, "--json").data["checks"] == len(checks)
+        (folder.directory / "checks.bundle").unlink()
+    without = folder.run("evidence", "verify", "audits.bundle", "--key", KEY, "--json")
+    assert without.data["checks"] == 0
+
+
+def test_checks_are_shown_by_the_name_that_the_evidence_has(folder: Workplace) -> None:
+    check = failed(passed_check(1, START))
+    write_checks(folder, check)
+    show = ("evidence", "show", "checks.bundle", "--holding")
+    shown = folder.run(*show, "attic", "--json").data["leaves"]
+    assert [leaf["index"] for leaf in shown] == [11]
+    assert shown[0]["leaf"]["holdfast"] == "check"
+    text = folder.run(*show, "attic").stdout
+    assert text.startswith("leaf 11, 2030-03-17 17:46:40 UTC: check 1 of holding attic: failed: ")
+    assert f"Damaged: {check.damaged[0].name} (changed, its bytes have another hash)." in text
+    assert folder.run(*show, "attic", "--until", "2030-03-17", "--json").data == {"leaves": []}
+    assert "not a holding" in folder.run(*show, "garage").sentence()
+
+
+def test_a_hostile_tool_can_not_write_to_the_terminal(folder: Workplace) -> None:
+    words = "\x1b]0;owned\x07\x1b[2J\rfine: 9 leaves\n\u202e" * 9999
+    unit = DamagedUnit.from_tool("a\nleaf 0: passed\x1b[8m", "changed", "\x1b[31m")
+    check = failed(passed_check(1, START))
+    said = replace(check, words=escape_words(words), words_hash=hash_words(words))
+    write_checks(folder, replace(said, damaged=(unit,)))
+    shown = folder.run("evidence", "show", "checks.bundle").stdout
+    assert all(line.isprintable() for line in shown.split("\n"))
+    assert not any(line.startswith(("leaf 0: passed", "fine")) for line in shown.split("\n"))
+    assert len(shown) < 20_000
+    assert folder.run("evidence", "verify", "checks.bundle", "--key", KEY).code == 0

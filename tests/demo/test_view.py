@@ -112,7 +112,7 @@ UNDETECTED = FaultReport(
 
 def test_a_summary_does_not_hide_what_was_not_detected_or_is_not_fine() -> None:
     finding = Finding(Fault.ROOT, "leaf 3", "it is another")
-    report = Report(9, 3, 1, 1, 1, (), 0, 3, 0, 1, (finding,))
+    report = Report(9, 3, 0, 1, 1, 1, (), 0, 3, 0, 1, (finding,))
     cost = Cost(3, 0, 0.1)
     summary = Summary(
         *(28.0, 4, 1000, "fixed-high", "local", {"passed": 3}, (UNDETECTED,)),

@@ -3,14 +3,18 @@
 from dataclasses import replace
 
 import pytest
+from tests.support.sample_checks import failed, passed_check
 from tests.support.sample_log import MINUTE, SIGNER, START, holdings, sample
 
 from holdfast.errors import MalformedError
-from holdfast.evidence.explain import Selection, explain, select_leaves
+from holdfast.evidence.escaping import escape_words, hash_words
+from holdfast.evidence.explain import Selection, explain, has_checks, select_leaves
 from holdfast.evidence.leaf import (
     Audit,
     Change,
     Check,
+    CheckResponse,
+    DamagedUnit,
     Freshness,
     Instruction,
     Leaf,
@@ -20,6 +24,7 @@ from holdfast.evidence.leaf import (
     PolicyChange,
     Response,
     Span,
+    Step,
     Telemetry,
     decode,
 )
@@ -164,3 +169,98 @@ def test_an_instruction_is_explained_by_who_gave_it_and_why() -> None:
     given = Instruction(START, Order.RELEASE, "holding 7", "operator ada", "the node moves")
     assert explain(given) == ["release of holding 7, ordered by operator ada: the node moves"]
     assert explain(replace(given, reason="")) == ["release of holding 7, ordered by operator ada"]
+
+
+def test_a_check_is_explained_by_what_was_sampled_and_what_the_tool_said() -> None:
+    check = passed_check(3, START)
+    said = r'said: "read 8 packs\nno errors were found\n"'
+    assert explain(check) == [
+        "check 3 of holding attic: passed",
+        "Decided at 2030-03-17 17:41:40 UTC without any telemetry.",
+        "belief (111111111111) chose (7, 0.05).",
+        "Due at 2030-03-17 17:43:40 UTC, began at 2030-03-17 17:44:40 UTC, 1 min late; took 1 min.",
+        "It drew 8 of 164 packs and checked 8.",
+        "It read 38.1 MiB in 11 requests.",
+        f"At sftp:olga@example.org:/srv/restic, restic 0.14.0 {said}",
+        "This rests on the owner's word: nobody can check it again.",
+    ]
+    assert explain(check, "loft")[0] == "check 3 of holding loft: passed"
+    silent = replace(check, words="", read_bytes=0, requests=0)
+    assert "At sftp:olga@example.org:/srv/restic, restic 0.14.0 said nothing." in explain(silent)
+    assert len(explain(silent)) == len(explain(check)) - 1
+
+
+def test_a_check_that_found_damage_names_it() -> None:
+    check = failed(passed_check(3, START))
+    (unit,) = check.damaged
+    because = "1 of 8 packs is damaged, at the second look too"
+    assert explain(check)[0] == f"check 3 of holding attic: failed: {because}"
+    said = f"Damaged: {unit.name} (changed, its bytes have another hash)."
+    assert said in explain(check)
+    many = explain(replace(check, damaged_units=7))
+    assert said in many
+    assert "6 damaged packs more, not named here." in many
+
+
+def test_damage_that_a_second_look_did_not_show_is_not_certain() -> None:
+    check = failed(passed_check(3, START))
+    (unit,) = check.damaged
+    doubtful = replace(
+        check, outcome=Outcome.UNKNOWN, reason="damaged at the first look, intact at the second"
+    )
+    said = f"Damaged, which is not certain: {unit.name} (changed, its bytes have another hash)."
+    assert said in explain(doubtful)
+    tool_missing = replace(
+        check, outcome=Outcome.UNKNOWN, reason="it is gone", tool="", damaged=(), damaged_units=0
+    )
+    assert any("a tool of unknown version said" in line for line in explain(tool_missing))
+
+
+def test_whatever_a_tool_says_is_explained_in_printable_lines() -> None:
+    words = "\x1b]0;owned\x07\x1b[2Jno errors\r\nfine: 9 leaves\n\u202e"
+    unit = DamagedUnit.from_tool("a\nleaf 0: passed\x1b[8m", "missing", "\x1b[31mgone\n")
+    check = replace(
+        failed(passed_check(3, START)),
+        damaged=(unit,),
+        words=escape_words(words),
+        words_hash=hash_words(words),
+    )
+    lines = explain(check)
+    assert all(line.isprintable() for line in lines)
+    assert any(r"Damaged: a\nleaf 0: passed\x1b[8m (missing" in line for line in lines)
+    assert any(r"\x1b]0;owned\x07\x1b[2Jno errors\r\nfine" in line for line in lines)
+
+
+def test_a_response_to_a_check_names_the_units() -> None:
+    holding = passed_check(3, START).holding
+    response = CheckResponse(START, holding, 3, Step.REPAIRED, ("pack 1", "pack 2"), "by restic")
+    assert explain(response) == [
+        "response to check 3 of holding attic: repaired: by restic",
+        "It concerns pack 1.",
+        "It concerns pack 2.",
+    ]
+    quiet = replace(response, units=(), detail="")
+    assert explain(quiet, "loft") == ["response to check 3 of holding loft: repaired"]
+
+
+def test_checks_are_chosen_by_the_id_of_their_holding_or_its_name_then() -> None:
+    record = sample()
+    attic = passed_check(1, START).holding
+    loft, former = replace(attic, id=8, name="loft"), replace(attic, name="cellar")
+    for holding in (attic, loft, former):
+        record.add(passed_check(1, START, holding))
+    record.add(CheckResponse(START, attic, 1, Step.ALERTED, (), ""))
+    record.add(Instruction(START, Order.AUDIT, "attic", "ada", ""))
+    none: frozenset[int] = frozenset()
+
+    def chosen(selection: Selection) -> list[int]:
+        return [index for index, _ in select_leaves(record, selection)]
+
+    assert chosen(Selection(none, frozenset(["attic"]))) == [11, 14, 15]
+    assert chosen(Selection(none, frozenset(["attic"]), scheduled=frozenset([7]))) == [
+        *(11, 13, 14, 15)
+    ]
+    assert chosen(Selection(frozenset([FIRST.name.id]))) == [0, 3, 5, 6, 10]
+    assert has_checks(record, "cellar")
+    assert not has_checks(record, "garage")
+    assert not has_checks(sample(), "attic")

@@ -2,10 +2,13 @@
 
 from dataclasses import replace
 
+from sqlalchemy import Connection, insert
+
 from holdfast.evidence.decision import Choice, Decision, Freshness, Policy, Telemetry
 from holdfast.evidence.escaping import escape_words, hash_names, hash_words
 from holdfast.evidence.leaf import CheckedHolding, DamagedUnit, Defect, Outcome, StorageCheck
 from holdfast.model.action import Action
+from holdfast.storage.schema import holdings
 
 START = 1_900_000_000_000
 MINUTE = 60_000
@@ -56,3 +59,11 @@ def failed(check: StorageCheck) -> StorageCheck:
 
 
 PASSED = passed_check(1, START)
+
+
+def add_checked_holding(connection: Connection, name: str = "attic") -> CheckedHolding:
+    """Put storage that is checked on the schedule, and return how the evidence names it."""
+    blank = {"history": b"", "news": False, "memory": b"", "observation": b""}
+    row = insert(holdings).values(name=name, blocks=164, **blank)
+    (id_,) = connection.execute(row).inserted_primary_key or ()
+    return replace(ATTIC, id=id_, name=name)

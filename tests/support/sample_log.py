@@ -182,7 +182,7 @@ def holdings() -> tuple[Kept, Kept]:
 
 
 def sample() -> Record:
-    """Return a log with every kind of leaf and of outcome, three heads and an anchor."""
+    """Return a log about proofs, with every kind of leaf and of outcome, and an anchor."""
     return _sample().copy()
 
 

@@ -24,6 +24,25 @@ AUDIT: dict[str, Any] = {
     "verdict": None,
 }
 
+CHECK: dict[str, Any] = {
+    "number": 3,
+    "outcome": "passed",
+    "reason": "",
+    "decision": DECISION,
+    "due_at": 10 * MINUTE,
+    "began_at": 11 * MINUTE,
+    "ended_at": 14 * MINUTE,
+    "unit": "pack",
+    "units": 1640,
+    "checked": 80,
+    "damaged": [],
+    "damaged_units": 0,
+    "tool": "restic 0.14.0",
+    "seed": "aa",
+    "sample": "bb",
+    "words_hash": "cc",
+}
+
 
 def leaf(kind: str, content: dict[str, Any]) -> LeafView:
     return LeafView(1, kind, 0, 1, "far", "named challenger", ["why."], content)
@@ -83,3 +102,41 @@ def test_proof_and_transaction_can_be_looked_up() -> None:
         "Block": "1,200",
         "Gas": "31,553",
     }
+
+
+def test_a_check_counts_in_its_own_unit_and_says_on_whose_word_it_rests() -> None:
+    shown = entry(leaf("check", CHECK), "day")
+    assert (shown.title, shown.outcome) == ("Check 3 passed", "passed")
+    assert shown.reasons == [
+        f"drqn-cmdp chose {FIVE.replace('blocks', 'packs')}.",
+        "Began 1 min late; took 3 min.",
+        "80 of 1,640 packs checked, by restic 0.14.0. This rests on the owner's word.",
+    ]
+    assert shown.facts == {
+        "Policy": "drqn-cmdp ab12",
+        "Tool": "restic 0.14.0",
+        "Seed": "aa",
+        "Sample (SHA-256 of its names)": "bb",
+        "Words (SHA-256)": "cc",
+    }
+    unversioned = entry(leaf("check", CHECK | {"tool": ""}), "day")
+    assert unversioned.reasons[-1] == ("80 of 1,640 packs checked. This rests on the owner's word.")
+
+
+def test_a_check_names_a_few_damaged_units_in_a_line() -> None:
+    units = [{"name": f"pack {number}" + "x" * 400 * number} for number in range(7)]
+    failed = CHECK | {"outcome": "failed", "reason": "bad", "damaged_units": 70}
+    shown = entry(leaf("check", failed | {"damaged": units}), "day")
+    assert shown.title == "Check 3 failed: bad"
+    assert shown.reasons[-1].startswith("Damaged: pack 0, pack 1xxx")
+    assert shown.reasons[-1].endswith("xxx… and 65 more.")
+    assert len(shown.reasons[-1]) < 500
+    one = entry(leaf("check", failed | {"damaged": units[:1], "damaged_units": 1}), "day")
+    assert one.reasons[-1] == "Damaged: pack 0."
+
+
+def test_a_step_after_a_check_says_so() -> None:
+    response = {"check": 3, "step": "repaired", "detail": "by restic"}
+    assert entry(leaf("check-response", response), "day").title == (
+        "After check 3: repaired: by restic"
+    )

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import starmap
 from pathlib import Path
@@ -16,7 +17,7 @@ from holdfast.cli import terminal
 from holdfast.cli.home import DEFAULT_HOME, HomeFolder, complete_holding, home_folder, open_home
 from holdfast.cli.terminal import Json, PassphraseFile, report
 from holdfast.control.evidence.anchors import home_ledgers
-from holdfast.control.evidence.reader import open_log
+from holdfast.control.evidence.reader import open_log, read_verifier
 from holdfast.control.evidence.signer import current_signer, evidence_signer
 from holdfast.control.queries.names import HoldingNames
 from holdfast.control.settings.models import read_control
@@ -25,12 +26,12 @@ from holdfast.evidence import explain, verification
 from holdfast.evidence.anchors import named_ledgers
 from holdfast.evidence.bundle import read_head, write_bundle
 from holdfast.evidence.leaf import Leaf, encode
-from holdfast.evidence.log import WithoutProofs
+from holdfast.evidence.log import Log, WithoutProofs
 from holdfast.evidence.note import Verifier
 from holdfast.evidence.verification import Report
 from holdfast.owner.ledgers import public_sender
 from holdfast.storage.database import Standing, open_database, open_engine, standing_of
-from holdfast.words import when
+from holdfast.words import plural, when
 
 Source = Annotated[
     Path | None,
@@ -112,10 +113,11 @@ def verify(
 ) -> int:
     """Check a whole log: exit 1 if something is wrong.
 
-    It checks every leaf, every signed head and every proof, from public values alone. Anchors are
-    compared with the ledgers that you name; those of your own home with its own ledger. Without a
-    ledger an anchor is only a claim. A log alone can't show that it is the newest: anchors or
-    --kept can.
+    It checks every leaf, every signed head and every proof, from public values alone. Checks of
+    storage without a node have no proof: they are counted apart, and rest on the owner's word.
+    Anchors are compared with the ledgers that you name; those of your own home with its own ledger.
+    Without a ledger an anchor is only a claim. A log alone can't show that it is the newest:
+    anchors or --kept can.
 
     Example: holdfast evidence verify audits.bundle --key example.org/evidence+c6dd3a46+AYqI...
     or, with anchors: holdfast evidence verify audits.bundle --key example.org/evidence+c6dd...
@@ -173,16 +175,15 @@ def show(
 ) -> None:
     """Explain the log: why each audit happened, its result.
 
-    It doesn't check the log: run verify first. The evidence has the numbers of holdings; their
-    names come from the home.
+    It doesn't check the log: run verify first. The evidence has the numbers of holdings that are
+    on a ledger; their names come from the home. Checks of other storage have its name.
 
     Example: holdfast evidence show --holding attic --since 2026-03-01
     """
     place = _log_path(source, home)
     with open_log(place) as log, _holding_names(place, home) as names:
-        selection = explain.Selection(
-            *_select_holding(holding, names), _milliseconds(since) or 0, _milliseconds(until)
-        )
+        selection = _select(holding, log, names, own=_is_own(log, place, home))
+        selection = replace(selection, since=_milliseconds(since) or 0, until=_milliseconds(until))
         start, stop = (0, None) if leaf is None else (leaf, leaf + 1)
         if stop is not None and stop > log.size:
             raise InputError(f"{source or home} has {log.size} leaves: there is no leaf {leaf}")
@@ -248,16 +249,27 @@ def _holding_names(place: Path, home: Path) -> Iterator[HoldingNames | None]:
         yield names
 
 
-def _select_holding(
-    text: str | None, names: HoldingNames | None
-) -> tuple[frozenset[int] | None, frozenset[str]]:
-    """Return the numbers in the evidence of the holding that is meant, and its names."""
+def _is_own(log: Log, place: Path, home: Path) -> bool:
+    """Return whether this is the log of the home that the names come from."""
+    if place.is_dir():
+        return True
+    with suppress(HoldfastError):
+        return log.verifier == read_verifier(home_folder(home))
+    return False
+
+
+def _select(
+    text: str | None, log: Log, names: HoldingNames | None, *, own: bool
+) -> explain.Selection:
+    """Return the selection of the holding that is meant. Ids are those of the log's own home."""
     if text is None:
-        return None, frozenset()
-    if names is not None and (numbers := names.numbers(text)):
-        return numbers, names.all_names(text)
-    if _NUMBER.fullmatch(text):
-        return frozenset([int(text, 16)]), frozenset()
+        return explain.Selection()
+    if names is not None and (ids := names.ids(text)):
+        scheduled = ids if own else None
+        return explain.Selection(names.numbers(text), names.all_names(text), scheduled=scheduled)
+    numbers = frozenset([int(text, 16)] if _NUMBER.fullmatch(text) else [])
+    if numbers or explain.has_checks(log, text):
+        return explain.Selection(numbers, frozenset([text]))
     raise InputError(
         f"{text[:80]!r} is not a holding that the home knows: give its name, or its number in "
         "hexadecimal"
@@ -275,9 +287,17 @@ def _describe_report(result: Report) -> Iterator[str]:
     gone = f", {result.proofs_gone} not in the log" if result.proofs_gone else ""
     yield (
         f"{'fine' if result.fine else 'NOT FINE'}: {result.leaves} leaves with {result.audits} "
-        f"audits, {result.proofs} proofs checked{gone}; {result.checkpoints} signed heads; "
-        f"{_anchors(result)}"
+        f"audits, {result.proofs} proofs checked again{gone}{_checks(result)}; "
+        f"{result.checkpoints} signed heads; {_anchors(result)}"
     )
+
+
+def _checks(result: Report) -> str:
+    """Return what nobody can check again."""
+    if not result.checks:
+        return ""
+    rest = "rests" if result.checks == 1 else "rest"
+    return f", {plural(result.checks, 'check')} that {rest} on the owner's word"
 
 
 def _anchors(result: Report) -> str:

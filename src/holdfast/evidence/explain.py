@@ -8,6 +8,8 @@ from holdfast.evidence.anchors import ledger_name
 from holdfast.evidence.leaf import (
     Audit,
     Change,
+    CheckedHolding,
+    CheckResponse,
     ConfigurationChange,
     Decision,
     Holding,
@@ -18,14 +20,16 @@ from holdfast.evidence.leaf import (
     PolicyChange,
     Registration,
     Response,
+    StorageCheck,
     Telemetry,
     Transaction,
     decode,
 )
 from holdfast.evidence.log import Log
 from holdfast.model.action import Action
-from holdfast.words import span, when
+from holdfast.words import plural, size, span, when
 
+_OWNERS_WORD = "This rests on the owner's word: nobody can check it again."
 _MEANINGS = {Outcome.ADMITTED: ", the node admits the loss"}
 
 
@@ -33,13 +37,15 @@ _MEANINGS = {Outcome.ADMITTED: ", the node admits the loss"}
 class Selection:
     """Which leaves to explain: of some holdings, recorded from `since` up to `until`.
 
-    A holding that had its name before or after another one has a number of its own.
+    A holding that had its name before or after another one has a number of its own. Checked
+    holdings are selected by their ids on the schedule or, where no home knows them, by name.
     """
 
     holdings: frozenset[int] | None = None  # all, if it is None
     names: frozenset[str] = frozenset()  # of these holdings, for the commands about them
     since: int = 0
     until: int | None = None
+    scheduled: frozenset[int] | None = None  # ids on the schedule
 
     def has(self, leaf: Leaf) -> bool:
         in_time = self.since <= leaf.at and (self.until is None or leaf.at < self.until)
@@ -48,7 +54,14 @@ class Selection:
     def _is_about(self, leaf: Leaf, holdings: frozenset[int]) -> bool:
         if isinstance(leaf, Instruction):
             return not self.names.isdisjoint(leaf.holdings)
+        if isinstance(leaf, StorageCheck | CheckResponse):
+            return self._selects(leaf.holding)
         return isinstance(leaf, Audit | Response | Registration) and leaf.holding.id in holdings
+
+    def _selects(self, holding: CheckedHolding) -> bool:
+        if self.scheduled is None:
+            return holding.name in self.names
+        return holding.id in self.scheduled
 
 
 def select_leaves(
@@ -59,6 +72,13 @@ def select_leaves(
         leaf = decode(entry.leaf, f"leaf {index}")
         if selection.has(leaf):
             yield index, leaf
+
+
+def has_checks(log: Log, name: str) -> bool:
+    """Return whether the log has checks of a holding that had this name then."""
+    leaves = (leaf for _, leaf in select_leaves(log, Selection()))
+    checks = (leaf for leaf in leaves if isinstance(leaf, StorageCheck | CheckResponse))
+    return any(check.holding.name == name for check in checks)
 
 
 @singledispatch
@@ -95,6 +115,29 @@ def _(response: Response, name: str | None = None) -> list[str]:
         more = f" and {len(response.blocks) - 10} more spans" if response.blocks[10:] else ""
         sentences.append(f"It concerns the blocks from {spans}{more}.")
     return sentences
+
+
+@explain.register
+def _(check: StorageCheck, name: str | None = None) -> list[str]:
+    because = f": {check.reason}" if check.reason else ""
+    what = f"check {check.number} of holding {name or check.holding.name}"
+    return [
+        f"{what}: {check.outcome}{because}",
+        *_decision(check.decision),
+        _check_timing(check),
+        *_sampling(check),
+        *_damage(check),
+        _tool(check),
+        _OWNERS_WORD,
+    ]
+
+
+@explain.register
+def _(response: CheckResponse, name: str | None = None) -> list[str]:
+    holding = f"holding {name or response.holding.name}"
+    what = f"response to check {response.check} of {holding}: {response.step}"
+    units = [f"It concerns {unit}." for unit in response.units]
+    return [f"{what}: {response.detail}" if response.detail else what, *units]
 
 
 @explain.register
@@ -171,12 +214,47 @@ def _timing(audit: Audit) -> str:
     due = f"Due at {when(audit.due_at)}"
     if audit.sent_at is None:
         return f"{due}, never sent."
-    late = audit.sent_at - audit.due_at
-    timing = f"{span(late)} late" if late > 0 else f"{span(-late)} early" if late else "on time"
+    timing = _lateness(audit.sent_at - audit.due_at)
     sent = f"{due}, sent at {when(audit.sent_at)}, {timing}"
     if audit.answered_at is None:
         return f"{sent}; never answered."
     return f"{sent}; answered after {span(audit.answered_at - audit.sent_at)}."
+
+
+def _check_timing(check: StorageCheck) -> str:
+    due, began = f"Due at {when(check.due_at)}", when(check.began_at)
+    length = span(check.ended_at - check.began_at)
+    return f"{due}, began at {began}, {_lateness(check.began_at - check.due_at)}; took {length}."
+
+
+def _lateness(late: int) -> str:
+    return f"{span(late)} late" if late > 0 else f"{span(-late)} early" if late else "on time"
+
+
+def _sampling(check: StorageCheck) -> Iterator[str]:
+    """Yield what was to be checked, and what was read."""
+    units = plural(check.units, check.unit)
+    yield f"It drew {check.drawn:,} of {units} and checked {check.checked:,}."
+    if check.read_bytes or check.requests:
+        requests = plural(check.requests, "request")
+        yield f"It read {size(check.read_bytes)} in {requests}."
+
+
+def _damage(check: StorageCheck) -> Iterator[str]:
+    """Yield the damaged units, those that are named one by one."""
+    certain = "" if check.outcome is Outcome.FAILED else ", which is not certain"
+    for unit in check.damaged:
+        detail = f", {unit.detail}" if unit.detail else ""
+        yield f"Damaged{certain}: {unit.name} ({unit.defect}{detail})."
+    if more := check.damaged_units - len(check.damaged):
+        yield f"{plural(more, 'damaged ' + check.unit)} more, not named here{certain}."
+
+
+def _tool(check: StorageCheck) -> str:
+    """Return which tool was run where, and what it said."""
+    tool = check.tool or "a tool of unknown version"
+    said = f' said: "{check.words}"' if check.words else " said nothing."
+    return f"At {check.holding.address}, {tool}{said}"
 
 
 def _cost(transaction: Transaction | None) -> str:

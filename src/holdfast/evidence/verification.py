@@ -10,6 +10,7 @@ from typing import Any
 from holdfast.errors import MalformedError
 from holdfast.evidence.anchors import OnChain
 from holdfast.evidence.checkpoint_check import HeadCheck, KnownRoot
+from holdfast.evidence.escaping import are_words
 from holdfast.evidence.finding import Fault, Finding, Findings
 from holdfast.evidence.leaf import (
     LOG_SETTING,
@@ -17,6 +18,7 @@ from holdfast.evidence.leaf import (
     ConfigurationChange,
     Leaf,
     Registration,
+    StorageCheck,
     decode,
 )
 from holdfast.evidence.log import Entry, Log
@@ -41,6 +43,7 @@ class Report:
 
     leaves: int
     audits: int
+    checks: int  # that rest on the owner's word: no proof can be checked again
     checkpoints: int
     anchors: int  # that the log claims
     anchors_checked: int  # of these, held against their ledger
@@ -97,6 +100,7 @@ def verify(
     return Report(
         frontier.size,
         leaves.audits,
+        leaves.checks,
         heads.signed,
         heads.anchors,
         heads.anchors_checked,
@@ -117,6 +121,7 @@ class _LeafCheck:
 
     def __init__(self, findings: Findings, chains: Sequence[OnChain], log: str) -> None:
         self.audits = 0
+        self.checks = 0
         self.recheck = Recheck()
         self.restored_at: int | None = None
         self._sequence = SequenceCheck()
@@ -137,6 +142,11 @@ class _LeafCheck:
             self._findings.add(Fault.PROOF, where, what)
         if isinstance(leaf, Registration):
             self._check_registration(leaf, where)
+        if isinstance(leaf, StorageCheck):
+            self.checks += 1
+            if not are_words(leaf.words, leaf.words_hash):
+                what = "the tool's words don't have the hash that it names"
+                self._findings.add(Fault.MALFORMED, where, what)
         if isinstance(leaf, ConfigurationChange) and self.restored_at is None:
             names = {setting.after for setting in leaf.settings if setting.name == LOG_SETTING}
             self.restored_at = leaf.at if self._log in names else None

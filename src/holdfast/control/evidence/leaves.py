@@ -20,7 +20,7 @@ _PLACE = (
     .values(place=bindparam(f"{bulk.OURS}place"))
 )
 
-OfHolding = leaf.Audit | leaf.Response | leaf.Registration
+OfHolding = leaf.Audit | leaf.StorageCheck | leaf.Response | leaf.CheckResponse | leaf.Registration
 
 
 def record_leaf(connection: Connection, entry: leaf.Leaf, holding: int | None = None) -> None:

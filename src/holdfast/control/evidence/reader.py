@@ -10,7 +10,7 @@ from holdfast import atomic
 from holdfast.control.settings.models import read_control
 from holdfast.errors import MalformedError, NotFoundError
 from holdfast.evidence.bundle import Bundle
-from holdfast.evidence.leaf import Audit, Registration, decode
+from holdfast.evidence.leaf import Audit, CheckResponse, Registration, StorageCheck, decode
 from holdfast.evidence.log import Entry, Log
 from holdfast.evidence.note import Verifier
 from holdfast.evidence.tree import SUBTREE, inclusion_path, leaf_hash, span_root
@@ -94,6 +94,8 @@ class DatabaseLog:
             with transaction(self._engine) as connection:
                 for holding, body in connection.execute(first).all():
                     record = decode(bytes(body))
+                    if isinstance(record, StorageCheck | CheckResponse):  # it has no key
+                        continue
                     if not isinstance(record, Audit | Registration):
                         every = select(leaves.c.body).where(ours, leaves.c.holding == holding)
                         records = map(decode, map(bytes, connection.execute(every).scalars()))

@@ -6,6 +6,7 @@ from sqlalchemy import Connection, insert, literal, select, update
 
 from holdfast.control.evidence.leaves import last_leaf
 from holdfast.control.incidents.types import Kind
+from holdfast.evidence import leaf
 from holdfast.evidence.codecs import plain
 from holdfast.storage.schema import NEVER, alerts, holdings
 
@@ -28,8 +29,7 @@ def raise_damage_alert(
 
     An audit that fails is the first sign: it adds nothing to what an open alert says.
     """
-    name, node = _name(connection, holding), last_leaf(connection, holding).holding.node
-    detail = f"{detail}; node 0x{node.hex()}"
+    name, detail = _name(connection, holding), f"{detail}; {_place(connection, holding)}"
     newer = {"seen": now} if first else {"seen": now, "detail": plain(detail), "changed": True}
     still_open = update(alerts).where(*_open(name, Kind.DAMAGED)).values(newer)
     if not connection.execute(still_open).rowcount:
@@ -64,6 +64,13 @@ def end_node_alerts(connection: Connection, node: bytes, reason: str, now: int) 
 
 def _open(name: str, *kinds: Kind) -> tuple[Any, ...]:
     return alerts.c.subject == name, alerts.c.kind.in_(kinds), alerts.c.ended == NEVER
+
+
+def _place(connection: Connection, holding: int) -> str:
+    stored = last_leaf(connection, holding).holding
+    if isinstance(stored, leaf.CheckedHolding):
+        return stored.address
+    return f"node 0x{stored.node.hex()}"
 
 
 def _name(connection: Connection, holding: int) -> str:

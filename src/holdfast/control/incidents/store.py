@@ -35,7 +35,9 @@ from holdfast.control.scheduling.telemetry import LOSSES, TEACHING
 from holdfast.errors import ConflictError
 from holdfast.evidence import leaf
 from holdfast.evidence.codecs import plain
+from holdfast.evidence.escaping import escape_name
 from holdfast.evidence.leaf import Outcome
+from holdfast.evidence.storage_check import MAX_DAMAGED
 from holdfast.owner.losses import FileLoss, describe_losses, encode_losses
 from holdfast.storage.database import transaction
 from holdfast.storage.inference_schema import canaries
@@ -340,12 +342,12 @@ def record_response(
 ) -> None:
     """Record a step in the evidence, under the identity that the holding's last leaf has."""
     before = last_leaf(connection, holding)
-    entry = leaf.Response(
-        max(now, before.at),  # a clock that was set back does not undo the order of events
-        before.holding,
-        audit,
-        response.step,
-        response.blocks,
-        plain(response.detail),
-    )
+    at = max(now, before.at)  # a clock that was set back does not undo the order of events
+    step, detail = response.step, plain(response.detail)
+    entry: leaf.Leaf
+    if isinstance(before.holding, leaf.CheckedHolding):
+        units = tuple(map(escape_name, response.units[:MAX_DAMAGED]))
+        entry = leaf.CheckResponse(at, before.holding, audit, step, units, detail)
+    else:
+        entry = leaf.Response(at, before.holding, audit, step, response.blocks, detail)
     record_leaf(connection, entry, holding)

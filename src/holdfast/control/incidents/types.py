@@ -63,3 +63,4 @@ class ResponseRecord:
     step: leaf.Step
     detail: str
     blocks: tuple[leaf.Span, ...] = ()
+    units: tuple[str, ...] = ()  # of a holding that is checked, instead of blocks

@@ -43,13 +43,14 @@ class HoldingNames:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._names: dict[int, str | None] = {}  # by number
+        self._names: dict[leaf.Holding | int, str | None] = {}  # a checked one by its id
 
     def name(self, index: int, entry: leaf.Leaf) -> str | None:
         """Return the name of the holding that a leaf is about, if it is a leaf of the home."""
         if not isinstance(entry, OfHolding):
             return None
-        number = entry.holding.id
+        holding = entry.holding
+        number = holding.id if isinstance(holding, leaf.CheckedHolding) else holding
         if number not in self._names:
             query = select(leaves.c.body, name_of(leaves.c.holding)).where(leaves.c.place == index)
             with transaction(self._engine) as connection:
@@ -59,10 +60,15 @@ class HoldingNames:
         return self._names[number]
 
     def numbers(self, name: str) -> frozenset[int]:
-        """Return the numbers of all holdings that have or had this name."""
+        """Return the numbers on ledgers of all holdings that have or had this name."""
         with transaction(self._engine) as connection:
             numbers = {_number(connection, id_) for id_ in _ids(connection, name)}
         return frozenset(number for number in numbers if number is not None)
+
+    def ids(self, name: str) -> frozenset[int]:
+        """Return the ids on the schedule of all holdings that have or had this name."""
+        with transaction(self._engine) as connection:
+            return frozenset(_ids(connection, name))
 
     def all_names(self, name: str) -> frozenset[str]:
         """Return all names of the holdings that have or had this one."""
@@ -81,8 +87,9 @@ def _ids(connection: Connection, name: str) -> set[int]:
 
 
 def _number(connection: Connection, holding: int) -> int | None:
-    """Return the number of a holding in the evidence, unless it has no leaf there."""
+    """Return the number of a holding on its ledger, if the evidence has a leaf with it."""
     query = select(leaves.c.body).where(leaves.c.holding == holding).order_by(leaves.c.id).limit(1)
     body = connection.execute(query).scalar()
     entry = None if body is None else leaf.decode(bytes(body))
-    return entry.holding.id if isinstance(entry, OfHolding) else None
+    named = entry.holding if isinstance(entry, OfHolding) else None
+    return named.id if isinstance(named, leaf.Holding) else None

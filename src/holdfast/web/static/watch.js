@@ -9,14 +9,19 @@ function anchors({ anchors, anchors_checked: checked, ledger_error: error }) {
   return `${figure(anchors - checked)} of ${figure(anchors)} anchors are claimed, not checked${error ? `: ${error}` : ""}.`;
 }
 
+function proofs({ proofs, checks }) {
+  const word = checks ? `, ${figure(checks)} ${checks === 1 ? "check that rests" : "checks that rest"} on the owner's word` : "";
+  return `${figure(proofs)} ${proofs === 1 ? "proof" : "proofs"} checked again${word}.`;
+}
+
 const SENTENCES = {
   progress: ({ leaves, size, episodes, of }) =>
     size === undefined
       ? [episodes / of, `${figure(episodes)} of ${figure(of)} simulated holdings`]
       : [size ? leaves / size : 1, `${figure(leaves)} of ${figure(size)} leaves`],
-  report: ({ fine, findings, ...anchored }) =>
+  report: ({ fine, findings, ...checked }) =>
     fine
-      ? ["is-good", `Everything fits: no leaf was changed, left out or put in later. ${anchors(anchored)}`, []]
+      ? ["is-good", `Everything fits: no leaf was changed, left out or put in later. ${proofs(checked)} ${anchors(checked)}`, []]
       : ["is-bad", "Something does not fit:", findings],
   verdict: ({ passed }) => ["", passed ? "Every check held." : "Not every check held.", []],
   failed: ({ reason }) => ["is-bad", `It could not be done: ${reason}.`, []],
