@@ -6,7 +6,7 @@ import time
 from multiprocessing.connection import Connection
 
 import pytest
-from tests.support.processes import running
+from tests.support.processes import run_python, running
 
 from holdfast.processes import start_child
 
@@ -41,3 +41,21 @@ def test_it_ends_with_who_began_it_even_before_it_has_started() -> None:
     with running([sys.executable, "-c", KILLED], stdout=subprocess.PIPE) as begun:
         output, _ = begun.communicate(timeout=TIMEOUT_SECONDS)  # a survivor would hold it open
     assert (output, begun.returncode) == ("", -9)
+
+
+KEEP = """
+import resource
+from holdfast.processes import keep_freed_memory
+
+keep_freed_memory()
+for _ in range(2):  # the first one makes room
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(100):
+        bytes(bytearray(b"x") * (1 << 20))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+def test_freed_buffers_are_used_again_instead_of_cleared_by_the_kernel() -> None:
+    pages = 100 * (1 << 20) // 4096
+    assert int(run_python(KEEP)) < pages / 10

@@ -9,6 +9,7 @@ import typer
 from holdfast.cli import terminal
 from holdfast.errors import HoldfastError
 from holdfast.owner import Home, catalogue_in, check_home
+from holdfast.processes import keep_freed_memory
 
 HOME_VARIABLE = "HOLDFAST_HOME"
 DEFAULT_HOME = Path("~/.local/share/holdfast")
@@ -24,6 +25,7 @@ def home_folder(home: Path) -> Path:
 
 def open_home(home: Path, passphrase_file: Path | None) -> Home:
     folder = home_folder(home)  # before the prompt
+    keep_freed_memory()
     return Home.open(folder, terminal.passphrase(passphrase_file))
 
 

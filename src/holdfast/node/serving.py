@@ -12,6 +12,7 @@ import uvicorn
 from holdfast.errors import InputError
 from holdfast.node.app import build_app
 from holdfast.node.node import Node
+from holdfast.processes import keep_freed_memory
 
 SHUTDOWN_TIMEOUT_SECONDS = 30  # for open requests, when the node is stopped
 MAX_HEAD_BYTES = 16 << 10
@@ -63,6 +64,7 @@ class RunningNode:
 
     def run(self) -> None:
         """Serve until SIGTERM, SIGINT or `stop`; requests under way may end."""
+        keep_freed_memory()
         with suppress(KeyboardInterrupt), self._socket:  # which is how uvicorn passes a signal on
             self._server.run(sockets=[self._socket])
 
