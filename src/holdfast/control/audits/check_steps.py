@@ -151,7 +151,7 @@ class CheckSteps:
         begun = replace(
             pending,
             phase=Phase.FIRST_LOOK,
-            units=extent.units + len(extent.vanished),
+            units=extent.units + len({*extent.vanished} - {group.name for group in extent.groups}),
             unit=extent.unit,
             tool=extent.tool,
             drawn=units,
@@ -174,6 +174,7 @@ class CheckSteps:
         wanted = Wanted(
             units=int(samples(claim.ratio, units, units)),
             cap=min(cap, subject.record.carries or cap),
+            daily_bytes=self._limits.settings.daily_bytes,
             promise=self._promise(claim.verify_within, now),
         )
         return coverage.draw(connection, claim.id, wanted, now)

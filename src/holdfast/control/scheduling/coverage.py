@@ -30,6 +30,7 @@ from sqlalchemy import (
 
 from holdfast.checkers.interface import Extent, Group
 from holdfast.control.scheduling.guardrails import Override
+from holdfast.durations import DAY
 from holdfast.owner.checked import end_check
 from holdfast.storage import bulk
 from holdfast.storage.schema import check_groups
@@ -55,6 +56,7 @@ class Wanted:
 
     units: int  # by the policy's choice
     cap: int  # units, at most
+    daily_bytes: int | None = None  # to read on average, at most
     promise: Promise | None = None
 
 
@@ -110,25 +112,43 @@ def draw(connection: Connection, holding: int, wanted: Wanted, now: int) -> Draw
     old = 0 if wanted.promise is None else wanted.promise.next_end - wanted.promise.within
     overdue = _units_before(connection, holding, old)
     target = max(wanted.units, overdue, _pace(sizes, wanted.promise, now))
-    units = min(target, wanted.cap, sizes.units)
-    groups = () if sizes.whole else _take(connection, holding, old, units)
-    overrides = int(Override.VERIFY_WITHIN) if target > wanted.units and units > wanted.units else 0
-    if min(target, sizes.units) > wanted.cap:
+    target = min(target, sizes.units)
+    budget = _budget(sizes, wanted.daily_bytes, now)
+    groups: tuple[str, ...] = ()
+    units = min(target, wanted.cap)
+    if sizes.whole:
+        units = min(units, max(sizes.units * budget // max(sizes.bytes, 1), 1))
+    else:
+        taken = _take(connection, holding, old, units, budget)
+        groups, units = tuple(sorted(taken)), sum(taken.values())
+    overrides = int(Override.VERIFY_WITHIN) if min(target, units) > wanted.units else 0
+    if units < target:
         overrides |= int(Override.SAMPLE_CAP)
-    return Draw(tuple(groups), sum(groups.values()) if groups else units, overrides)
+    return Draw(groups, units, overrides)
 
 
 @dataclass(frozen=True)
 class _Sizes:
     units: int
+    bytes: int
     newest: int  # when any of them was last verified; 0 if none was
     whole: bool  # whether the tool chooses by itself
 
 
 def _read_sizes(connection: Connection, holding: int) -> _Sizes:
-    sums = select(func.sum(_group.units), func.max(_group.verified), func.min(_group.name))
-    units, newest, first = connection.execute(sums.where(_group.holding == holding)).one()
-    return _Sizes(int(units or 0), newest or 0, first is not None and _text(first) == WHOLE)
+    columns = (func.sum(_group.units), func.sum(_group.bytes), func.max(_group.verified))
+    sums = select(*columns, func.min(_group.name)).where(_group.holding == holding)
+    units, length, newest, first = connection.execute(sums).one()
+    whole = first is not None and _text(first) == WHOLE
+    return _Sizes(int(units or 0), int(length or 0), newest or 0, whole)
+
+
+def _budget(sizes: _Sizes, daily_bytes: int | None, now: int) -> int:
+    """Return how many bytes may be read: as many as the days since the last check allow."""
+    if daily_bytes is None:
+        return sizes.bytes
+    days = max(now - sizes.newest, 0) / DAY if sizes.newest else 1.0
+    return int(daily_bytes * days)
 
 
 def _units_before(connection: Connection, holding: int, moment: int) -> int:
@@ -145,22 +165,23 @@ def _pace(sizes: _Sizes, promise: Promise | None, now: int) -> int:
     return math.ceil(sizes.units * max(now - sizes.newest, 0) / cycle)
 
 
-def _take(connection: Connection, holding: int, old: int, units: int) -> dict[str, int]:
-    """Take groups in their order until there are so many units; return the units of each."""
+def _take(
+    connection: Connection, holding: int, old: int, units: int, budget: int
+) -> dict[str, int]:
+    """Take groups in their order, until there are so many units or bytes; at least one."""
     urgency = case((_group.damaged, 0), (_since() < old, 1), else_=2)
     ordered = (
-        select(_group.name, _group.units)
+        select(_group.name, _group.units, _group.bytes)
         .where(_group.holding == holding)
         .order_by(urgency, _group.cycle, _group.rank)
         .limit(units)
     )
     taken: dict[str, int] = {}
-    left = units
-    for row in connection.execute(ordered):
-        if left <= 0:
+    for row in connection.execute(ordered).all():
+        if taken and (units <= 0 or row.bytes > budget):
             break
         taken[_text(row.name)] = row.units
-        left -= row.units
+        units, budget = units - row.units, budget - row.bytes
     ranks = [{"holding": holding, "name": _bytes(name), "rank": _rank()} for name in taken]
     bulk.execute(connection, _PLACE, ranks)
     return taken

@@ -142,6 +142,7 @@ ListenOrOff = Annotated[
 Ratio = Annotated[float, Strict(), Field(gt=0, le=1)]
 Ceiling = Annotated[float, Strict(), Field(gt=0, lt=1)]
 Stress = Annotated[float, Strict(), Field(ge=1, lt=1e9)]
+ByteCount = Annotated[int, Strict(), Field(ge=1, lt=2**63)]
 
 
 class SettlementMode(StrEnum):
@@ -183,6 +184,7 @@ class CheckSettings(Table):
     listing: Duration = 10 * MINUTE  # how long a storage may take to say what it has
     at_once: Count = 2  # checks side by side
     sample_cap: Count = 100_000  # units in one check
+    daily_bytes: ByteCount | None = None  # that checks of one holding may read, on average
 
 
 @dataclass(frozen=True)
