@@ -63,7 +63,7 @@ ALLOWED = {
 # and two that read for the service itself.
 OWN_WRITES = {
     *("audits/contacts", "audits/reachability", "holding_commands"),
-    *("operator_commands", "scheduling/schedule", "settings/configuration"),
+    *("operator_commands", "scheduling/schedule", "scheduling/coverage", "settings/configuration"),
     *("evidence/sequencer", "evidence/signer", "incidents/alerts", "incidents/store"),
     *("incidents/repeated_repairs",),
     *("inference/canaries", "inference/confidence", "inference/fits"),
@@ -71,7 +71,7 @@ OWN_WRITES = {
     *("policies/aliases", "policies/versions", "policies/shadow_states", "backup/snapshot"),
     *("evidence/leaves", "incidents/holding_alerts"),
 }
-OWN_READS = {"evidence/reader", "inference/audit_log"}
+OWN_READS = {"evidence/reader", "inference/audit_log", "scheduling/lag"}
 HOLD_SQL = {
     "web/tokens",
     *(f"control/{module}" for module in OWN_WRITES | OWN_READS),

@@ -260,7 +260,7 @@ def test_a_proof_that_comes_after_its_verdict_is_kept_only_if_it_fits(any_stage:
     node.ways.clear()  # the worker dies before it records that, and the node is mended
     result = audit.resume().try_once()
     assert isinstance(result, AuditResult)
-    assert (result.outcome, result.proof) == (Outcome.FAILED, None)
+    assert (result.outcome, result.proof_detail.proof) == (Outcome.FAILED, None)
 
 
 def test_an_event_counts_for_the_holding_and_the_name_that_it_bears(stage: Stage) -> None:

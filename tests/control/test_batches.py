@@ -55,7 +55,9 @@ def test_a_batch_comes_to_the_same_as_one_by_one(tmp_path: Path) -> None:
         folder.mkdir()
         running = daily(folder, settlement=settlement)
         results = days(running, 3)
-        came[settlement] = Counter((each.holding.id & 0xFF, each.outcome) for each in results)
+        came[settlement] = Counter(
+            (each.proof_detail.holding.id & 0xFF, each.outcome) for each in results
+        )
         check_evidence(running, folder)
         single, many = len(events(running, Opened)), len(events(running, OpenedMany))
         assert (single, many) == ((36, 0) if settlement == SettlementMode.SINGLE else (0, 3))
@@ -85,7 +87,7 @@ def test_answers_that_the_ledger_refuses_do_no_harm_to_their_neighbours(
     monkeypatch.setattr(garbled, "prove", too_long)
     away.unreachable = 1.0
     results = days(running, 1)
-    by_number = {each.holding.id & 0xFFFFFFFF: each for each in results}
+    by_number = {each.proof_detail.holding.id & 0xFFFFFFFF: each for each in results}
     assert by_number[3].outcome == by_number[4].outcome == Outcome.TIMED_OUT
     assert by_number[5].outcome == Outcome.OFFLINE
     assert {by_number[k].outcome for k in range(TOGETHER) if not 3 <= k <= 5} <= {
@@ -266,7 +268,9 @@ def test_a_holding_that_its_owner_changes_meanwhile_has_not_failed(
         raise NodeRefusedError(Code.INVENTORY, "it has another inventory")
 
     monkeypatch.setattr(subject, "prove", refuse)
-    (result,) = (each for each in days(running, 1) if each.holding.id & 0xFFFFFFFF == 2)
+    (result,) = (
+        each for each in days(running, 1) if each.proof_detail.holding.id & 0xFFFFFFFF == 2
+    )
     assert result.outcome == Outcome.UNKNOWN
     assert result.reason == "the holding was changed while its audit was under way"
     check_evidence(running, tmp_path)

@@ -84,7 +84,9 @@ def test_an_answer_that_a_slow_ledger_takes_late_is_unknown(
     results = list(running.worker.tick().concluded)
     assert outcomes(results) == {(Outcome.UNKNOWN, WE_WERE_LATE): TOGETHER}
     assert events(running, TimedOut) == []
-    assert all(each.proof is not None and each.verdict is None for each in results)
+    for result in results:
+        assert result.proof_detail.proof is not None
+        assert result.proof_detail.verdict is None
     running.sequencer.sequence()
     check_evidence(running, tmp_path)
 

@@ -121,7 +121,9 @@ def test_an_answer_after_the_deadline_does_not_count(scene: Scene) -> None:
     audit.settle()
     result = audit.conclude()
     assert isinstance(result, AuditResult)
-    assert (result.outcome, result.proof) == (Outcome.UNKNOWN, None), "we asked too late"
+    assert (result.outcome, result.proof_detail.proof) == (Outcome.UNKNOWN, None), (
+        "we asked too late"
+    )
 
 
 def test_a_proof_that_we_bring_late_is_no_fault_of_the_node(
@@ -208,7 +210,7 @@ def test_an_audit_that_was_settled_before_the_crash_is_not_held_again(scene: Sce
     result = audit.resume().try_once()
     assert isinstance(result, AuditResult)
     assert result.outcome is Outcome.PASSED
-    assert result.proof is not None
+    assert result.proof_detail.proof is not None
     assert scene.events() == before
 
 

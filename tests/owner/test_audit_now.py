@@ -50,11 +50,11 @@ def asked_action(audit: leaf.Audit) -> Action:
 def test_the_evidence_has_what_the_owner_asked_for(world: World) -> None:
     world.put("plain", world.file(CONTENT))
     (result,) = audit(world)
-    assert (result.outcome, result.challenge.samples) == (Outcome.PASSED, SAMPLES)
+    assert (result.outcome, result.checked) == (Outcome.PASSED, SAMPLES)
     report, (recorded,) = verified(world)
     assert report.fine
-    assert recorded.challenge == result.challenge
-    assert asked_action(recorded).ratio == SAMPLES / result.challenge.blocks
+    assert recorded.challenge == result.proof_detail.challenge
+    assert asked_action(recorded).ratio == SAMPLES / result.units
 
 
 def test_a_holding_that_is_due_is_sampled_as_asked(world: World) -> None:
@@ -62,7 +62,7 @@ def test_a_holding_that_is_due_is_sampled_as_asked(world: World) -> None:
     audit(world)
     run_sql(world.home.address, "UPDATE holdings SET due = decided")
     (result,) = audit(world, samples=SAMPLES + 1)
-    assert result.challenge.samples == SAMPLES + 1
+    assert result.checked == SAMPLES + 1
 
 
 def test_a_quarantined_holding_is_audited_and_stays_in_quarantine(world: World) -> None:

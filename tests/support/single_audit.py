@@ -128,6 +128,7 @@ class SingleAudit:
             result = audit.try_once()
             if isinstance(result, AuditResult):
                 return result
+            assert isinstance(result.pending, PendingAudit)
             audit = audit.resume(result.pending)
             self.clock.sleep(max(result.at - self.clock(), 1) / SECOND)
         raise AssertionError("the audit does not end")

@@ -22,7 +22,13 @@ from holdfast.bench import postgres
 from holdfast.bench.clock import Work, best_rates, best_times
 from holdfast.bench.sql_recorder import Tape, replay
 from holdfast.control.audits.pending import PendingAudit
-from holdfast.control.audits.types import AuditResult, Deferred, PreparedAudit, PreparedBatch
+from holdfast.control.audits.types import (
+    AuditResult,
+    Deferred,
+    PreparedAudit,
+    PreparedBatch,
+    ProofDetail,
+)
 from holdfast.control.policies.active import PolicyLoader, ensure_champion
 from holdfast.control.scheduling.claims import Claim
 from holdfast.control.scheduling.decisions import Decisions, StoredMemory, decide
@@ -100,6 +106,9 @@ class ReadyAuditor:
         claims, self.ready[:] = list(self.ready), []
         return [(claim, self.result) for claim in claims]
 
+    def release(self, claims: Sequence[Claim]) -> None:
+        """Do nothing: nothing was left."""
+
     def busy_nodes(self) -> tuple[bytes, ...]:
         return ()
 
@@ -137,15 +146,22 @@ def _auditor(key: SecretKey) -> ReadyAuditor:
         outcome=Outcome.PASSED,
         reason="",
         due=NOW,
-        holding=Holding(1, draws.bytes(20), 1, key.public.id, draws.bytes(20)),
-        challenge=challenge,
-        target=target.point,
-        opening=Opening(challenge.id, 1000 * deadline, None),
-        sent=NOW - 150,
-        answered=NOW,
-        proof=Proof(challenge.id, sigma, tuple(mu)),
-        signature=draws.bytes(65),
-        verdict=Transaction(draws.bytes(32), 1, 31_553),
+        began=NOW - 200,
+        ended=NOW,
+        units=BLOCKS,
+        checked=SAMPLES,
+        gas=31_553,
+        detail=ProofDetail(
+            holding=Holding(1, draws.bytes(20), 1, key.public.id, draws.bytes(20)),
+            challenge=challenge,
+            target=target.point,
+            opening=Opening(challenge.id, 1000 * deadline, None),
+            sent=NOW - 150,
+            answered=NOW,
+            proof=Proof(challenge.id, sigma, tuple(mu)),
+            signature=draws.bytes(65),
+            verdict=Transaction(draws.bytes(32), 1, 31_553),
+        ),
     )
     pending = PendingAudit(NOW, challenge, target.point, check.target_address(target), deadline)
     return ReadyAuditor(pending, result)

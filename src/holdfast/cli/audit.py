@@ -18,11 +18,13 @@ from holdfast.cli.sampling import (
 from holdfast.cli.terminal import Json, PassphraseFile, report
 from holdfast.control import operator_commands
 from holdfast.control.audit_now import audit_holdings
-from holdfast.control.audits.types import AuditResult
+from holdfast.control.audits.types import AuditResult, CheckDetail
 from holdfast.control.incidents import store
+from holdfast.durations import SECOND
 from holdfast.errors import InputError
 from holdfast.evidence.leaf import Outcome
 from holdfast.model.detection import detection_probability
+from holdfast.words import plural
 
 Deadline = Annotated[int, typer.Option(min=1, help="Seconds that the node has to answer.")]
 HoldingName = Annotated[
@@ -66,7 +68,7 @@ def now(
         raise InputError("there is nothing to audit yet: `holdfast put` a file first")
     audits = []
     for result in results:
-        count, blocks = result.challenge.samples, result.challenge.blocks
+        count, blocks = result.checked, result.units
         chance = float(detection_probability(damaged_blocks(damage, blocks), count, blocks))
         audits.append({**audit_facts(result), "detection_probability": chance})
     report({"audits": audits}, map(describe_audit, audits), as_json=as_json)
@@ -113,18 +115,41 @@ def _warn_resumed(result: AuditResult) -> None:
 
 
 def audit_facts(result: AuditResult) -> dict[str, Any]:
+    if isinstance(result.detail, CheckDetail):
+        return _check_facts(result, result.detail)
+    verdict = result.detail.verdict
     return {
         "holding": result.name,
         "outcome": str(result.outcome),
         "reason": result.reason or None,
-        "challenge_id": result.challenge.id.hex(),
-        "blocks": result.challenge.blocks,
-        "samples": result.challenge.samples,
-        "transaction": None if result.verdict is None else result.verdict.hash.hex(),
+        "challenge_id": result.detail.id.hex(),
+        "blocks": result.units,
+        "samples": result.checked,
+        "transaction": None if verdict is None else verdict.hash.hex(),
+    }
+
+
+def _check_facts(result: AuditResult, detail: CheckDetail) -> dict[str, Any]:
+    return {
+        "holding": result.name,
+        "outcome": str(result.outcome),
+        "reason": result.reason or None,
+        "kind": detail.kind,
+        "tool": detail.tool,
+        "unit": detail.unit,
+        "units": result.units,
+        "sampled": detail.drawn,
+        "checked": result.checked,
+        "damaged": [{"name": unit.name, "defect": str(unit.defect)} for unit in detail.damaged],
+        "read_bytes": result.read_bytes,
+        "requests": result.requests,
+        "seconds": max(result.ended - result.began, 0) / SECOND,
     }
 
 
 def describe_audit(facts: dict[str, Any]) -> str:
+    if "unit" in facts:
+        return _describe_check(facts)
     sampled = f"all {facts['samples']:,} sampled blocks of {facts['blocks']:,}"
     outcome = Outcome(facts["outcome"])
     if outcome is Outcome.PASSED:
@@ -132,3 +157,13 @@ def describe_audit(facts: dict[str, Any]) -> str:
     if outcome is Outcome.FAILED:
         return f"{facts['holding']}: FAILED: the node doesn't have {sampled}"
     return f"{facts['holding']}: {outcome.upper()}: no proof for {sampled}: {facts['reason']}"
+
+
+def _describe_check(facts: dict[str, Any]) -> str:
+    read = f"{facts['checked']:,} of {plural(facts['units'], facts['unit'])}"
+    outcome = Outcome(facts["outcome"])
+    if outcome is Outcome.PASSED:
+        return f"{facts['holding']}: passed: {read} read and intact, by {facts['tool']}"
+    if outcome is Outcome.FAILED:
+        return f"{facts['holding']}: FAILED: {facts['reason']}; {read} read, by {facts['tool']}"
+    return f"{facts['holding']}: {outcome.upper()}: {facts['reason']}"

@@ -1,4 +1,4 @@
-"""`holdfast holding`: what is stored on which node."""
+"""`holdfast holding`: what is stored on which node, and other storage that a tool checks."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,17 +7,20 @@ from typing import Annotated, Any
 import typer
 
 from holdfast import owner
-from holdfast.cli import terminal
+from holdfast.cli import checked_holding, terminal
+from holdfast.cli.checked_holding import Tool
 from holdfast.cli.control import Reason, operator
 from holdfast.cli.home import DEFAULT_HOME, HomeFolder, complete_holding, home_folder, open_home
+from holdfast.cli.removal_report import describe_plan, describe_removal, removal_facts
 from holdfast.cli.terminal import Json, PassphraseFile, report
-from holdfast.control import holding_commands
-from holdfast.owner import Catalogue, HoldingRecord, RemovalPlan, add_holding, catalogue_in
+from holdfast.control import checked_commands, holding_commands
+from holdfast.errors import InputError
+from holdfast.owner import Catalogue, HoldingRecord, add_holding, catalogue_in
 from holdfast.pdp import encoding
 from holdfast.pdp.field import DEFAULT_SECTORS
 
 ADDRESS_BYTES = 20
-MAX_NAMES_SHOWN = 20
+TOOLS = "Storage without a node"
 
 HoldingName = Annotated[
     str, typer.Argument(metavar="NAME", autocompletion=complete_holding, help="Its name.")
@@ -29,7 +32,13 @@ Authority = Annotated[
 
 def add(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the new holding.")],
-    url: Annotated[str, typer.Argument(metavar="URL", help="The URL of its node.")],
+    url: Annotated[
+        str,
+        typer.Argument(
+            metavar="ADDRESS",
+            help="The URL of its node, or where the storage is that a tool checks.",
+        ),
+    ],
     sectors: Annotated[
         int, typer.Option(help="Sectors of 31 bytes per block. A block's tag takes 32 bytes.")
     ] = DEFAULT_SECTORS,
@@ -41,14 +50,87 @@ def add(
         typer.Option(help="The address that the node must have. Default: pin the one it has."),
     ] = None,
     ca: Authority = None,
+    names: Annotated[
+        str | None,
+        typer.Option(
+            help="Check objects whose names are their hashes: sha256.", rich_help_panel=TOOLS
+        ),
+    ] = None,
+    manifest: Annotated[
+        str | None,
+        typer.Option(help="Check files against a list of their hashes.", rich_help_panel=TOOLS),
+    ] = None,
+    restic: Annotated[
+        bool, typer.Option("--restic", help="Check a restic repository.", rich_help_panel=TOOLS)
+    ] = False,
+    borg: Annotated[
+        bool, typer.Option("--borg", help="Check a borg repository.", rich_help_panel=TOOLS)
+    ] = False,
+    rclone: Annotated[
+        bool, typer.Option("--rclone", help="Compare with --against.", rich_help_panel=TOOLS)
+    ] = False,
+    against: Annotated[
+        str | None, typer.Option(help="The second copy, for --rclone.", rich_help_panel=TOOLS)
+    ] = None,
+    command: Annotated[
+        str | None,
+        typer.Option(help="Check by this program and its arguments.", rich_help_panel=TOOLS),
+    ] = None,
+    auditor: Annotated[
+        str | None,
+        typer.Option(help="Check by an auditor of another package.", rich_help_panel=TOOLS),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="An option of the auditor.", rich_help_panel=TOOLS
+        ),
+    ] = None,
+    password_file: Annotated[
+        Path | None,
+        typer.Option(help="File with the storage's password.", rich_help_panel=TOOLS),
+    ] = None,
+    password_env: Annotated[
+        str | None,
+        typer.Option(help="Variable with the storage's password.", rich_help_panel=TOOLS),
+    ] = None,
+    verify_within: Annotated[
+        str | None,
+        typer.Option(help='Check all of it within this time: "30 days".', rich_help_panel=TOOLS),
+    ] = None,
     home: HomeFolder = DEFAULT_HOME,
     passphrase_file: PassphraseFile = None,
     as_json: Json = False,
 ) -> None:
     """Create a holding: pin its node, make a key and register it.
 
+    With one of the options for tools, no node is needed: the tool checks the storage where it is.
+    It says first what there is; if that can't be checked, nothing is created.
+
     Example: holdfast holding add attic https://attic.example:8470 --encrypt
+
+    Example: holdfast holding add backup /srv/restic --restic --verify-within "30 days"
     """
+    tool = Tool(
+        names,
+        manifest,
+        restic,
+        borg,
+        rclone,
+        against,
+        command,
+        auditor,
+        tuple(settings or ()),
+        password_file,
+        password_env,
+        verify_within,
+    )
+    if tool.kind is not None:
+        if encrypt or address is not None or ca is not None:
+            raise InputError("--encrypt, --address and --ca are for holdings on a node")
+        data, sentences = checked_holding.add_checked(home_folder(home), name, url, tool)
+        report(data, sentences, as_json=as_json)
+        return
     expected = None
     if address is not None:
         expected = encoding.unhex(address.removeprefix("0x").lower(), ADDRESS_BYTES, "--address")
@@ -81,9 +163,10 @@ def list_holdings(
             {**_record_facts(record), **_content_facts(catalogue, record, with_files=files)}
             for record in catalogue.holdings()
         ]
+        checked = checked_holding.list_facts(catalogue)
         removals = [{"holding": gone.name, "url": gone.url} for gone in catalogue.removals()]
-    data = {"holdings": holdings, "removals": removals}
-    report(data, _describe(holdings, removals), as_json=as_json)
+    data = {"holdings": [*holdings, *checked], "removals": removals}
+    report(data, _describe(holdings, checked, removals), as_json=as_json)
 
 
 def set_url(
@@ -133,8 +216,13 @@ def rename(
     Example: holdfast holding rename attic loft
     """
     with catalogue_in(home_folder(home)) as catalogue:
-        record = holding_commands.rename(catalogue, old, new, operator(reason))
-    data = {**_record_facts(record), "former_name": old}
+        known = checked_holding.find(catalogue, old)
+        if known is None:
+            facts = _record_facts(holding_commands.rename(catalogue, old, new, operator(reason)))
+        else:
+            renamed = checked_commands.rename(catalogue, known, new, operator(reason))
+            facts = checked_holding.record_facts(renamed)
+    data = {**facts, "former_name": old}
     report(data, f"holding {old} is called {new} now", as_json=as_json)
 
 
@@ -154,23 +242,34 @@ def rm(
     It says first what becomes of the files, and asks. If the node can't be reached, the files stay
     there. Holdfast can't get files back from a removed holding. Its audits end, and so do its
     alerts. The evidence of them stays. Interrupted, it resumes when you give the command again:
-    exit 1 if files are still to be deleted. Needs no passphrase with --keep-files.
+    exit 1 if files are still to be deleted. Needs no passphrase with --keep-files, nor for storage
+    that a tool checks: nothing is deleted there.
 
     Example: holdfast holding rm attic --keep-files
     """
     folder = home_folder(home)
+    with catalogue_in(folder) as catalogue:
+        checked = checked_holding.find(catalogue, name)
+        if checked is not None:
+            described = checked_holding.describe_removal(checked)
+            terminal.confirm(described, f"Remove holding {name}?", yes=yes)
+            checked_commands.remove(catalogue, folder, checked, operator(reason))
+    if checked is not None:
+        data = {"holding": name, "removed": True}
+        report(data, f"holding {name} is removed", as_json=as_json)
+        return 0
     opened = None if keep_files else open_home(home, passphrase_file)
     with catalogue_in(folder) as catalogue:
         resumed = opened is not None and _is_pending(catalogue, name)
         plan = None
         if not resumed:
             plan = owner.plan_removal(catalogue, name, keep_files=keep_files)
-            terminal.confirm(_describe_plan(plan), f"Remove holding {name}?", yes=yes)
+            terminal.confirm(describe_plan(plan), f"Remove holding {name}?", yes=yes)
             holding_commands.remove(catalogue, plan, operator(reason))
             owner.discard_tags(folder, plan.holding)
         failures = owner.delete_pending(opened, catalogue, name) if opened else {}
-    data = _removal_facts(name, plan, failures.get(name))
-    report(data, _describe_removal(data), as_json=as_json)
+    data = removal_facts(name, plan, failures.get(name))
+    report(data, describe_removal(data), as_json=as_json)
     return 1 if failures else 0
 
 
@@ -180,58 +279,13 @@ def _is_pending(catalogue: Catalogue, name: str) -> bool:
     return not known and any(removal.name == name for removal in catalogue.removals())
 
 
-def _describe_plan(plan: RemovalPlan) -> Iterator[str]:
-    name, url = plan.holding.name, plan.holding.url
-    files = f"{len(plan.files)} file{'' if len(plan.files) == 1 else 's'} of {plan.bytes:,} bytes"
-    if not plan.files:
-        yield f"holding {name} has no files"
-    elif plan.delete_files:
-        yield f"holding {name} has {files}: they are deleted on the node at {url}"
-    else:
-        why = f", because it can't be asked to delete them ({plan.unreachable})"
-        yield (
-            f"holding {name} has {files}: they stay on the node at {url}"
-            f"{why if plan.unreachable else ''}, and Holdfast can't get them back from there"
-        )
-    if plan.unfinished:
-        yield f"unfinished uploads are given up: {_names(plan.unfinished)}"
-    if plan.last_replicas:
-        yield f"no other holding has: {_names(plan.last_replicas)}"
-
-
-def _names(names: tuple[str, ...]) -> str:
-    more = len(names) - MAX_NAMES_SHOWN
-    return ", ".join(names[:MAX_NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
-
-
-def _removal_facts(name: str, plan: RemovalPlan | None, failure: str | None) -> dict[str, Any]:
-    facts: dict[str, Any] = {"holding": name, "removed": True, "still_to_delete": failure}
-    if plan is not None:
-        facts |= {
-            "url": plan.holding.url,
-            "files": list(plan.files),
-            "files_deleted": plan.delete_files and failure is None,
-            "unreachable": plan.unreachable or None,
-            "unfinished": list(plan.unfinished),
-            "last_replicas": list(plan.last_replicas),
-        }
-    return facts
-
-
-def _describe_removal(facts: dict[str, Any]) -> Iterator[str]:
-    yield f"holding {facts['holding']} is removed"
-    if facts["still_to_delete"] is not None:
-        yield (
-            f"its files are still to be deleted on the node: {facts['still_to_delete']}; give the "
-            "command again, or let `holdfast serve` do it"
-        )
-
-
 def _absolute(path: Path | None) -> str | None:
     return str(path.absolute()) if path else None
 
 
-def _describe(holdings: list[dict[str, Any]], removals: list[dict[str, Any]]) -> Iterator[str]:
+def _describe(
+    holdings: list[dict[str, Any]], checked: list[dict[str, Any]], removals: list[dict[str, Any]]
+) -> Iterator[str]:
     for facts in holdings:
         encrypted = ", encrypted" if facts["encrypted"] else ""
         yield (
@@ -242,19 +296,22 @@ def _describe(holdings: list[dict[str, Any]], removals: list[dict[str, Any]]) ->
             yield f"  {file['name']}: {file['bytes']} bytes, version {file['version']}"
         for name in facts["unfinished"]:
             yield f"  {name}: upload unfinished, put it again to resume"
+    for facts in checked:
+        yield from checked_holding.describe(facts)
     for removal in removals:
         name = removal["holding"]
         yield (
             f"{name}: removed, but its files at {removal['url']} are still to be deleted: "
             f"`holdfast holding rm {name}` does it"
         )
-    if not holdings:
+    if not holdings and not checked:
         yield "there are no holdings yet: create one with `holdfast holding add`"
 
 
 def _record_facts(record: HoldingRecord) -> dict[str, Any]:
     return {
         "holding": record.name,
+        "kind": "node",
         "url": record.url,
         "node": record.node.hex(),
         "sectors": record.sectors,

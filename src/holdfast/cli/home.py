@@ -9,6 +9,7 @@ import typer
 from holdfast.cli import terminal
 from holdfast.errors import HoldfastError
 from holdfast.owner import Home, catalogue_in, check_home
+from holdfast.owner.checked import list_checked
 from holdfast.processes import keep_freed_memory
 
 HOME_VARIABLE = "HOLDFAST_HOME"
@@ -35,6 +36,8 @@ def complete_holding(incomplete: str) -> list[str]:
     try:
         with catalogue_in(folder) as catalogue:
             names = [holding.name for holding in catalogue.holdings()]
+            with catalogue.transaction() as connection:
+                names += [record.name for record in list_checked(connection)]
     except (HoldfastError, OSError):
         return []
     return [name for name in names if name.startswith(incomplete)]

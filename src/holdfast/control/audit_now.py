@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from holdfast.control.audits.types import AuditResult
 from holdfast.control.logging import quiet_logs
 from holdfast.control.service import Service, open_service
-from holdfast.control.settings.models import read_control
+from holdfast.control.settings.models import ControlSettings, read_control
 from holdfast.durations import SECOND
 from holdfast.errors import InputError, NodeError, StorageError
 from holdfast.evidence.leaf import Outcome
@@ -22,8 +22,9 @@ from holdfast.owner import (
     RepairedFile,
     RepairProgress,
     repair_holding,
-    select_holdings,
 )
+from holdfast.owner.catalogue import HoldingRecord
+from holdfast.owner.checked import CheckedRecord, list_checked
 
 MAX_ASKED_AT_ONCE = 16
 FACTS_SECONDS = 5.0  # for a node to say what it takes
@@ -60,11 +61,13 @@ def audit_holdings(
 ) -> list[AuditResult]:
     """Audit these holdings now, or all of them; empty ones are left out.
 
-    `count_samples` takes the number of blocks and returns the sample size, before the node's limit.
+    `count_samples` takes the number of blocks, or of other units, and returns the sample size,
+    before the node's limit. A check by a tool may take longer than the deadline, which is for
+    storage that can't be reached.
     `on_result` gets every result as it comes. An audit that another process left open ends first,
     and `on_resumed` gets its result.
     """
-    records = select_holdings(home, names)
+    records, checked = _select(home, names)
     with ThreadPoolExecutor(MAX_ASKED_AT_ONCE) as pool:  # a hung node delays no other
         sizes = list(pool.map(lambda record: _size(home, record.name), records))
     counts = {
@@ -72,13 +75,33 @@ def audit_holdings(
         for record, (blocks, cap) in zip(records, sizes, strict=True)
         if blocks
     }
+    counts |= {record.name: (count_samples(record.units), record.units) for record in checked}
     if not counts:
         return []
     ratios = {name: count / blocks for name, (count, blocks) in counts.items()}
-    with _service(home, deadline_seconds) as service:
+    settings = read_control(home.folder)
+    seconds = deadline_seconds + MAX_WAIT_SECONDS
+    if checked:
+        seconds += len(checked) * settings.checks.deadline / SECOND
+    with _service(home, settings, deadline_seconds) as service:
         _enrol(service, ratios)
-        results = _audit(service, ratios, deadline_seconds, on_result, on_resumed)
+        results = _audit(service, ratios, seconds, on_result, on_resumed)
     return [results[name] for name in counts]
+
+
+def _select(home: Home, names: Iterable[str]) -> tuple[list[HoldingRecord], list[CheckedRecord]]:
+    """Return the holdings of these names, or all of them, on nodes and checked by tools."""
+    wanted = list(dict.fromkeys(names))
+    with home.catalogue() as catalogue:
+        with catalogue.transaction() as connection:
+            checked = list_checked(connection, wanted or None)
+        if wanted:
+            known = {record.name for record in checked}
+            return [catalogue.holding(name) for name in wanted if name not in known], checked
+        records = catalogue.holdings()
+    if not records and not checked:
+        raise InputError("there are no holdings yet: create one with `holdfast holding add`")
+    return records, checked
 
 
 def _size(home: Home, name: str) -> tuple[int, int | None]:
@@ -112,8 +135,7 @@ def repair_and_audit(
 
 
 @contextmanager
-def _service(home: Home, deadline_seconds: int) -> Iterator[Service]:
-    settings = read_control(home.folder)
+def _service(home: Home, settings: ControlSettings, deadline_seconds: int) -> Iterator[Service]:
     patience = replace(settings.patience, deadline=deadline_seconds * SECOND)
     with (
         quiet_logs(),
@@ -141,13 +163,13 @@ def _enrol(service: Service, names: Iterable[str]) -> None:
 def _audit(
     service: Service,
     ratios: Mapping[str, float],
-    deadline_seconds: int,
+    seconds: float,
     on_result: OnResult,
     on_resumed: OnResult,
 ) -> dict[str, AuditResult]:
     """Run ticks over these holdings until each has an audit that began here."""
-    over = time.monotonic() + deadline_seconds + MAX_WAIT_SECONDS
-    begun: dict[str, bytes] = {}  # challenges, by holding
+    over = time.monotonic() + seconds
+    begun: dict[str, bytes] = {}  # ids of audits, by holding
     results: dict[str, AuditResult] = {}
     while len(results) < len(ratios):
         if time.monotonic() > over:
@@ -159,7 +181,7 @@ def _audit(
         tick = service.worker.tick(only=rest, asked=asked)
         begun |= tick.started
         for result in tick.concluded:
-            if begun.get(result.name) == result.challenge.id:
+            if begun.get(result.name) == result.detail.id:
                 results[result.name] = result
                 on_result(result)
             else:

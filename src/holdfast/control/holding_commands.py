@@ -4,13 +4,17 @@ Each is one transaction with its leaf in the evidence. It works while the servic
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from sqlalchemy import Connection, Row, delete, insert, select
 
-from holdfast.control.incidents.holding_alerts import end_alerts, end_node_alerts, rename_alerts
+from holdfast.control.incidents.holding_alerts import (
+    end_all_alerts,
+    end_node_alerts,
+    rename_alerts,
+)
 from holdfast.control.incidents.store import drop_cases, record_response
 from holdfast.control.incidents.types import ResponseRecord
 from holdfast.control.operator_commands import record_instruction
@@ -20,6 +24,7 @@ from holdfast.errors import ConflictError, InputError
 from holdfast.evidence import leaf
 from holdfast.owner import Catalogue, HoldingRecord, RemovalPlan, describe_removal
 from holdfast.owner.catalogue import delete_holding, move_holding, rename_holding
+from holdfast.owner.checked import check_free
 from holdfast.owner.enrolment import address_to_pin, check_name
 from holdfast.settings_file import public_address
 from holdfast.storage.home_schema import catalogue as holding_records
@@ -43,7 +48,7 @@ def set_url(
         address_to_pin(url, authority, record.node)
     except InputError as error:
         raise InputError(f"holding {name!r} stays at {record.url}: {error}") from error
-    with _locked(catalogue, name), catalogue.transaction() as connection:
+    with lock_holding(catalogue, name), catalogue.transaction() as connection:
         move_holding(connection, name, url, authority)
         subject = f"{name} to {public_address(url)}"
         record_instruction(connection, leaf.Order.SET_URL, subject, author)
@@ -54,19 +59,25 @@ def rename(catalogue: Catalogue, old: str, new: str, author: Author) -> HoldingR
     """Give a holding another name. What is in the evidence stays as it is."""
     catalogue.holding(old)
     check_name(new)
-    if any(record.name == new for record in catalogue.holdings()):
-        raise ConflictError(f"there is a holding {new!r} already: choose another name")
-    with _locked(catalogue, old), catalogue.transaction() as connection:
-        row = _scheduled(connection, old)
-        if row is not None and row.lease > author.at:
-            raise ConflictError(f"holding {old!r} is being audited just now: try again")
-        rename_holding(connection, old, new)
-        if row is not None:
-            rename_scheduled(connection, row.id, new)
-            _record_former_name(connection, row, author.at)
-            rename_alerts(connection, old, new, author.at)
-        record_instruction(connection, leaf.Order.RENAME, f"{old} to {new}", author)
+    with lock_holding(catalogue, old), catalogue.transaction() as connection:
+        check_free(connection, new)
+        rename_rows(connection, old, new, author, lambda: rename_holding(connection, old, new))
     return catalogue.holding(new)
+
+
+def rename_rows(
+    connection: Connection, old: str, new: str, author: Author, rename_owned: Callable[[], None]
+) -> None:
+    """Rename a holding on the schedule and in alerts; `rename_owned` does so in its own table."""
+    row = find_scheduled(connection, old)
+    if row is not None and row.lease > author.at:
+        raise ConflictError(f"holding {old!r} is being audited just now: try again")
+    rename_owned()
+    if row is not None:
+        rename_scheduled(connection, row.id, new)
+        _record_former_name(connection, row, author.at)
+        rename_alerts(connection, old, new, author.at)
+    record_instruction(connection, leaf.Order.RENAME, f"{old} to {new}", author)
 
 
 def remove(catalogue: Catalogue, plan: RemovalPlan, author: Author) -> None:
@@ -76,16 +87,16 @@ def remove(catalogue: Catalogue, plan: RemovalPlan, author: Author) -> None:
     stay. If its node is to delete the files, that is saved for `delete_pending`.
     """
     name, node = plan.holding.name, plan.holding.node
-    with _locked(catalogue, name):
+    with lock_holding(catalogue, name):
         record = catalogue.holding(name)
         now = describe_removal(catalogue, record, delete_files=plan.delete_files)
         if (now.files, now.last_replicas) != (plan.files, plan.last_replicas):
             raise ConflictError(f"the files of {name!r} have changed meanwhile: try again")
         with catalogue.transaction() as connection:
-            row = _scheduled(connection, name)
+            row = find_scheduled(connection, name)
             delete_holding(connection, record, delete_files=plan.delete_files)
             if row is not None:
-                _unschedule(connection, row, author)
+                unschedule(connection, row, author)
             others = select(holding_records.c.name).where(holding_records.c.node == node).limit(1)
             if connection.execute(others).first() is None:
                 reason = f"{author.by} removed its last holding"
@@ -96,9 +107,9 @@ def remove(catalogue: Catalogue, plan: RemovalPlan, author: Author) -> None:
             record_instruction(connection, leaf.Order.REMOVE, subject, author)
 
 
-def _unschedule(connection: Connection, row: Row[Any], author: Author) -> None:
+def unschedule(connection: Connection, row: Row[Any], author: Author) -> None:
     drop_cases(connection, row.id, author.at)
-    end_alerts(connection, row.id, f"{author.by} removed the holding", author.at)
+    end_all_alerts(connection, row.name, f"{author.by} removed the holding", author.at)
     if row.number:
         under_way = f" during audit {row.number + 1}" if row.flight is not None else ""
         detail = f"{author.by} removed the holding{under_way}"
@@ -115,14 +126,14 @@ def _record_former_name(connection: Connection, row: Row[Any], now: int) -> None
     connection.execute(insert(former_names).values(former))
 
 
-def _scheduled(connection: Connection, name: str) -> Row[Any] | None:
+def find_scheduled(connection: Connection, name: str) -> Row[Any] | None:
     """Return the row of a holding on the schedule, which nobody else changes meanwhile."""
     query = select(holdings).where(holdings.c.name == name).with_for_update()
     return connection.execute(query).first()
 
 
 @contextmanager
-def _locked(catalogue: Catalogue, name: str) -> Iterator[None]:
+def lock_holding(catalogue: Catalogue, name: str) -> Iterator[None]:
     """Keep everyone else from changing a holding; a repair holds it for seconds only."""
     deadline = time.monotonic() + LOCK_TIMEOUT_SECONDS
     with ExitStack() as stack:

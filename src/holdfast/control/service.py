@@ -4,7 +4,6 @@ A service is one worker with its upkeep, the responses to failed audits and the 
 number of services, on this host and others, share one database.
 """
 
-import secrets
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,11 +16,12 @@ import structlog
 from sqlalchemy import Engine
 
 from holdfast import atomic
+from holdfast.control.audits.assembly import Fleets, open_auditor
+from holdfast.control.audits.checked_fleet import CheckedFleet
 from holdfast.control.audits.contacts import Contacts
 from holdfast.control.audits.lanes import uptime
 from holdfast.control.audits.open_holdings import HomeFleet
 from holdfast.control.audits.prober import Prober
-from holdfast.control.audits.runner import AuditRunner
 from holdfast.control.evidence.reader import VERIFIER
 from holdfast.control.evidence.sequencer import Sequencer
 from holdfast.control.evidence.signer import current_signer
@@ -35,6 +35,7 @@ from holdfast.control.policies.active import PolicyLoader, ensure_champion
 from holdfast.control.policies.aliases import Author
 from holdfast.control.prometheus import Metrics
 from holdfast.control.queries.absences import list_absences, present_nodes
+from holdfast.control.queries.coverage import list_coverage
 from holdfast.control.queries.names import describe_node
 from holdfast.control.removals import Removals
 from holdfast.control.scheduling.claims import LeaseLostError
@@ -56,7 +57,6 @@ from holdfast.owner import Home
 from holdfast.policy.serving import load_serving
 from holdfast.storage.database import connect, migrate, transaction
 
-SEED_BYTES = 32
 RESPONDERS = 4  # threads that respond to failed audits: as many cases go on at the same time
 STOP_SECONDS = 2.0  # for nodes to answer once the service is to stop
 MAX_MISSED_PROBES = 6  # after which nobody knows whether a node was reachable meanwhile
@@ -73,6 +73,7 @@ class Service:
     worker: Worker
     sequencer: Sequencer
     fleet: HomeFleet
+    checked: CheckedFleet
     monitor: Monitor
     responder: Responder
     prober: Prober
@@ -186,12 +187,16 @@ class Service:
         if errors and not registrations and not self.schedule.names():
             raise next(iter(errors.values()))
         fresh = [row for row in fresh if row[0] in registrations]
-        if fresh:
-            try:
+        checked = self.checked.unscheduled()
+        try:
+            if fresh:
                 self.schedule.add(fresh, now, registrations)
-            except InputError:
-                return  # another worker was faster: the next step sees the rest
-            log.info("holdings are scheduled from now on", count=len(fresh))
+            if checked:
+                self.schedule.add_checked(checked, now)
+        except InputError:
+            return  # another worker was faster: the next step sees the rest
+        if fresh or checked:
+            log.info("holdings are scheduled from now on", count=len(fresh) + len(checked))
 
     def _registrations(
         self, names: Sequence[str], now: int
@@ -213,7 +218,9 @@ class Service:
         self.monitor.check_evasion(self.contacts.records_away())
         with transaction(self.schedule.engine) as connection:
             absences, present = list_absences(connection), present_nodes(connection)
+            coverage = list_coverage(connection, now)
         self.monitor.check_absences(absences, present)
+        self.monitor.check_coverage(coverage)
         self.monitor.check_settings(self.check)
         trouble = self.retraining.look(now)
         if trouble is not None:
@@ -278,21 +285,20 @@ def open_service(
             contacts = Contacts(engine, max_gap=MAX_MISSED_PROBES * settings.probes.every)
             longest = settings.rails.longest * settings.rails.unit
             schedule.enforce_longest(longest)
-            runner = AuditRunner(
-                fleet,
-                schedule.batch,
+            checked = CheckedFleet(home.folder, engine)
+            auditor = open_auditor(
+                stack,
+                Fleets(fleet, checked),
+                schedule,
                 contacts,
-                sample_cap=sample_cap or settings.rails.sample_cap,
-                patience=patience or settings.patience,
-                clock=clock,
-                steady=steady,
-                seed=lambda: secrets.token_bytes(SEED_BYTES),
-                settlement=settings.settlement,
+                settings,
+                clocks,
+                patience=patience,
+                sample_cap=sample_cap,
             )
-            stack.callback(runner.close)
             worker = Worker(
                 schedule,
-                runner,
+                auditor,
                 policies,
                 rails=settings.rails,
                 constants=settings.scenario.constants,
@@ -302,7 +308,12 @@ def open_service(
                 timing=metrics.decisions.time,
             )
             responder = Responder(
-                Cases(engine), home, settings.responses, unit=settings.rails.unit, clock=clock
+                Cases(engine),
+                home,
+                settings.responses,
+                unit=settings.rails.unit,
+                clock=clock,
+                checked=checked,
             )
             prober = stack.enter_context(
                 Prober(
@@ -323,6 +334,7 @@ def open_service(
                 worker,
                 Sequencer(engine, signer, clock),
                 fleet,
+                checked,
                 monitor,
                 responder,
                 prober,
@@ -370,7 +382,7 @@ def _log_results(tick: Tick) -> None:
             "audited",
             holding=result.name,
             outcome=str(result.outcome),
-            samples=result.challenge.samples,
+            samples=result.checked,
             reason=result.reason or None,
         )
 

@@ -256,9 +256,13 @@ class Order(StrEnum):
     SET_URL = "set-url"
     RENAME = "rename-holding"
     REMOVE = "remove-holding"
+    ADD = "add-holding"  # storage that is checked; other holdings have a registration
 
 
-_ABOUT_HOLDINGS = {Order.AUDIT, Order.RELEASE, Order.SET_URL, Order.RENAME, Order.REMOVE}
+_ABOUT_HOLDINGS = {
+    *(Order.AUDIT, Order.RELEASE, Order.SET_URL),
+    *(Order.RENAME, Order.REMOVE, Order.ADD),
+}
 
 
 @dataclass(frozen=True)

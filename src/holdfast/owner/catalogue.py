@@ -15,6 +15,7 @@ from sqlalchemy import ColumnElement, Connection, Engine, Select, Table, delete,
 from sqlalchemy.exc import IntegrityError
 
 from holdfast.errors import InputError, StorageError
+from holdfast.owner.checked import refuse_checked
 from holdfast.pdp import FileEntry, Inventory
 from holdfast.pdp.blocks import count_blocks
 from holdfast.pdp.limbs import Layout
@@ -160,6 +161,8 @@ class Catalogue:
     def holding(self, name: str) -> HoldingRecord:
         rows = self._read(select(*_HOLDING).where(tables.catalogue.c.name == name))
         if not rows:
+            with self._transaction() as connection:
+                refuse_checked(connection, name)
             raise InputError(f"there is no holding {name!r}: `holdfast holding list` shows them")
         return HoldingRecord(*rows[0])
 

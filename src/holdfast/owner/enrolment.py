@@ -8,6 +8,7 @@ from holdfast.errors import InputError
 from holdfast.ledger.interface import holding_id
 from holdfast.node.client import greet
 from holdfast.owner.catalogue import HoldingRecord, RegistrationRecord
+from holdfast.owner.checked import check_free
 from holdfast.owner.home import Home
 from holdfast.owner.keyring import SALT_BYTES
 from holdfast.owner.ledgers import ensure_registered
@@ -34,6 +35,8 @@ def add_holding(
     with home.catalogue() as catalogue:
         record = next((known for known in catalogue.holdings() if known.name == name), None)
         if record is None:
+            with catalogue.transaction() as connection:
+                check_free(connection, name)
             pinned = address_to_pin(url, ca, address)
             salt = secrets.token_bytes(SALT_BYTES)
             record = HoldingRecord(name, url, pinned, ca, salt, sectors, encrypted)

@@ -3,7 +3,7 @@
 owner.key        the one secret, sealed
 owner.pub        the public key, by which nodes know the owner
 holdfast.toml    settings, if there are any
-holdings/SALT/   tags on their way, in a folder for each holding
+holdings/SALT/   tags on their way, in a folder for each holding; or what its checker keeps
 ledger-16.db     the local ledger for holdings of 16 sectors a block
 
 and, unless the settings name a PostgreSQL database:
@@ -29,13 +29,14 @@ from holdfast.ledger.interface import Ledger
 from holdfast.node.client import NodeClient
 from holdfast.node.identity import encode_owner, read_owner
 from holdfast.owner.catalogue import Catalogue, HoldingRecord
+from holdfast.owner.checked import HOLDINGS
 from holdfast.owner.holding import Holding
 from holdfast.owner.keyring import Keyring, read_keyring, write_keyring
 from holdfast.owner.ledgers import evm_ledger, local_ledger
 from holdfast.owner.settings import DATABASE, Settings, read_settings
 from holdfast.pdp.sealing import DEFAULT_COST, ScryptCost
 
-KEY, PUBLIC, HOLDINGS = "owner.key", "owner.pub", "holdings"
+KEY, PUBLIC = "owner.key", "owner.pub"
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
 """The owner's tables: holdings and their files, what is under way, and transactions on a chain.
 
+Holdings are of two families: those on nodes, which give proofs, and those that tools check.
+
 `holdfast.storage.schema` has the other tables of the same database.
 """
 
@@ -61,6 +63,32 @@ catalogue = Table(
     Index(None, "scheduled", unique=True),
     Index(
         "catalogue_unscheduled",
+        "name",
+        sqlite_where=Column("scheduled").is_(None),
+        postgresql_where=Column("scheduled").is_(None),
+    ),
+)
+
+# One row a holding that no node stores: which checker checks it, and where its data lie. Options
+# name where a secret is, and never have one.
+checked_holdings = Table(
+    "checked_holdings",
+    metadata,
+    Column("name", Name, primary_key=True),
+    Column("kind", Text, nullable=False),  # of its checker
+    Column("address", Text, nullable=False),
+    Column("options", Text, nullable=False),  # a JSON object of texts
+    Column("folder", Text, nullable=False),  # of its checker, in the home; it outlasts the name
+    Column("unit", Text, nullable=False),  # what one unit is called: pack, object
+    Column("units", BigInteger, nullable=False),  # at the last look
+    Column("bytes", BigInteger, nullable=False),
+    Column("verify_within", BigInteger),  # milliseconds, if the owner wants that
+    Column("carries", BigInteger),  # units that a check can carry, after one took too long
+    Column("busy", BigInteger, nullable=False, server_default="0"),  # a check runs until then
+    Column("scheduled", BigInteger, ForeignKey("holdings.id")),  # its row, once it is audited
+    Index(None, "scheduled", unique=True),
+    Index(
+        "checked_holdings_unscheduled",
         "name",
         sqlite_where=Column("scheduled").is_(None),
         postgresql_where=Column("scheduled").is_(None),

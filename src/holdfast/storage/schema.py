@@ -33,7 +33,9 @@ holdings = Table(
     metadata,
     Column("id", RowId, primary_key=True),
     Column("name", Text, nullable=False, unique=True),
-    Column("blocks", BigInteger, nullable=False),
+    Column("blocks", BigInteger, nullable=False),  # or other units
+    Column("checked", Boolean, nullable=False, server_default=false()),  # by a tool, not by proofs
+    moment("verify_within"),  # milliseconds in which every unit is checked; 0 if nobody asks for it
     # The schedule, and the worker's lease.
     moment("due"),
     moment("lease"),  # until then
@@ -91,6 +93,9 @@ audits = Table(
     Column("unanswered", Boolean, nullable=False, server_default=false()),  # a failure is, at first
     Column("observation", LargeBinary, nullable=False),  # what it was decided on
     Column("found", BigInteger),  # damaged blocks, counted after it failed
+    Column("read_bytes", BigInteger, nullable=False, server_default="0"),  # by a check, as requests
+    Column("requests", BigInteger, nullable=False, server_default="0"),
+    Column("report", LargeBinary),  # of a check that found damage: all that it said
     Index(None, "holding", "number", unique=True),
     # The newest of all, of an outcome, or of those that a rail changed; and sums over days, which
     # read the first of these indices alone.
@@ -109,6 +114,24 @@ audits = Table(
         sqlite_where=Column("unanswered", Boolean),
         postgresql_where=Column("unanswered", Boolean),
     ),
+)
+
+# What checks of a holding can draw, and when each was read last. Draws go by cycle and rank: every
+# cycle is a random order of its own.
+check_groups = Table(
+    "check_groups",
+    metadata,
+    Column("holding", BigInteger, primary_key=True, autoincrement=False),
+    Column("name", LargeBinary, primary_key=True),
+    Column("units", BigInteger, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    moment("verified"),  # 0 if it never was
+    moment("added"),
+    Column("cycle", BigInteger, nullable=False),
+    Column("rank", BigInteger, nullable=False),
+    Column("damaged", Boolean, nullable=False, server_default=false()),  # at the last look
+    Index(None, "holding", "cycle", "rank"),
+    Index(None, "holding", "verified"),
 )
 
 # Nodes by their address: when they are probed, and whether they were present at each contact.

@@ -1,9 +1,13 @@
-"""A pending audit as it is saved in the holding's row: enough to resume after any crash."""
+"""A pending audit as it is saved in the holding's row: enough to resume after any crash.
+
+This one waits for a proof; `holdfast.control.audits.pending_check` has those that tools run.
+"""
 
 import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from holdfast.control.audits.pending_check import PendingCheck
 from holdfast.ledger.interface import Opening
 from holdfast.pdp import Challenge
 
@@ -44,9 +48,17 @@ class PendingAudit:
             }
         ).encode()
 
+    @property
+    def id(self) -> bytes:
+        """What tells this audit from all others."""
+        return self.challenge.id
+
     @classmethod
     def decode(cls, content: bytes) -> "PendingAudit":
-        fields = json.loads(content)
+        return cls.from_fields(json.loads(content))
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any]) -> "PendingAudit":
         challenge = fields.pop("challenge")
         seed, inventory = (bytes.fromhex(challenge.pop(n)) for n in ("seed", "inventory_hash"))
         for name in _BYTES:
@@ -60,3 +72,12 @@ _BYTES = ("target", "target_address", "batch")
 
 def _encode_bytes(fields: dict[str, Any]) -> dict[str, Any]:
     return {n: value.hex() if isinstance(value, bytes) else value for n, value in fields.items()}
+
+
+Pending = PendingAudit | PendingCheck
+
+
+def decode_pending(content: bytes) -> Pending:
+    """Return the audit that was saved, of whichever kind it is."""
+    fields = json.loads(content)
+    return (PendingAudit if "challenge" in fields else PendingCheck).from_fields(fields)

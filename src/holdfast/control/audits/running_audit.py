@@ -10,7 +10,14 @@ from dataclasses import dataclass, replace
 
 from holdfast.control.audits.ledger_challenge import LedgerChallenge, Openings
 from holdfast.control.audits.pending import PendingAudit
-from holdfast.control.audits.types import AuditResult, Deferred, NoAnswer, Prover, Subject
+from holdfast.control.audits.types import (
+    AuditResult,
+    Deferred,
+    NoAnswer,
+    ProofDetail,
+    Prover,
+    Subject,
+)
 from holdfast.control.audits.verdicts import Verdict
 from holdfast.control.scheduling.claims import Claim
 from holdfast.control.settings.models import Timeouts
@@ -340,25 +347,34 @@ class RunningAudit:
             if ended is None:
                 raise StorageError("an audit ended without an outcome")
             outcome = ended.outcome
+        verdict = None if ended is None else ended.record
+        answered = None if answer is None else self._answered
         return AuditResult(
             name=subject.name,
             outcome=outcome,
             reason=plain(reason),
             due=pending.due,
-            holding=leaf.Holding(
-                domain.chain,
-                domain.contract,
-                self.challenge.holding_id,
-                subject.key.public.id,
-                subject.address,
+            began=pending.opened_at or pending.due,
+            ended=answered or pending.sent or pending.due,
+            units=pending.challenge.blocks,
+            checked=pending.challenge.samples,
+            gas=pending.spent + (verdict.gas if verdict else 0),
+            detail=ProofDetail(
+                holding=leaf.Holding(
+                    domain.chain,
+                    domain.contract,
+                    self.challenge.holding_id,
+                    subject.key.public.id,
+                    subject.address,
+                ),
+                challenge=pending.challenge,
+                target=pending.target,
+                opening=leaf.Opening(self.challenge.name, pending.deadline * SECOND, pending.batch),
+                sent=pending.sent,
+                answered=answered,
+                proof=None if answer is None else answer.proof,
+                signature=None if answer is None else answer.signature,
+                verdict=verdict,
+                spent=pending.spent,
             ),
-            challenge=pending.challenge,
-            target=pending.target,
-            opening=leaf.Opening(self.challenge.name, pending.deadline * SECOND, pending.batch),
-            sent=pending.sent,
-            answered=None if answer is None else self._answered,
-            proof=None if answer is None else answer.proof,
-            signature=None if answer is None else answer.signature,
-            verdict=None if ended is None else ended.record,
-            spent=pending.spent,
         )

@@ -40,6 +40,8 @@ class Kind(StrEnum):
     SHADOW = "shadow-unusable"
     STANDSTILL = "work-stands-still"
     RETRAINING = "retraining-failed"
+    STORAGE = "storage-not-checked"
+    COVERAGE = "coverage-behind"
 
 
 @dataclass(frozen=True)

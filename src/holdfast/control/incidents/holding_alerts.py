@@ -5,10 +5,14 @@ from typing import Any
 from sqlalchemy import Connection, insert, literal, select, update
 
 from holdfast.control.evidence.leaves import last_leaf
+from holdfast.control.incidents.alerts import Kind as AlertKind
 from holdfast.control.incidents.types import Kind
 from holdfast.evidence import leaf
 from holdfast.evidence.codecs import plain
 from holdfast.storage.schema import NEVER, alerts, holdings
+
+# The kinds whose subject is a holding.
+ABOUT_HOLDINGS = (*Kind, AlertKind.STORAGE, AlertKind.COVERAGE)
 
 
 def has_open_alert(connection: Connection, name: str, *kinds: Kind) -> bool:
@@ -43,9 +47,16 @@ def end_alerts(connection: Connection, holding: int, reason: str, now: int) -> N
     connection.execute(raised.values(ended=now, detail=detail))
 
 
+def end_all_alerts(connection: Connection, name: str, reason: str, now: int) -> None:
+    """End all alerts about a holding that is removed, whoever raised them."""
+    detail = alerts.c.detail + literal(plain(f"; {reason}"))
+    raised = update(alerts).where(*_open(name, *ABOUT_HOLDINGS))
+    connection.execute(raised.values(ended=now, detail=detail))
+
+
 def rename_alerts(connection: Connection, old: str, new: str, now: int) -> None:
     """End the open alerts about a holding that is renamed, and raise them under its new name."""
-    still_open = _open(old, *Kind)
+    still_open = _open(old, *ABOUT_HOLDINGS)
     rows = connection.execute(select(alerts).where(*still_open)).mappings().all()
     detail = alerts.c.detail + literal(plain(f"; the holding is called {new} now"))
     connection.execute(update(alerts).where(*still_open).values(ended=now, detail=detail))
@@ -62,7 +73,7 @@ def end_node_alerts(connection: Connection, node: bytes, reason: str, now: int) 
     connection.execute(update(alerts).where(*of_node).values(ended=now, detail=detail))
 
 
-def _open(name: str, *kinds: Kind) -> tuple[Any, ...]:
+def _open(name: str, *kinds: str) -> tuple[Any, ...]:
     return alerts.c.subject == name, alerts.c.kind.in_(kinds), alerts.c.ended == NEVER
 
 

@@ -12,8 +12,10 @@ from sqlalchemy.exc import DBAPIError
 
 from holdfast.atomic import is_disk_full
 from holdfast.control.audits.contacts import Record
+from holdfast.control.audits.types import AuditResult, CheckDetail, ProofDetail
 from holdfast.control.incidents.alerts import Alerts, Kind, Sink
 from holdfast.control.queries.absences import Absence
+from holdfast.control.queries.coverage import Coverage
 from holdfast.control.scheduling.claims import Lag
 from holdfast.control.scheduling.telemetry import TEACHING
 from holdfast.control.scheduling.worker import Tick
@@ -117,6 +119,17 @@ class Monitor:
             if alert.kind == Kind.EVASION and known.get(alert.subject, Record()).cleared:
                 self._end(Kind.EVASION, alert.subject)
 
+    def check_coverage(self, coverage: Sequence[Coverage]) -> None:
+        """Raise alerts about units that were not verified within the time that was set."""
+        behind = {one.holding: one for one in coverage if one.behind}
+        for name, one in behind.items():
+            promised, oldest = span(one.verify_within or 0), span(one.oldest or 0)
+            detail = f"a {one.unit} was not verified for {oldest}, and {promised} are set"
+            self._raise(Kind.COVERAGE, name, detail)
+        for alert in self._alerts.listing():
+            if alert.kind == Kind.COVERAGE and alert.subject not in behind:
+                self._end(Kind.COVERAGE, alert.subject)
+
     def check_settings(self, check: Callable[[], None]) -> None:
         """Raise an alert if the settings have become unusable: the next start would fail."""
         try:
@@ -156,16 +169,28 @@ class Monitor:
     def _check_ledger(self, tick: Tick) -> None:
         if tick.trouble:
             self._raise(Kind.LEDGER, _SUBJECTS[Kind.LEDGER], tick.trouble[0])
-        elif any(result.verdict is not None for result in tick.concluded):
+            return
+        proofs = (result.detail for result in tick.concluded)
+        if any(isinstance(proof, ProofDetail) and proof.verdict is not None for proof in proofs):
             self._end(Kind.LEDGER, _SUBJECTS[Kind.LEDGER])
 
     def _check_nodes(self, tick: Tick) -> None:
         for result in tick.concluded:
-            node = f"0x{result.holding.node.hex()}"
+            if isinstance(result.detail, CheckDetail):
+                self._check_storage(result)
+                continue
+            node = f"0x{result.detail.holding.node.hex()}"
             if result.outcome is Outcome.OFFLINE:
                 self._raise(Kind.NODE, node, result.reason)
             elif result.outcome in TEACHING:
                 self._end(Kind.NODE, node)
+
+    def _check_storage(self, result: AuditResult) -> None:
+        """Raise an alert if storage can't be checked, whatever the reason: nobody knows then."""
+        if result.outcome in TEACHING:
+            self._end(Kind.STORAGE, result.name)
+        else:
+            self._raise(Kind.STORAGE, result.name, f"{result.outcome}: {result.reason}")
 
     def _note(self, error: Exception) -> None:
         kind = kind_of(error)

@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Select, case, func, select
 from holdfast.control.incidents.alerts import Alert
 from holdfast.control.policies.aliases import Named, named_aliases
 from holdfast.control.queries.confidence import FleetConfidence, read_fleet_confidence
+from holdfast.control.queries.coverage import Coverage, list_coverage
 from holdfast.control.queries.incidents import (
     CaseStep,
     list_alerts,
@@ -21,7 +22,7 @@ from holdfast.control.queries.incidents import (
 from holdfast.control.queries.names import name_of
 from holdfast.control.queries.nodes import Reachability, list_reachability
 from holdfast.control.scheduling.claims import Lag
-from holdfast.control.scheduling.schedule import lag_at
+from holdfast.control.scheduling.lag import lag_at
 from holdfast.control.scheduling.telemetry import LOSSES
 from holdfast.durations import DAY
 from holdfast.evidence.leaf import Outcome
@@ -193,6 +194,7 @@ class Status:
     nodes: tuple[Reachability, ...]  # those that were unreachable for longest
     confidence: FleetConfidence | None  # none until it is inferred
     repairs: tuple[CaseStep, ...]  # blocks that are searched or repaired, or were lost
+    coverage: tuple[Coverage, ...]  # of checked holdings
 
 
 def read_status(connection: Connection, now: int, *, grace: int, limit: int) -> Status:
@@ -220,6 +222,7 @@ def read_status(connection: Connection, now: int, *, grace: int, limit: int) -> 
         nodes=tuple(list_reachability(connection, now, limit=limit)),
         confidence=read_fleet_confidence(connection),
         repairs=tuple(list_repairs(connection)),
+        coverage=tuple(list_coverage(connection, now)),
     )
 
 

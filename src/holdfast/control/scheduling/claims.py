@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.control.policies.shadow_states import ShadowRecord
+from holdfast.control.scheduling.coverage import Look
 from holdfast.model.arrays import IntArray
 
 
@@ -33,6 +34,8 @@ class Claim:
     ratio: float
     overrides: int
     flight: bytes | None
+    checked: bool = False  # by a tool, not by proofs
+    verify_within: int = 0  # milliseconds in which every unit is checked; 0 if nobody asks
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,7 @@ class Conclusion:
     audit: dict[str, Any]
     leaf: dict[str, Any]
     shadows: Sequence[ShadowRecord] = ()
+    look: Look | None = None  # of a check
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.control.audits import recorder
-from holdfast.control.audits.types import AuditResult
+from holdfast.control.audits.types import AuditResult, CheckDetail, ProofDetail
 from holdfast.control.evidence.leaves import leaf_row
 from holdfast.control.policies.active import ActivePolicies, PolicyLoader
 from holdfast.control.policies.shadow import (
@@ -86,7 +86,7 @@ class Decider:
             np.maximum(now - column(claims, "audited"), 0) / self._rails.unit,
             np.array([result.latency for result in results]),
         )
-        blocks = np.array([result.challenge.blocks for result in results])
+        blocks = np.array([result.units for result in results])
         numbers = [claim.number + 1 for claim in claims]
         batch = self._decide(self._context(claims, numbers, blocks, now), telemetry)
         conclusions = []
@@ -98,18 +98,20 @@ class Decider:
                 "number": claim.number + 1,
                 "audited": now,
                 "outcome": str(result.outcome),
-                "blocks": result.challenge.blocks,
+                "blocks": result.units,
                 "decided": at,
             }
             policy, shadow = self._policies.policy(claim.version), self._shadow(claim, batch)
             body = recorder.audit_leaf(claim, result, policy, shadow, self._rails, at)
-            proof = None if result.proof is None else check.encode(result.proof)
+            detail = result.detail
+            proof = detail.proof if isinstance(detail, ProofDetail) else None
             conclusions.append(
                 Conclusion(
                     row,
                     recorder.audit_row(claim, result, now),
-                    leaf_row(body, claim.id, proof),
+                    leaf_row(body, claim.id, None if proof is None else check.encode(proof)),
                     shadows,
+                    detail.look if isinstance(detail, CheckDetail) else None,
                 )
             )
         return batch, conclusions
@@ -148,9 +150,12 @@ class Decider:
         active = self._policies.now()
         states = read_shadow_states(self._schedule.engine, context.claims, active)
         uniforms = self._rng((DRAWS, len(context.claims)))
+        within = column(context.claims, "verify_within")
 
         def by(policy: Serving, own: StoredMemory, executed: IntArray | None = None) -> Decisions:
-            return decide(policy, self._rails, context.now, telemetry, own, uniforms, executed)
+            return decide(
+                policy, self._rails, context.now, telemetry, own, uniforms, executed, within
+            )
 
         own = memory_of(active.champion.version, context.claims, states)
         with self._timing():

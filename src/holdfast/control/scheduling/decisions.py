@@ -39,11 +39,12 @@ def decide(
     stored: StoredMemory,
     uniforms: FloatArray,
     executed: IntArray | None = None,
+    within: IntArray | None = None,
 ) -> Decisions:
     """Return the next audit of each holding; a policy's state advances only with news.
 
-    `uniforms` is what `guardrails.plan` takes. `executed` are the actions that will be carried out,
-    if another policy chose them.
+    `uniforms` and `within` are what `guardrails.plan` takes. `executed` are the actions that will
+    be carried out, if another policy chose them.
     """
     rows, known = _rows(policy, telemetry, stored)
     observation = telemetry.observation
@@ -59,6 +60,7 @@ def decide(
         new=telemetry.unaudited & sound,
         recovering=telemetry.recovering(rails),
         uniforms=uniforms,
+        within=within,
     )
     memory = policy.replace_actions(state, planned.action if executed is None else executed)
     if not sound.all():

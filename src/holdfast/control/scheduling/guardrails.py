@@ -45,6 +45,7 @@ class Override(IntFlag):
     SURPRISE = 1024
     FIRST = 2048
     RECOVERY = 4096
+    VERIFY_WITHIN = 8192
 
 
 FAIL_SAFE = Override.TELEMETRY | Override.STATE | Override.ENVELOPE
@@ -63,6 +64,7 @@ REASONS = {
     Override.SURPRISE: "a few audits come early at random, so that no time is safe from one",
     Override.FIRST: "a new holding is audited soon, at a random time",
     Override.RECOVERY: "an audit failed, and too few audits have passed since",
+    Override.VERIFY_WITHIN: "every unit is to be verified within the time that was set",
 }
 
 
@@ -188,6 +190,7 @@ class OpenTime:
 
 
 DRAWS = 3  # uniform numbers per holding that a plan uses
+CHECKS_WITHIN = 4  # at least, in the time within which every unit is to be verified
 
 
 @dataclass(frozen=True)
@@ -212,12 +215,14 @@ def plan(
     new: BoolArray,
     recovering: BoolArray,
     uniforms: FloatArray,
+    within: IntArray | None = None,
 ) -> Plan:
     """Return the audits that the guardrails make of the chosen actions.
 
     `telemetry`, `state` and `inside` say where each is sound, `new` which holdings await their
     first audit, and `recovering` which had too few passes since a failure. `uniforms` has `DRAWS`
-    rows of numbers that are uniform in [0, 1).
+    rows of numbers that are uniform in [0, 1). `within` are the milliseconds in which all units of
+    each are to be verified; 0 if nobody asks for it.
     """
     overrides = np.zeros(len(chosen), np.int64)
     for sound, reason in (
@@ -228,9 +233,10 @@ def plan(
         overrides |= np.where(sound, 0, int(reason))
     action = np.where(overrides > 0, GRID.index_of(*rails.fail_safe), chosen)
     wanted = GRID.interval_of[action]
-    interval, clipped = _clip(rails, wanted, recovering)
+    longest = _longest(rails, within)
+    interval, clipped = _clip(rails, wanted, recovering, longest)
     regular_draw, quiet_draw, surprise_draw = uniforms
-    due, moved = _regular(rails, now, interval, regular_draw, quiet_draw)
+    due, moved = _regular(rails, now, interval, longest, regular_draw, quiet_draw)
     surprise = _surprise(rails, now, interval, surprise_draw)
     early = surprise < due
     due = np.where(early, surprise, due)
@@ -261,14 +267,30 @@ def _on_grid(action: IntArray, interval: FloatArray, wanted: IntArray) -> IntArr
     return np.where(interval == wanted, action, nearest)
 
 
-def _clip(rails: Rails, wanted: IntArray, recovering: BoolArray) -> tuple[IntArray, IntArray]:
+def longest_within(rails: Rails, within: int) -> int:
+    """Return the longest interval of a holding whose units are to be verified within this time."""
+    return int(np.clip(within // (CHECKS_WITHIN * rails.unit), rails.shortest, rails.longest))
+
+
+def _longest(rails: Rails, within: IntArray | None) -> IntArray:
+    """Return the longest interval of each holding, or the one that all have."""
+    if within is None or not within.any():
+        return np.asarray(rails.longest, np.int64)
+    own = np.clip(within // (CHECKS_WITHIN * rails.unit), rails.shortest, rails.longest)
+    return np.where(within > 0, own, rails.longest)
+
+
+def _clip(
+    rails: Rails, wanted: IntArray, recovering: BoolArray, longest: IntArray
+) -> tuple[IntArray, IntArray]:
     """Return the intervals within the bounds, and which rails changed them."""
-    recovery = np.clip(rails.recovery, rails.shortest, rails.longest)
+    recovery = np.clip(rails.recovery, rails.shortest, longest)
     short = np.where(recovering, np.minimum(wanted, recovery), wanted)
-    interval = np.clip(short, rails.shortest, rails.longest)
+    interval = np.clip(short, rails.shortest, longest)
     overrides = np.where(short < wanted, int(Override.RECOVERY), 0)
     overrides |= np.where(interval > short, int(Override.SHORTEST), 0)
-    overrides |= np.where(interval < short, int(Override.LONGEST), 0)
+    rail = np.where(longest < rails.longest, int(Override.VERIFY_WITHIN), int(Override.LONGEST))
+    overrides |= np.where(interval < short, rail, 0)
     return interval, overrides
 
 
@@ -285,18 +307,23 @@ def _first(rails: Rails, now: int, draw: FloatArray) -> IntArray:
 
 
 def _regular(
-    rails: Rails, now: int, interval: IntArray, draw: FloatArray, quiet_draw: FloatArray
+    rails: Rails,
+    now: int,
+    interval: IntArray,
+    longest: IntArray,
+    draw: FloatArray,
+    quiet_draw: FloatArray,
 ) -> tuple[IntArray, BoolArray]:
     """Return times uniform over the jitter's range within the bounds, and which left a window.
 
     Where both bounds are one, the jitter shortens: `longest` is a promise about damage, `shortest`
     a limit on cost.
     """
-    shortest = rails.shortest if rails.shortest < rails.longest else 0
+    shortest = np.where(rails.shortest < longest, rails.shortest, 0)
     low = np.maximum(interval * (1.0 - rails.jitter), shortest)
-    high = np.minimum(interval * (1.0 + rails.jitter), rails.longest)
+    high = np.minimum(interval * (1.0 + rails.jitter), longest)
     due = now + np.rint((low + draw * (high - low)) * rails.unit).astype(np.int64)
-    latest = np.full(len(due), now + rails.longest * rails.unit)
+    latest = np.broadcast_to(now + longest * rails.unit, due.shape)
     return _outside_quiet(rails, due, now + shortest * rails.unit, latest, quiet_draw)
 
 
@@ -324,7 +351,7 @@ def _surprise(rails: Rails, now: int, interval: IntArray, draw: FloatArray) -> I
 
 
 def _outside_quiet(
-    rails: Rails, due: IntArray, earliest: int, latest: IntArray, draw: FloatArray
+    rails: Rails, due: IntArray, earliest: IntArray, latest: IntArray, draw: FloatArray
 ) -> tuple[IntArray, BoolArray]:
     """Spread what falls into a quiet window over a span behind it; before it, if that is too late.
 
@@ -339,7 +366,7 @@ def _outside_quiet(
     inside = np.flatnonzero(lengths)
     span = np.minimum(lengths[inside], clock.a_day)
     stop = np.minimum(clock.at(due[inside]) + span, clock.at(latest[inside]))
-    start = np.maximum(stop - span, clock.at(earliest))
+    start = np.maximum(stop - span, clock.at(np.broadcast_to(earliest, due.shape)[inside]))
     room = stop - start
     spread = clock.when(start + (draw[inside] * room).astype(np.int64))
     moved = due.copy()
@@ -361,4 +388,4 @@ def hold_for_gas(
     waits = dear & (soonest < latest)
     span = np.maximum(np.minimum(soonest + rails.gas_retry, latest) - soonest, 0)
     until = soonest + np.rint(uniforms[0] * span).astype(np.int64)
-    return waits, _outside_quiet(rails, until, soonest, latest, uniforms[1])[0]
+    return waits, _outside_quiet(rails, until, np.asarray(soonest), latest, uniforms[1])[0]

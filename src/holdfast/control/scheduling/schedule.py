@@ -16,6 +16,7 @@ from sqlalchemy import (
     Connection,
     Engine,
     Row,
+    Table,
     Update,
     bindparam,
     case,
@@ -33,26 +34,20 @@ from sqlalchemy.exc import IntegrityError
 
 from holdfast.control.evidence.leaves import leaf_row, record_leaves
 from holdfast.control.policies.shadow_states import ShadowRecord, record_shadows
+from holdfast.control.scheduling import coverage
 from holdfast.control.scheduling.claims import Claim, Conclusion, Lag, LeaseLostError
 from holdfast.control.scheduling.guardrails import Override
+from holdfast.control.scheduling.lag import lag_at
 from holdfast.control.scheduling.telemetry import empty_history_bytes
-from holdfast.durations import MINUTE
 from holdfast.errors import InputError, NotFoundError
 from holdfast.ledger.interface import WORD_BYTES, Batch
 from holdfast.pdp import PublicKey
 from holdfast.storage import bulk
 from holdfast.storage.database import transaction
-from holdfast.storage.home_schema import catalogue
-from holdfast.storage.schema import (
-    NEVER,
-    audits,
-    batches,
-    holdings,
-    public_keys,
-)
+from holdfast.storage.home_schema import catalogue, checked_holdings
+from holdfast.storage.schema import NEVER, audits, batches, holdings, public_keys
 
 MAX_NAMES_PER_QUERY = 500
-MAX_AUDIT_TIME = MINUTE  # after which an audit under way counts as overdue
 
 
 _CLAIMED = [holdings.c[field.name] for field in fields(Claim)]
@@ -95,14 +90,13 @@ _EXTEND = _update_leased(lease=_parameter("until")).where(holdings.c.lease > _FR
 _AUDIT = insert(audits).inline()
 
 
-# Catalogue rows of holdings that have just been scheduled get their ids.
-_LINK = (
-    update(catalogue)
-    .where(catalogue.c.scheduled.is_(None))
-    .values(
-        scheduled=select(holdings.c.id).where(holdings.c.name == catalogue.c.name).scalar_subquery()
-    )
-)
+def _link(table: Table) -> Update:
+    """Return the statement that gives the owner's rows the ids of holdings just scheduled."""
+    own = select(holdings.c.id).where(holdings.c.name == table.c.name).scalar_subquery()
+    return update(table).where(table.c.scheduled.is_(None)).values(scheduled=own)
+
+
+_LINKS = tuple(map(_link, (catalogue, checked_holdings)))
 
 
 class Schedule:
@@ -119,27 +113,43 @@ class Schedule:
 
         `registrations` are their first leaves, by name.
         """
+        points = {key.id: b"".join(key.abscissas) for _, _, key in rows}
+        self._enter(
+            [{"name": name, "blocks": n} for name, n, _ in rows], now, points, registrations
+        )
+
+    def add_checked(self, rows: Sequence[tuple[str, int, int]], now: int) -> None:
+        """Enter holdings that tools check, by name, number of units and `verify_within`."""
+        checked = [
+            {"name": name, "blocks": units, "checked": True, "verify_within": within}
+            for name, units, within in rows
+        ]
+        self._enter(checked, now)
+
+    def _enter(
+        self,
+        rows: Sequence[Mapping[str, Any]],
+        now: int,
+        points: Mapping[bytes, bytes] | None = None,
+        registrations: Mapping[str, bytes] | None = None,
+    ) -> None:
+        """Enter holdings, with the points of their public keys by the keys' ids."""
         new = {
-            "due": now,
-            "added": now,
-            "audited": now,
-            "observed": now,
+            **dict.fromkeys(("due", "added", "audited", "observed"), now),
+            **dict.fromkeys(("memory", "observation"), b""),
             "news": True,
             "history": empty_history_bytes(),
-            "memory": b"",
-            "observation": b"",
         }
         try:
             with transaction(self.engine) as connection:
-                connection.execute(
-                    insert(holdings), [{"name": name, "blocks": n, **new} for name, n, _ in rows]
-                )
+                connection.execute(insert(holdings), [{**row, **new} for row in rows])
                 known = set(connection.execute(select(public_keys.c.id)).scalars())
-                points = {key.id: b"".join(key.abscissas) for _, _, key in rows}
-                fresh = [{"id": i, "points": p} for i, p in points.items() if i not in known]
+                keys = (points or {}).items()
+                fresh = [{"id": i, "points": p} for i, p in keys if i not in known]
                 if fresh:
                     connection.execute(insert(public_keys), fresh)
-                connection.execute(_LINK)
+                for link in _LINKS:
+                    connection.execute(link)
                 _register(connection, registrations or {})
         except IntegrityError as error:
             raise InputError("a holding of that name is on the schedule already") from error
@@ -294,19 +304,6 @@ class Schedule:
         return due
 
 
-def lag_at(now: int) -> list[ColumnElement[Any]]:
-    """Return the columns that say how far the schedule is behind."""
-    # An audit that a node keeps waiting is late as well, though a worker has it.
-    waits = (holdings.c.lease <= now) | (holdings.c.due <= now - MAX_AUDIT_TIME)
-    late = (holdings.c.due <= now) & waits
-    return [
-        func.count(case((late, 1))).label("overdue"),
-        func.min(case((late, holdings.c.due))).label("first"),
-        func.count(case((holdings.c.lease > now, 1))).label("working"),
-        func.count(case((holdings.c.quarantined, 1))).label("quarantined"),
-    ]
-
-
 def lock_holding(connection: Connection, name: str) -> Row[Any]:
     """Return the row of a holding, which nobody else changes until the transaction ends."""
     query = select(holdings).where(holdings.c.name == name).with_for_update()
@@ -396,4 +393,7 @@ def _conclude(connection: Connection, conclusions: Sequence[Conclusion]) -> bool
     bulk.execute(connection, _AUDIT, [conclusion.audit for conclusion in conclusions])
     record_leaves(connection, [conclusion.leaf for conclusion in conclusions])
     record_shadows(connection, [record for c in conclusions for record in c.shadows])
+    for conclusion in conclusions:
+        if conclusion.look is not None:
+            coverage.record_look(connection, conclusion.holding["id"], conclusion.look)
     return True

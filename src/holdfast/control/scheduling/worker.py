@@ -8,9 +8,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from threading import Event, Thread
+from typing import Any
 
-from holdfast.control.audits.pending import PendingAudit
-from holdfast.control.audits.types import Auditor, AuditResult, Deferred
+import numpy as np
+
+from holdfast.control.audits.pending import Pending, decode_pending
+from holdfast.control.audits.types import Auditor, AuditResult, CheckDetail, Deferred
 from holdfast.control.policies.active import PolicyLoader
 from holdfast.control.scheduling.claims import Claim, column
 from holdfast.control.scheduling.decider import Decider, DecisionBatch, Rng
@@ -31,7 +34,7 @@ class Tick:
     """What a worker did in one tick."""
 
     claimed: int = 0
-    started: Mapping[str, bytes] = field(default_factory=dict)  # challenges, by holding
+    started: Mapping[str, bytes] = field(default_factory=dict)  # ids of audits, by holding
     running: int = 0  # audits that nodes have still to answer
     decided: int = 0
     held: int = 0
@@ -63,7 +66,7 @@ class Worker:
     def __init__(
         self,
         schedule: Schedule,
-        auditor: Auditor,
+        auditor: Auditor[Any],
         policies: PolicyLoader,
         *,
         rails: Rails,
@@ -133,11 +136,7 @@ class Worker:
         tick = replace(
             tick,
             claimed=len(claims),
-            started={
-                claim.name: pending.challenge.id
-                for claim, pending in audits
-                if claim.flight is None
-            },
+            started={claim.name: audit.id for claim, audit in audits if claim.flight is None},
             decided=len(new),
             held=len(known) - len(audits),
         )
@@ -201,12 +200,10 @@ class Worker:
         self._schedule.extend(list(self._running.values()), now + self._pace.lease)
         self._extended = now
 
-    def _prepare(self, claims: Sequence[Claim], now: int) -> list[tuple[Claim, PendingAudit]]:
+    def _prepare(self, claims: Sequence[Claim], now: int) -> list[tuple[Claim, Pending]]:
         """Save the audits that begin now; return them with those already under way."""
         under_way = [
-            (claim, PendingAudit.decode(claim.flight))
-            for claim in claims
-            if claim.flight is not None
+            (claim, decode_pending(claim.flight)) for claim in claims if claim.flight is not None
         ]
         due = [claim for claim in claims if claim.flight is None]
         due = self._postpone_costly(due, now)
@@ -240,6 +237,7 @@ class Worker:
         audited, uniforms = column(claims, "audited"), self._rng((2, len(claims)))
         waits, until = hold_for_gas(self._rails, now, self._auditor.gas_price(), audited, uniforms)
         waits &= column(claims, "overrides") & int(Override.ASKED) == 0
+        waits &= ~column(claims, "checked").astype(np.bool_)  # a check costs no gas
         self._schedule.postpone(
             [
                 {**_lease(claim), "due": int(later), "overrides": int(Override.GAS_PRICE)}
@@ -258,12 +256,17 @@ class Worker:
             ]
         )
         trouble = tuple(audit.trouble for _, audit in waiting if audit.trouble is not None)
-        ended = [(claim, result) for claim, result in results if isinstance(result, AuditResult)]
+        ended = [
+            (_note_sample(claim, result), result)
+            for claim, result in results
+            if isinstance(result, AuditResult)
+        ]
         if not ended:
             return Tick(waiting=len(waiting), trouble=trouble)
         now = self._clock()
         batch, conclusions = self._decider.conclude(ended, now)
         ours = set(self._schedule.conclude(conclusions))
+        self._auditor.release([claim for claim, _ in ended if claim.id in ours])
         done = [(claim.overrides, result) for claim, result in ended if claim.id in ours]
         overrides, concluded = zip(*done, strict=True) if done else ((), ())
         tick = Tick(waiting=len(waiting), trouble=trouble, concluded=concluded, overrides=overrides)
@@ -286,3 +289,10 @@ def _ask_for(claim: Claim, ratio: float, now: int) -> Claim:
 
 def _note_cap(claim: Claim) -> Claim:
     return replace(claim, overrides=claim.overrides | Override.SAMPLE_CAP)
+
+
+def _note_sample(claim: Claim, result: AuditResult) -> Claim:
+    """Return the claim with the rails that changed a sample, which is drawn during the check."""
+    detail = result.detail
+    rails = detail.overrides if isinstance(detail, CheckDetail) else 0
+    return replace(claim, overrides=claim.overrides | rails) if rails else claim

@@ -20,6 +20,9 @@ offline = "6 hours"                # how long a node may be away before there is
 failed = ["follow-up", "localise", "repair", "follow-up", "quarantine", "alert"]
 repairs = 3                        # of one holding within `repairs_within`: then it is quarantined
 delay = "at once"
+tool_repair = "show"               # or "run": let tools repair what they checked
+[control.checks]
+deadline = "12 hours"              # how long one check of storage without a node may take
 [control.promotion]
 ceiling = 0.05                     # of the miss rate, for a version that is to decide
 [control.metrics]
@@ -140,6 +143,7 @@ ListenOrOff = Annotated[
 Ratio = Annotated[float, Strict(), Field(gt=0, le=1)]
 Ceiling = Annotated[float, Strict(), Field(gt=0, lt=1)]
 Stress = Annotated[float, Strict(), Field(ge=1, lt=1e9)]
+ByteCount = Annotated[int, Strict(), Field(ge=1, lt=2**63)]
 
 
 class SettlementMode(StrEnum):
@@ -147,6 +151,13 @@ class SettlementMode(StrEnum):
 
     SINGLE = "single"
     BATCH = "batch"
+
+
+class ToolRepair(StrEnum):
+    """What becomes of the commands by which a tool can repair what it checked."""
+
+    SHOW = "show"
+    RUN = "run"  # unless they give up data
 
 
 @dataclass(frozen=True)
@@ -171,6 +182,17 @@ class Pace(Table):
     batch: Count = 256
     lease: Duration = 120 * SECOND
     gather: Delay = 0  # how long a due audit may wait to be settled with more
+
+
+@dataclass(frozen=True)
+class CheckSettings(Table):
+    """How storage without a node is checked."""
+
+    deadline: Duration = 12 * HOUR  # how long one check may take
+    listing: Duration = 10 * MINUTE  # how long a storage may take to say what it has
+    at_once: Count = 2  # checks side by side
+    sample_cap: Count = 100_000  # units in one check
+    daily_bytes: ByteCount | None = None  # that checks of one holding may read, on average
 
 
 @dataclass(frozen=True)
@@ -217,6 +239,8 @@ class Responses(Table):
     patience: Duration = DAY  # for which it is tried
     slice: Duration = 2 * SECOND  # of work, before anything else gets its turn
     lease: Duration = 10 * MINUTE  # for which a worker may be silent about a step
+    # Whether tools repair what they checked: by default, their commands are only shown.
+    tool_repair: ToolRepair = ToolRepair.SHOW
 
     def __post_init__(self) -> None:
         for plan in self.plans.values():
@@ -289,6 +313,7 @@ class ControlSettings(Table):
     settlement: SettlementMode = SettlementMode.BATCH
     rails: Rails = field(default_factory=Rails)
     patience: Timeouts = field(default_factory=Timeouts)
+    checks: CheckSettings = field(default_factory=CheckSettings)
     pace: Pace = field(default_factory=Pace)
     upkeep: Upkeep = field(default_factory=Upkeep)
     probes: ProbeSettings = field(default_factory=ProbeSettings)

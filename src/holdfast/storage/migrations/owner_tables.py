@@ -28,6 +28,25 @@ def create_catalogue() -> None:
     op.create_index("catalogue_by_scheduled", "catalogue", ["scheduled"], unique=True)
     partial_index("catalogue_unscheduled", "catalogue", ["name"], "scheduled IS NULL")
     op.create_table(
+        "checked_holdings",
+        sa.Column("name", name_type(), nullable=False),
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("address", sa.Text(), nullable=False),
+        sa.Column("options", sa.Text(), nullable=False),
+        sa.Column("folder", sa.Text(), nullable=False),
+        sa.Column("unit", sa.Text(), nullable=False),
+        sa.Column("units", sa.BigInteger(), nullable=False),
+        sa.Column("bytes", sa.BigInteger(), nullable=False),
+        sa.Column("verify_within", sa.BigInteger(), nullable=True),
+        sa.Column("carries", sa.BigInteger(), nullable=True),
+        sa.Column("busy", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("scheduled", sa.BigInteger(), nullable=True),
+        sa.ForeignKeyConstraint(["scheduled"], ["holdings.id"]),
+        sa.PrimaryKeyConstraint("name"),
+    )
+    op.create_index("checked_holdings_by_scheduled", "checked_holdings", ["scheduled"], unique=True)
+    partial_index("checked_holdings_unscheduled", "checked_holdings", ["name"], "scheduled IS NULL")
+    op.create_table(
         "registrations",
         sa.Column("holding", name_type(), nullable=False),
         sa.Column("hash", sa.LargeBinary(), nullable=False),

@@ -52,6 +52,9 @@ def _control() -> None:
         sa.Column("unanswered", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.Column("observation", sa.LargeBinary(), nullable=False),
         sa.Column("found", sa.BigInteger(), nullable=True),
+        sa.Column("read_bytes", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("requests", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("report", sa.LargeBinary(), nullable=True),
     )
     partial_index("audits_unanswered", "audits", ["id"], "unanswered")
     op.create_index(
@@ -71,6 +74,23 @@ def _control() -> None:
         sa.PrimaryKeyConstraint("seed"),
     )
     op.create_table(
+        "check_groups",
+        sa.Column("holding", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("name", sa.LargeBinary(), nullable=False),
+        sa.Column("units", sa.BigInteger(), nullable=False),
+        sa.Column("bytes", sa.BigInteger(), nullable=False),
+        sa.Column("verified", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("added", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("cycle", sa.BigInteger(), nullable=False),
+        sa.Column("rank", sa.BigInteger(), nullable=False),
+        sa.Column("damaged", sa.Boolean(), server_default=sa.false(), nullable=False),
+        sa.PrimaryKeyConstraint("holding", "name"),
+    )
+    op.create_index(
+        "check_groups_by_holding_cycle_rank", "check_groups", ["holding", "cycle", "rank"]
+    )
+    op.create_index("check_groups_by_holding_verified", "check_groups", ["holding", "verified"])
+    op.create_table(
         "checkpoints",
         id_column(),
         sa.Column("size", sa.BigInteger(), nullable=False),
@@ -86,6 +106,8 @@ def _control() -> None:
         id_column(),
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("blocks", sa.BigInteger(), nullable=False),
+        sa.Column("checked", sa.Boolean(), server_default=sa.false(), nullable=False),
+        sa.Column("verify_within", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("due", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("lease", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("token", sa.BigInteger(), server_default="0", nullable=False),
