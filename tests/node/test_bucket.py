@@ -93,7 +93,7 @@ def test_what_is_gone_or_too_short_is_lost_by_name() -> None:
         open_objects("s3://elsewhere/prefix").walk()
 
 
-class RangelessFileSystem(MemoryFileSystem):  # type: ignore[misc] - fsspec has no types
+class RangelessFileSystem(MemoryFileSystem):  # type: ignore[misc]
     """Gives whole objects, whatever range it is asked for."""
 
     protocol = "rangeless"

@@ -127,8 +127,9 @@ def audit_facts(result: AuditResult) -> dict[str, Any]:
 def describe_audit(facts: dict[str, Any]) -> str:
     sampled = f"all {facts['samples']:,} sampled blocks of {facts['blocks']:,}"
     outcome = Outcome(facts["outcome"])
+    because = f"; {facts['reason']}" if facts["reason"] else ""
     if outcome is Outcome.PASSED:
-        return f"{facts['holding']}: passed: {sampled} are intact"
+        return f"{facts['holding']}: passed: {sampled} are intact{because}"
     if outcome is Outcome.FAILED:
-        return f"{facts['holding']}: FAILED: the node doesn't have {sampled}"
+        return f"{facts['holding']}: FAILED: the node doesn't have {sampled}{because}"
     return f"{facts['holding']}: {outcome.upper()}: no proof for {sampled}: {facts['reason']}"

@@ -9,9 +9,17 @@ import typer
 from holdfast import owner
 from holdfast.cli import terminal
 from holdfast.cli.control import Reason, operator
+from holdfast.cli.direct import (
+    TagsPlace,
+    add_direct,
+    check_options,
+    describe_enrolment,
+    enrolment_facts,
+)
 from holdfast.cli.home import DEFAULT_HOME, HomeFolder, complete_holding, home_folder, open_home
 from holdfast.cli.terminal import Json, PassphraseFile, report
 from holdfast.control import holding_commands
+from holdfast.errors import InputError
 from holdfast.owner import Catalogue, HoldingRecord, RemovalPlan, add_holding, catalogue_in
 from holdfast.pdp import encoding
 from holdfast.pdp.field import DEFAULT_SECTORS
@@ -29,7 +37,20 @@ Authority = Annotated[
 
 def add(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the new holding.")],
-    url: Annotated[str, typer.Argument(metavar="URL", help="The URL of its node.")],
+    url: Annotated[
+        str | None, typer.Argument(metavar="[URL]", help="The URL of its node.", show_default=False)
+    ] = None,
+    direct: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Audit what lies there, without a node: a folder, or s3://bucket/prefix.",
+            show_default=False,
+        ),
+    ] = None,
+    tags: Annotated[
+        TagsPlace, typer.Option(help="Where the tags of a direct holding lie.")
+    ] = TagsPlace.HOME,
     sectors: Annotated[
         int, typer.Option(help="Sectors of 31 bytes per block. A block's tag takes 32 bytes.")
     ] = DEFAULT_SECTORS,
@@ -45,10 +66,25 @@ def add(
     passphrase_file: PassphraseFile = None,
     as_json: Json = False,
 ) -> None:
-    """Create a holding: pin its node, make a key and register it.
+    """Create a holding: on a node, or of data in a bucket or folder.
+
+    On a node: its address is pinned, a key is made and registered. With --direct, all objects below
+    the address are read once and tagged, and never written. Interrupted, it resumes when you give
+    the command again.
 
     Example: holdfast holding add attic https://attic.example:8470 --encrypt
+    Example: holdfast holding add photos --direct s3://bucket/photos
     """
+    if direct is not None:
+        check_options(url, encrypt=encrypt, address=address, ca=ca)
+        record, done = add_direct(
+            open_home(home, passphrase_file), name, direct, tags, sectors=sectors
+        )
+        data = {**_record_facts(record), **enrolment_facts(name, done)}
+        report(data, describe_enrolment(name, done), as_json=as_json)
+        return
+    if url is None:
+        raise InputError("give the URL of its node, or --direct with the address of your data")
     expected = None
     if address is not None:
         expected = encoding.unhex(address.removeprefix("0x").lower(), ADDRESS_BYTES, "--address")

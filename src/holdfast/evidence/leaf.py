@@ -291,9 +291,13 @@ class Order(StrEnum):
     SET_URL = "set-url"
     RENAME = "rename-holding"
     REMOVE = "remove-holding"
+    ACCEPT = "accept-changes"
 
 
-_ABOUT_HOLDINGS = {Order.AUDIT, Order.RELEASE, Order.SET_URL, Order.RENAME, Order.REMOVE}
+_ABOUT_HOLDINGS = {
+    *(Order.AUDIT, Order.RELEASE, Order.SET_URL, Order.RENAME, Order.REMOVE),
+    Order.ACCEPT,
+}
 
 
 @dataclass(frozen=True)

@@ -136,12 +136,14 @@ class Answer:
     """A proof, with the node's signature if it has to count even when it fails.
 
     `passes` is what the owner's own check says, if it was made. A contract checks for itself; the
-    local ledger, which convinces only its owner, takes the owner's word.
+    local ledger, which convinces only its owner, takes the owner's word. `remark` says in words
+    what a node in the owner's own process has seen. No ledger gets it.
     """
 
     proof: Proof
     signature: bytes | None = None  # r, s, and the parity: 65 bytes
     passes: bool | None = None
+    remark: str = ""
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,11 @@ class Bucket:
     def files_at_once(self) -> int:
         return self._fetcher.at_once
 
+    @property
+    def has_folders(self) -> bool:
+        """Whether it consists of folders, of which one may be empty because nothing is mounted."""
+        return not _lists_all(self._system)
+
     def check(self) -> None:
         try:
             self.list("")

@@ -3,6 +3,7 @@
 import contextvars
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from functools import partial
 from queue import SimpleQueue
 from threading import Condition, Lock, Thread
@@ -14,6 +15,7 @@ J = TypeVar("J")
 R = TypeVar("R")
 
 STALL_SECONDS = 120.0  # without any result, where the time is not limited otherwise
+MAX_WAIT_SECONDS = 3600.0  # at once: no thread can wait for infinitely long
 
 
 class DaemonPool:
@@ -25,14 +27,20 @@ class DaemonPool:
         self._lock = Lock()
         self._threads = self._unfinished = 0
 
-    def map(self, work: Callable[[J], R], jobs: Iterable[J]) -> list[R]:
+    def map(
+        self,
+        work: Callable[[J], R],
+        jobs: Iterable[J],
+        *,
+        stall_seconds: float = STALL_SECONDS,
+    ) -> list[R]:
         """Return the results of all jobs, in their order.
 
         After an error no further job begins, and the error is raised. `TimeoutError` is raised if
-        the time that the caller has is over, or if nothing comes for too long; what runs then is
+        the time that the caller has is over, or if no job ends for too long; what runs then is
         abandoned.
         """
-        batch = _Batch(work, list(jobs))
+        batch = _Batch(work, list(jobs), stall_seconds)
         self._start_threads(len(batch.jobs))
         for index in range(len(batch.jobs)):
             self._tasks.put(partial(contextvars.copy_context().run, batch.run, index))
@@ -41,6 +49,21 @@ class DaemonPool:
     def call(self, work: Callable[[], R]) -> R:
         """Return what `work` returns, or raise `TimeoutError` as `map` does."""
         return self.map(lambda _job: work(), [None])[0]
+
+    def submit(self, work: Callable[[], R]) -> Future[R]:
+        """Begin work whose result is asked for later."""
+        future: Future[R] = Future()
+
+        def run() -> None:
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(work())
+                except BaseException as error:  # noqa: BLE001 - raised where the result is asked for
+                    future.set_exception(error)
+
+        self._start_threads(1)
+        self._tasks.put(partial(contextvars.copy_context().run, run))
+        return future
 
     def _start_threads(self, jobs: int) -> None:
         with self._lock:
@@ -59,9 +82,9 @@ class DaemonPool:
 class _Batch:
     """Jobs that were given together."""
 
-    def __init__(self, work: Callable[[Any], Any], jobs: list[Any]) -> None:
+    def __init__(self, work: Callable[[Any], Any], jobs: list[Any], stall_seconds: float) -> None:
         self.jobs = jobs
-        self._work = work
+        self._work, self._stall_seconds = work, stall_seconds
         self._results: list[Any] = [None] * len(jobs)
         self._changed = Condition()
         self._done = 0
@@ -94,10 +117,10 @@ class _Batch:
         return self._results
 
     def _wait(self) -> None:
-        limit = min(seconds_left(), STALL_SECONDS)
+        limit = min(seconds_left(), self._stall_seconds)
         done, over = self._done, time.monotonic() + limit
         while self._done == done and self._error is None:
             left = over - time.monotonic()
             if left <= 0:
                 raise TimeoutError
-            self._changed.wait(left)
+            self._changed.wait(min(left, MAX_WAIT_SECONDS))

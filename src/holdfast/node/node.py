@@ -15,7 +15,7 @@ from holdfast.node.signature import Gate
 from holdfast.node.store import Account, Store
 from holdfast.node.time_limit import within
 from holdfast.node.wire import Code, NodeRefusedError, Reason
-from holdfast.pdp import PublicKey
+from holdfast.pdp import Proof, PublicKey
 
 PROVING_SHARE = 0.75  # of the time that a caller waits: the rest is for the answer's way back
 
@@ -89,6 +89,11 @@ class Node:
             raise NodeRefusedError(
                 Code.SAMPLE_CAP, f"this node proves at most {cap} blocks at once"
             )
-        signed_part = question.signed_part
-        proof = holding.prove(question.challenge)
-        return Answer(proof, signing.sign(self.key.private, *signed_part, proof))
+        _ = question.signed_part  # a question that can't be answered costs no proof
+        return sign_answer(self.key, question, holding.prove(question.challenge))
+
+
+def sign_answer(key: NodeKey, question: ProofQuestion, proof: Proof, remark: str = "") -> Answer:
+    """Return a proof with the node's signature."""
+    signature = signing.sign(key.private, *question.signed_part, proof)
+    return Answer(proof, signature, remark=remark)

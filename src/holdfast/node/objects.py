@@ -71,6 +71,11 @@ class Objects(Protocol):
         """Of how many objects ranges are best asked for side by side."""
         ...
 
+    @property
+    def has_folders(self) -> bool:
+        """Whether it consists of folders, of which one may be empty because nothing is mounted."""
+        ...
+
     def check(self) -> None:
         """Raise if nothing can be read there."""
 
@@ -126,7 +131,7 @@ class Folder:
     """Objects as files of this machine."""
 
     batch_bytes, gap_bytes = LocalFile.batch_bytes, LocalFile.gap_bytes
-    files_at_once = 1
+    files_at_once, has_folders = 1, True
 
     def __init__(self, root: Path) -> None:
         self.address = str(root)

@@ -12,6 +12,7 @@ from threading import Event, Lock
 from holdfast.errors import HoldfastError, InputError, NodeError
 from holdfast.node.wire import Code, NodeRefusedError
 from holdfast.owner.catalogue import FileRecord, HoldingRecord
+from holdfast.owner.direct.address import is_direct
 from holdfast.owner.fingerprint import Original, absolute_source
 from holdfast.owner.home import Home
 from holdfast.owner.localisation import find_damage
@@ -53,6 +54,22 @@ def select_holdings(home: Home, names: Iterable[str]) -> list[HoldingRecord]:
         if not known:
             raise InputError("there are no holdings yet: create one with `holdfast holding add`")
         return [catalogue.holding(name) for name in dict.fromkeys(names)] or known
+
+
+def select_for_put(home: Home, names: Iterable[str]) -> list[str]:
+    """Return the names of the holdings that files are put into: if none is named, all on nodes."""
+    named = list(names)
+    records = select_holdings(home, named)
+    direct = [record.name for record in records if is_direct(record.url)]
+    if named and direct:
+        raise InputError(
+            f"holding {direct[0]!r} is direct: bring files to its storage by your own means, then "
+            f"`holdfast holding refresh {direct[0]}`"
+        )
+    chosen = [record.name for record in records if record.name not in direct]
+    if not chosen:
+        raise InputError("all holdings are direct, and files are put on nodes: add one first")
+    return chosen
 
 
 def put_file(

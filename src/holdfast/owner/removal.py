@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import HoldfastError, InputError, RefusedError
-from holdfast.node.client import NodeClient, greet
+from holdfast.node.access import NodeAccess
+from holdfast.node.client import greet
 from holdfast.node.wire import Code, NodeRefusedError
 from holdfast.owner.catalogue import Catalogue, HoldingRecord, Intent, Removal
 from holdfast.owner.holding import Holding
@@ -95,7 +96,7 @@ def delete_pending(home: Home, catalogue: Catalogue, name: str | None = None) ->
 
 def _delete_files(home: Home, removal: Removal) -> None:
     key_id = home.keyring.audit_key(removal.salt, removal.sectors).public.id
-    with home.client(removal.url, removal.node, removal.ca) as node:
+    with home.client(removal) as node:
         for _ in range(MAX_ATTEMPTS):
             try:
                 _delete_all(node, key_id)
@@ -107,7 +108,7 @@ def _delete_files(home: Home, removal: Removal) -> None:
         raise RefusedError(f"files of {removal.name!r} on its node keep changing: try again")
 
 
-def _delete_all(node: NodeClient, key_id: bytes) -> None:
+def _delete_all(node: NodeAccess, key_id: bytes) -> None:
     """Delete every file of a holding, then the holding itself."""
     inventory = node.inventory(key_id)
     for file in inventory.files:
