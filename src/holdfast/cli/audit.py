@@ -120,6 +120,7 @@ def audit_facts(result: AuditResult) -> dict[str, Any]:
         "challenge_id": result.challenge.id.hex(),
         "blocks": result.challenge.blocks,
         "samples": result.challenge.samples,
+        "objects": list(result.objects),
         "transaction": None if result.verdict is None else result.verdict.hash.hex(),
     }
 
@@ -127,7 +128,7 @@ def audit_facts(result: AuditResult) -> dict[str, Any]:
 def describe_audit(facts: dict[str, Any]) -> str:
     sampled = f"all {facts['samples']:,} sampled blocks of {facts['blocks']:,}"
     outcome = Outcome(facts["outcome"])
-    because = f"; {facts['reason']}" if facts["reason"] else ""
+    because = "; ".join(["", *filter(None, [facts["reason"]]), *facts["objects"]])
     if outcome is Outcome.PASSED:
         return f"{facts['holding']}: passed: {sampled} are intact{because}"
     if outcome is Outcome.FAILED:

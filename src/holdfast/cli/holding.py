@@ -21,6 +21,7 @@ from holdfast.cli.terminal import Json, PassphraseFile, report
 from holdfast.control import holding_commands
 from holdfast.errors import InputError
 from holdfast.owner import Catalogue, HoldingRecord, RemovalPlan, add_holding, catalogue_in
+from holdfast.owner.direct.address import is_direct
 from holdfast.pdp import encoding
 from holdfast.pdp.field import DEFAULT_SECTORS
 
@@ -221,6 +222,8 @@ def _describe_plan(plan: RemovalPlan) -> Iterator[str]:
     files = f"{len(plan.files)} file{'' if len(plan.files) == 1 else 's'} of {plan.bytes:,} bytes"
     if not plan.files:
         yield f"holding {name} has no files"
+    elif is_direct(url):
+        yield f"holding {name} has {files}: they stay where they are, and only their tags go"
     elif plan.delete_files:
         yield f"holding {name} has {files}: they are deleted on the node at {url}"
     else:
@@ -243,10 +246,11 @@ def _names(names: tuple[str, ...]) -> str:
 def _removal_facts(name: str, plan: RemovalPlan | None, failure: str | None) -> dict[str, Any]:
     facts: dict[str, Any] = {"holding": name, "removed": True, "still_to_delete": failure}
     if plan is not None:
+        url = plan.holding.url
         facts |= {
-            "url": plan.holding.url,
+            "url": url,
             "files": list(plan.files),
-            "files_deleted": plan.delete_files and failure is None,
+            "files_deleted": plan.delete_files and failure is None and not is_direct(url),
             "unreachable": plan.unreachable or None,
             "unfinished": list(plan.unfinished),
             "last_replicas": list(plan.last_replicas),

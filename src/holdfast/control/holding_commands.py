@@ -26,6 +26,7 @@ from holdfast.owner import (
     describe_removal,
     direct_operations,
 )
+from holdfast.owner.direct.address import is_direct
 from holdfast.owner.direct.differences import count_objects, describe_names
 from holdfast.owner.direct.enrolment import Enrolment
 from holdfast.owner.enrolment import address_to_pin, check_name
@@ -100,9 +101,15 @@ def remove(catalogue: Catalogue, plan: RemovalPlan, author: Author) -> None:
                 reason = f"{author.by} removed its last holding"
                 end_node_alerts(connection, node, reason, author.at)
                 connection.execute(delete(nodes).where(nodes.c.address == node))
-            fate = "deleted" if plan.delete_files else "left on its node"
-            subject = f"{name}, with its files {fate}"
+            subject = f"{name}, with its files {_fate(plan)}"
             record_instruction(connection, leaf.Order.REMOVE, subject, author)
+
+
+def _fate(plan: RemovalPlan) -> str:
+    """Return what becomes of the files of a removed holding."""
+    if is_direct(plan.holding.url):
+        return "left where they are"
+    return "deleted" if plan.delete_files else "left on its node"
 
 
 def accept_changes(home: Home, name: str, objects: Sequence[str], author: Author) -> Enrolment:

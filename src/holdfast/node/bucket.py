@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from holdfast.errors import InputError, StorageError
@@ -105,6 +106,13 @@ class Bucket:
     def write(self, name: str, content: bytes | bytearray) -> None:
         try:
             self._system.pipe_file(self._path(name), bytes(content))
+        except Exception as error:
+            raise self._failed("write", name, error) from error
+
+    def upload(self, name: str, path: Path) -> None:
+        """Write an object from a file of this machine."""
+        try:
+            self._system.put_file(str(path), self._path(name))
         except Exception as error:
             raise self._failed("write", name, error) from error
 

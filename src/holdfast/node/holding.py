@@ -195,6 +195,10 @@ class Holding:
         """Put blocks back into their places, rewriting every segment once."""
         with self.lock:
             file = self._replaceable(file_id, spans)
+            if file.in_place is not None:
+                raise NodeRefusedError(
+                    Code.CONFLICT, "the file is kept in place, where the node does not write"
+                )
             ranges = self._ranges(file, spans)
             _check_bytes("blocks", sum(length for _, length in ranges), content)
             view, patches = memoryview(content), []
@@ -256,10 +260,6 @@ class Holding:
     def _replaceable(self, file_id: bytes, spans: Sequence[Span]) -> FileRecord:
         file = self.file(file_id)
         self._check_spans(file, spans)
-        if file.in_place is not None:
-            raise NodeRefusedError(
-                Code.CONFLICT, "the file is kept in place, where the node does not write"
-            )
         return file
 
     def _tags_of_pages(self, file: FileRecord, first: int, last: int) -> Bytes:

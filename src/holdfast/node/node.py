@@ -93,7 +93,6 @@ class Node:
         return sign_answer(self.key, question, holding.prove(question.challenge))
 
 
-def sign_answer(key: NodeKey, question: ProofQuestion, proof: Proof, remark: str = "") -> Answer:
+def sign_answer(key: NodeKey, question: ProofQuestion, proof: Proof) -> Answer:
     """Return a proof with the node's signature."""
-    signature = signing.sign(key.private, *question.signed_part, proof)
-    return Answer(proof, signature, remark=remark)
+    return Answer(proof, signing.sign(key.private, *question.signed_part, proof))

@@ -13,12 +13,15 @@ from holdfast.errors import HoldfastError, InputError, NodeError
 from holdfast.node.wire import Code, NodeRefusedError
 from holdfast.owner.catalogue import FileRecord, HoldingRecord
 from holdfast.owner.direct.address import is_direct
+from holdfast.owner.direct.client import DirectClient
 from holdfast.owner.fingerprint import Original, absolute_source
 from holdfast.owner.home import Home
 from holdfast.owner.localisation import find_damage
 from holdfast.owner.losses import FileLoss
 from holdfast.owner.names import check_name
-from holdfast.owner.repair import Copy, LocalCopy, repair_file
+from holdfast.owner.own_copies import OwnCopies
+from holdfast.owner.repair import Copy, repair_file
+from holdfast.owner.repairable import check_repairable
 from holdfast.owner.replica import Replica
 from holdfast.owner.replica_sources import other_replicas
 from holdfast.owner.upload import UploadResult, check_path, check_source, put
@@ -247,10 +250,13 @@ def repair_holding(
 ) -> list[RepairedFile]:
     """Find the damaged blocks of a holding, and put them back.
 
-    Blocks come from `sources`, files of the owner's own, and from other holdings that have the
-    same file.
+    Blocks come from `sources`, files of the owner's own or folders with files of the same names,
+    and from other holdings that have the same file. It is said before anything is read if nothing
+    can be put back.
     """
-    own = {Original.of(Location(file)).content.sha256: Location(file) for file in sources}
+    given = list(sources)
+    check_repairable(home, holding, given)
+    own = OwnCopies(given)
     files = []
     with home.changing(holding) as place:
         blocks = place.inventory.blocks
@@ -260,7 +266,7 @@ def repair_holding(
         done, total = 0, sum(damaged.blocks.count for damaged in damage)
         for damaged in damage:
             file = damaged.replica.file
-            copies: list[Copy] = [LocalCopy(own[file.sha256])] if file.sha256 in own else []
+            copies: list[Copy] = own.copies_of(file)
 
             def report(more: int, before: int = done) -> None:
                 on_progress(RepairProgress(True, before + more, total))
@@ -269,6 +275,8 @@ def repair_holding(
                 for name, error in others.unreachable.items():
                     on_unreachable(name, error)
                 lost = repair_file(damaged, [*copies, *others.replicas], report)
+            if isinstance(place.node, DirectClient) and not lost:
+                place.node.finish_repair(file.file_id)
             done += damaged.blocks.count
             loss = FileLoss.of(damaged.replica, lost)
             files.append(RepairedFile(file.name, damaged.blocks, lost, loss))

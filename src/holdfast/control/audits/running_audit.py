@@ -231,7 +231,7 @@ class RunningAudit:
         if self._had_verdict and self._refuted_by(answer) is not failed:
             outcome = Outcome.FAILED if failed else Outcome.UNKNOWN
             return self._result(ended, None, outcome, FAILURE_LOST if failed else PROOF_LOST)
-        return self._result(ended, answer, reason=answer.remark)
+        return self._result(ended, answer, reason=answer.reason)
 
     def _without_answer(
         self, silence: NoAnswer, patience: Timeouts, now: int, judge_absence: JudgeAbsence
@@ -361,4 +361,5 @@ class RunningAudit:
             signature=None if answer is None else answer.signature,
             verdict=None if ended is None else ended.record,
             spent=pending.spent,
+            objects=() if answer is None else answer.objects,
         )

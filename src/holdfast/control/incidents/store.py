@@ -153,13 +153,14 @@ class Cases:
         hand_on: bytes | None = None,
         damaged: int | None = None,
         losses: Sequence[FileLoss] = (),
+        damages: Sequence[FileLoss] = (),
         progress: Progress | None = None,
     ) -> None:
         """End a step, drop planned steps that have become pointless, and ready the next one.
 
         `hand_on` is the state with which a repair begins. `damaged` is how many damaged blocks
-        the audit of the case met. The names of files in `losses` stay out of the evidence, which
-        others read.
+        the audit of the case met. The names of files in `losses` and `damages` come into alerts,
+        and stay out of the evidence, which others read.
         """
         with transaction(self._engine) as connection:
             if damaged is not None:
@@ -168,8 +169,8 @@ class Cases:
             for response in recorded:
                 _record(connection, task, response, now)
                 if response.step in _DAMAGE and response.blocks:
-                    lost = losses if response.step is leaf.Step.LOST else ()
-                    what = ": ".join(filter(None, [response.detail, describe_losses(lost)]))
+                    named = losses if response.step is leaf.Step.LOST else damages
+                    what = ": ".join(filter(None, [response.detail, describe_losses(named)]))
                     raise_damage_alert(connection, task.holding, what, now)
             if hand_on is not None:
                 repairs = (*_of(task.holding, State.PLANNED), responses.c.step == Step.REPAIR)

@@ -48,26 +48,32 @@ class Findings:
         return [*self.gone, *self.resized, *self.rewritten, *self.damaged]
 
     def describe(self) -> str:
+        """Return what is wrong in words that name no object: others read the evidence."""
         sentences = [
-            f"{count_objects(len(names))} {_verb(names)} {what}: {describe_names(names)}"
-            for names, what in (
-                (self.gone, "gone"),
-                (self.resized, "of another length than when tagged"),
-                (self.rewritten, "written again with other content"),
-                (self.damaged, "damaged"),
-            )
+            f"{count_objects(len(names))} {'is' if len(names) == 1 else 'are'} {what}"
+            for names, what in self._kinds()
             if names
         ]
         if self.resized or self.rewritten:
-            sentences.append("if that was you, `holdfast holding accept` tags them anew")
+            sentences.append("if that was you, `holdfast holding accept` takes them as they are")
         if self.new:
-            remark = f"{self.new:,} new object{'' if self.new == 1 else 's'} not audited yet"
-            sentences.append(f"{remark}: `holdfast holding refresh` enrols them")
+            verb = "is" if self.new == 1 else "are"
+            sentences.append(
+                f"{self.new:,} new {verb} not audited until `holdfast holding refresh` enrols them"
+            )
         return "; ".join(sentences + self.remarks)
 
+    def describe_objects(self) -> tuple[str, ...]:
+        """Return the objects that are lost, damaged or changed, by name, for the owner."""
+        return tuple(f"{what}: {describe_names(names)}" for names, what in self._kinds() if names)
 
-def _verb(names: Sequence[str]) -> str:
-    return "is" if len(names) == 1 else "are"
+    def _kinds(self) -> tuple[tuple[list[str], str], ...]:
+        return (
+            (self.gone, "gone"),
+            (self.resized, "of another length"),
+            (self.rewritten, "written again with other content"),
+            (self.damaged, "damaged"),
+        )
 
 
 class DirectAudit:
@@ -176,8 +182,8 @@ class DirectAudit:
         lost = self._storage.pop_lost()
         if lost and not certain:
             raise UnreachableError(
-                f"{self._storage.address} can't be listed, so that {describe_names(sorted(lost))} "
-                "may be unreachable and not lost"
+                f"{self._storage.address} can't be listed, so that {count_objects(len(lost))} may "
+                "be unreachable and not lost"
             )
         return proof
 

@@ -1,12 +1,13 @@
 """A node inside the owner's process, which proves what lies in a bucket or folder.
 
 It has the interface of a node's client. Whatever keeps it from reading the data or the tags is an
-outage. A loss is a proof that fails, with the objects named in its remark.
+outage. A loss is a proof that fails, and the objects are named beside it.
 """
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from dataclasses import replace
+from functools import cached_property, partial
 from pathlib import Path
 from threading import RLock
 from typing import NoReturn, Self, TypeVar
@@ -37,6 +38,7 @@ from holdfast.owner.direct.address import DirectAddress
 from holdfast.owner.direct.audit import DirectAudit
 from holdfast.owner.direct.differences import compare, name_of
 from holdfast.owner.direct.journal import Journal
+from holdfast.owner.direct.repair import RepairDraft, restore_object
 from holdfast.owner.direct.storage import DirectStorage
 from holdfast.owner.direct.tag_store import TagStore
 from holdfast.pdp import Challenge, Inventory, PublicKey, SecretKey
@@ -172,11 +174,33 @@ class DirectClient:
     def replace_blocks(
         self,
         key_id: bytes,  # noqa: ARG002
-        target: RepairTarget,  # noqa: ARG002
-        spans: Iterable[Span],  # noqa: ARG002
-        content: bytes,  # noqa: ARG002
+        target: RepairTarget,
+        spans: Iterable[Span],
+        content: bytes,
     ) -> None:
-        self._refuse()
+        """Keep these blocks in the home, until `finish_repair` writes the object again."""
+        holding = self.holding()
+        holding.repair(target, partial(self._keep_blocks, holding), list(spans), content)
+
+    def _keep_blocks(
+        self, holding: Holding, file_id: bytes, spans: Sequence[Span], content: bytes
+    ) -> None:
+        file, size = holding.file(file_id), holding.record.public.layout.block_bytes
+        draft, at = RepairDraft(self._folder, file), 0
+        for start, stop in spans:
+            offset, end = start * size, min(stop * size, file.length)
+            draft.write(offset, content[at : at + end - offset])
+            at += end - offset
+
+    def finish_repair(self, file_id: bytes) -> None:
+        """Write an object again, with the blocks that were brought, if it is whole then."""
+        file = self.holding().file(file_id)
+        restore_object(self.storage, file, RepairDraft(self._folder, file))
+        name = name_of(file)
+        now = {found.name: found.stamp for found in self.storage.walk()}
+        self.store.write_stamps({**self.stamps, name: now[name]})
+        self.holding(reload=True)
+        self.clear_suspects([name])
 
     def replace_tags(
         self,
@@ -215,7 +239,8 @@ class DirectClient:
         proof, findings = _refused_as_outage(lambda: audit.answer(question.challenge))
         if findings.names:
             self.add_suspects(findings.names)
-        return sign_answer(self._node_key, question, proof, findings.describe())
+        answer = sign_answer(self._node_key, question, proof)
+        return replace(answer, reason=findings.describe(), objects=findings.describe_objects())
 
     def _matching(self, challenge: Challenge) -> Holding:
         """Return the holding that a challenge is for, read again if another process changed it."""
@@ -255,6 +280,11 @@ class DirectClient:
         named = self._read_suspects()
         files += [file for file in holding.record.files if name_of(file) in named]
         return frozenset(file.file_id for file in files) or None
+
+    def is_longer(self, file_id: bytes) -> bool:
+        """Return whether an object has more bytes than were tagged, by the last listing."""
+        file = self.holding().file(file_id)
+        return self.storage.listed_size(name_of(file)) > file.length
 
     def add_suspects(self, names: Iterable[str]) -> None:
         self._write_suspects(self._read_suspects() | set(names))

@@ -46,7 +46,7 @@ def list_enrollable(storage: DirectStorage) -> StoredObjects:
     try:
         objects = [found for found in storage.walk() if is_auditable(found)]
     except UnreachableError as error:
-        raise InputError(f"{error}; is the address right, and may you read it?") from error
+        raise InputError(f"{error}: is the address right, and may you read it?") from error
     if not objects:
         raise InputError(f"there are no objects at {storage.address} that can be audited")
     if len(objects) > MAX_FILES:

@@ -6,6 +6,7 @@ answer, refuses or is not mounted is unreachable.
 """
 
 import errno
+import re
 import secrets
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -29,6 +30,8 @@ from holdfast.pdp.readers import Range
 T = TypeVar("T")
 
 FOLDERS_AT_ONCE = 8  # files of a folder that are read side by side
+MAX_WORDS = 300  # letters of a library's own message
+_PLACES = re.compile(r"""["']?\w+://[^\s"']+["']?""")
 WITNESSES = 3  # other objects that are read where a disk can't read one
 _GONE = {errno.ENOENT, errno.ENOTDIR}
 _BROKEN = {errno.EIO, errno.ENODATA, errno.EUCLEAN, errno.EBADMSG}  # of a disk, or of a lost mount
@@ -87,6 +90,10 @@ class DirectStorage:
         self._sizes = {found.name: found.size for found in listed}
         return listed
 
+    def listed_size(self, name: str) -> int:
+        """Return how many bytes an object had at the last listing, 0 if it was not there."""
+        return (self._sizes or {}).get(name, 0)
+
     def confirm_gone(self, name: str) -> bool:
         """Return whether an object that a listing left out is really gone."""
         size = self.size(name)
@@ -96,7 +103,10 @@ class DirectStorage:
 
     def check(self) -> None:
         """Raise if nothing can be read there."""
-        self._call(self.objects.check)
+        try:
+            self._call(self.objects.check)
+        except InputError as error:
+            raise UnreachableError(str(error)) from error
 
     def pop_lost(self) -> set[str]:
         """Return the objects that were found lost since the last call."""
@@ -210,13 +220,23 @@ class DirectStorage:
             raise self._unreachable(error) from error
 
     def _unreachable(self, error: Exception) -> UnreachableError:
-        words = "no answer in time" if isinstance(error, TimeoutError) else str(error)
-        place = "" if self.address in words else f"can't read {self.address}: "
-        return UnreachableError(f"{place}{words}")
+        """Return the error in words that name no object: they come into the evidence."""
+        return UnreachableError(f"can't read {self.address}: {_words(error)}")
 
 
 def _is_ours(name: str) -> bool:
     return name == TAGS_FOLDER or name.startswith(f"{TAGS_FOLDER}/")
+
+
+def _words(error: BaseException) -> str:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    words = _PLACES.sub("…", str(error))[:MAX_WORDS]
+    return words if isinstance(error, StorageError) else f"{type(error).__name__}: {words}"
 
 
 def _errno(error: BaseException | None) -> int | None:
