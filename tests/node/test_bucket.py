@@ -63,7 +63,7 @@ def test_a_listing_takes_a_request_a_page_and_shows_sizes_and_stamps(store: Obje
     assert store.requests == {"list": 2}
     assert listed["0/000"].size == 1000
     before = listed["0/000"].stamp
-    store.objects["bucket/prefix/0/000"] = b"y" * 1000
+    store.write("bucket/prefix/0/000", b"y" * 1000)
     assert {found.name: found for found in bucket.walk()}["0/000"].stamp != before
 
 

@@ -28,15 +28,21 @@ class Fault(StrEnum):
     HANG = "hang"  # it takes requests and never answers
     UNAVAILABLE = "unavailable"
     FORBIDDEN = "forbidden"
+    READ_ONLY = "read-only"
 
 
 class ObjectServer:
-    """Buckets in memory: `objects` maps `bucket/key` to content."""
+    """Buckets in memory: `objects` maps `bucket/key` to content.
+
+    An object that is changed there keeps its ETag, as on a disk that rots. `write` changes both.
+    """
 
     def __init__(self, objects: Mapping[str, bytes], delay_seconds: float = 0.0) -> None:
         self.objects = dict(objects)
         self.delay_seconds, self.fault = delay_seconds, Fault.NONE
         self.requests: Counter[str] = Counter()  # by kind: list, get, head, put, delete
+        self.reads: Counter[str] = Counter()  # by object
+        self.etags = {name: _md5(content) for name, content in self.objects.items()}
         self.sent_bytes = 0  # of objects
         self.at_once = self.most_at_once = 0  # requests that are being answered
         self.stopped = threading.Event()
@@ -47,6 +53,12 @@ class ObjectServer:
 
     def run(self) -> None:
         self._server.serve_forever(poll_interval=0.05)
+
+    def write(self, name: str, content: bytes) -> None:
+        self.objects[name], self.etags[name] = content, _md5(content)
+
+    def etag(self, name: str) -> str:
+        return self.etags.setdefault(name, _md5(self.objects[name]))
 
     def stop(self) -> None:
         self.stopped.set()
@@ -59,10 +71,12 @@ class ObjectServer:
             self.at_once += change
             self.most_at_once = max(self.most_at_once, self.at_once)
 
-    def count(self, kind: str, sent_bytes: int = 0) -> None:
+    def count(self, kind: str, name: str = "", sent_bytes: int = 0) -> None:
         with self._lock:
             self.requests[kind] += 1
             self.sent_bytes += sent_bytes
+            if kind == "get":
+                self.reads[name] += 1
 
 
 @contextmanager
@@ -161,19 +175,22 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(416, "InvalidRange")
             return
         part = content[start:stop]
-        self.store.count("get", len(part))
-        self._send(200 if len(part) == len(content) else 206, part, _headers(content))
+        self.store.count("get", self._key, len(part))
+        self._send(200 if len(part) == len(content) else 206, part, self._headers())
 
     def _head(self, _body: bytes) -> None:
         content = self._content()
         if content is not None:
             self.store.count("head")
-            self._send(200, content, _headers(content), with_body=False)
+            self._send(200, content, self._headers(), with_body=False)
 
     def _put(self, body: bytes) -> None:
+        if self.store.fault is Fault.READ_ONLY:
+            self._refuse(403, "AccessDenied")
+            return
         self.store.count("put")
-        self.store.objects[self._key] = body
-        self._send(200, b"", _headers(body))
+        self.store.write(self._key, body)
+        self._send(200, b"", self._headers())
 
     def _delete(self, _body: bytes) -> None:
         self.store.count("delete")
@@ -185,6 +202,17 @@ class _Handler(BaseHTTPRequestHandler):
         if content is None:
             self._refuse(404, "NoSuchKey")
         return content
+
+    def _headers(self) -> dict[str, str]:
+        etag = self.store.etag(self._key)
+        return {"etag": f'"{etag}"', "last-modified": "Thu, 01 Jan 2026 00:00:00 GMT"}
+
+    def _entry(self, name: str, key: str) -> str:
+        return (
+            f"<Contents><Key>{quote(key)}</Key><LastModified>{MODIFIED}</LastModified>"
+            f"<ETag>&quot;{self.store.etag(name)}&quot;</ETag>"
+            f"<Size>{len(self.store.objects[name])}</Size></Contents>"
+        )
 
     def _range(self, length: int) -> tuple[int, int]:
         text = self.headers.get("range", "").removeprefix("bytes=")
@@ -217,7 +245,7 @@ class _Handler(BaseHTTPRequestHandler):
                 f"<CommonPrefixes><Prefix>{quote(name)}</Prefix></CommonPrefixes>"
                 for name in folders
             ),
-            *(_entry(name, self.store.objects[f"{bucket}/{name}"]) for name in page),
+            *(self._entry(f"{bucket}/{name}", name) for name in page),
             "</ListBucketResult>",
         ]
         self._send(200, "".join(parts).encode(), {"content-type": "application/xml"})
@@ -246,16 +274,5 @@ def _in(name: str, bucket: str) -> bool:
     return name.startswith(f"{bucket}/")
 
 
-def _headers(content: bytes) -> dict[str, str]:
-    return {"etag": f'"{_etag(content)}"', "last-modified": "Thu, 01 Jan 2026 00:00:00 GMT"}
-
-
-def _etag(content: bytes) -> str:
+def _md5(content: bytes) -> str:
     return hashlib.md5(content, usedforsecurity=False).hexdigest()
-
-
-def _entry(name: str, content: bytes) -> str:
-    return (
-        f"<Contents><Key>{quote(name)}</Key><LastModified>{MODIFIED}</LastModified>"
-        f"<ETag>&quot;{_etag(content)}&quot;</ETag><Size>{len(content)}</Size></Contents>"
-    )

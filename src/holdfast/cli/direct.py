@@ -85,7 +85,7 @@ def refresh(
             opened, name, on_total=progress.begin, on_progress=progress.reach
         )
     report(enrolment_facts(name, done), describe_enrolment(name, done), as_json=as_json)
-    return 1 if done.changed or done.vanished else 0
+    return 1 if done.changed or done.vanished or done.illegible else 0
 
 
 def accept(
@@ -128,6 +128,7 @@ def enrolment_facts(name: str, done: Enrolment) -> dict[str, Any]:
         "bytes": done.bytes,
         "changed": list(done.changed),
         "vanished": list(done.vanished),
+        "illegible": list(done.illegible),
         "unsettled": list(done.unsettled),
         "left_out": list(done.left_out),
     }
@@ -139,6 +140,7 @@ def describe_enrolment(name: str, done: Enrolment) -> Iterator[str]:
     for names, what in (
         (done.changed, "changed since tagged"),
         (done.vanished, "gone"),
+        (done.illegible, "with damaged tags, which `holdfast holding accept` makes again"),
         (done.unsettled, "written while read, and left for the next time"),
         (done.left_out, "left out, because of a name or kind that can't be audited"),
     ):

@@ -4,7 +4,6 @@ It has the interface of a node's client. Whatever keeps it from reading the data
 outage. A loss is a proof that fails, and the objects are named beside it.
 """
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -13,7 +12,6 @@ from threading import RLock
 from typing import NoReturn, Self, TypeVar
 
 import holdfast
-from holdfast import atomic
 from holdfast.errors import InputError, NodeError, StorageError, UnreachableError
 from holdfast.ledger.interface import Answer
 from holdfast.node.holding import Holding, check_inventory
@@ -38,6 +36,7 @@ from holdfast.owner.direct.address import DirectAddress
 from holdfast.owner.direct.audit import DirectAudit
 from holdfast.owner.direct.differences import compare, name_of
 from holdfast.owner.direct.journal import Journal
+from holdfast.owner.direct.name_list import NameList
 from holdfast.owner.direct.repair import RepairDraft, restore_object
 from holdfast.owner.direct.storage import DirectStorage
 from holdfast.owner.direct.tag_store import TagStore
@@ -48,9 +47,8 @@ from holdfast.pdp.spans import Span
 
 T = TypeVar("T")
 
-TAGS, SUSPECTS = "node", "suspects.json"  # in the holding's folder of the home
+TAGS = "node"  # in the holding's folder of the home
 ANSWERING_SHARE = 0.95  # of the time that a caller waits
-MAX_SUSPECTS_BYTES = 64 << 20
 LIMITS = Limits(files=MAX_FILES)
 
 
@@ -63,6 +61,8 @@ class DirectClient:
         """Make a client; `folder` is the holding's in the home. Nothing is read yet."""
         self.url, self.node = address.url, node_key.address
         self.storage, self.journal = DirectStorage(address), Journal(folder)
+        self.suspected = NameList(folder / "suspected.json")  # objects that an audit named
+        self.illegible = NameList(folder / "illegible.json")  # objects whose tags are damaged
         self._address, self._owner, self._folder = address, owner, folder
         self._node_key, self._key = node_key, key
         self._lock = RLock()
@@ -200,7 +200,7 @@ class DirectClient:
         now = {found.name: found.stamp for found in self.storage.walk()}
         self.store.write_stamps({**self.stamps, name: now[name]})
         self.holding(reload=True)
-        self.clear_suspects([name])
+        self.suspected.remove([name])
 
     def replace_tags(
         self,
@@ -223,7 +223,7 @@ class DirectClient:
         """Return a proof over what is there, with zeros for what is lost."""
         question = ProofQuestion(key_id, challenge, to)
         with within(seconds):
-            proof = _refused_as_outage(lambda: self._matching(challenge).prove(challenge))
+            proof = self._outage_unless(lambda: self._matching(challenge).prove(challenge))
         return sign_answer(self._node_key, question, proof)
 
     def prove_many(
@@ -236,9 +236,9 @@ class DirectClient:
     def _audit(self, question: ProofQuestion) -> Answer:
         holding = self._matching(question.challenge)
         audit = DirectAudit(holding, self.storage, self._stamps, self._key)
-        proof, findings = _refused_as_outage(lambda: audit.answer(question.challenge))
+        proof, findings = self._outage_unless(lambda: audit.answer(question.challenge))
         if findings.names:
-            self.add_suspects(findings.names)
+            self.suspected.add(findings.names)
         answer = sign_answer(self._node_key, question, proof)
         return replace(answer, reason=findings.describe(), objects=findings.describe_objects())
 
@@ -277,7 +277,7 @@ class DirectClient:
         holding = self.holding()
         differences = compare(holding.record, self._stamps, self.storage.walk())
         files = [*(changed.file for changed in differences.changed), *differences.vanished]
-        named = self._read_suspects()
+        named = self.suspected.read()
         files += [file for file in holding.record.files if name_of(file) in named]
         return frozenset(file.file_id for file in files) or None
 
@@ -286,40 +286,27 @@ class DirectClient:
         file = self.holding().file(file_id)
         return self.storage.listed_size(name_of(file)) > file.length
 
-    def add_suspects(self, names: Iterable[str]) -> None:
-        self._write_suspects(self._read_suspects() | set(names))
-
-    def clear_suspects(self, names: Iterable[str]) -> None:
-        self._write_suspects(self._read_suspects() - set(names))
-
-    def _read_suspects(self) -> set[str]:
-        path = self._folder / SUSPECTS
-        if not path.exists():
-            return set()
+    def _outage_unless(self, work: Callable[[], T]) -> T:
+        """Return what `work` returns; storage or tags that can't be read are no loss."""
         try:
-            return set(json.loads(atomic.read(path, at_most=MAX_SUSPECTS_BYTES)))
-        except (ValueError, TypeError):
-            return set()  # they only save reading
+            return work()
+        except NodeRefusedError as error:
+            self._note_illegible(str(error.__cause__))
+            raise UnreachableError(
+                "the tags of an object are damaged, while its data may be intact: `holdfast "
+                "holding refresh` names it"
+            ) from error
+        except (InputError, StorageError, TimeoutError) as error:
+            words = str(error) or "no answer in time"
+            raise UnreachableError(f"can't read {self._address.data}: {words}") from error
 
-    def _write_suspects(self, names: set[str]) -> None:
-        content = json.dumps(sorted(names)).encode()
-        atomic.write(self._folder / SUSPECTS, content, mode=atomic.PRIVATE)
+    def _note_illegible(self, words: str) -> None:
+        """Note the object whose tags an error is about, which names them by their nonce."""
+        files = self.holding().record.files
+        self.illegible.add(name_of(file) for file in files if file.upload.hex() in words)
 
     def _refuse(self) -> NoReturn:
         raise InputError(
             f"{self._address.data} is only read: change it by your own means, then `holdfast "
             "holding refresh` or `accept`"
         )
-
-
-def _refused_as_outage(work: Callable[[], T]) -> T:
-    """Return what `work` returns; tags that can't be used say nothing about the data."""
-    try:
-        return work()
-    except NodeRefusedError as error:
-        cause = error.__cause__ or error
-        raise UnreachableError(
-            f"{cause}; the data may be intact: `holdfast holding accept` makes tags again"
-        ) from error
-    except (InputError, StorageError) as error:
-        raise UnreachableError(str(error)) from error

@@ -37,6 +37,7 @@ class Enrolment:
     bytes: int = 0  # of them
     changed: tuple[str, ...] = ()  # other content than was tagged: not audited anew until accepted
     vanished: tuple[str, ...] = ()
+    illegible: tuple[str, ...] = ()  # whose tags an audit could not use
     unsettled: tuple[str, ...] = ()  # written or removed while they were read
     left_out: tuple[str, ...] = ()  # links, and names that a node does not take
 
@@ -94,6 +95,7 @@ def enrol(
         sum(entry.file.length for entry in settled),
         tuple(changed),
         tuple(name_of(file) for file in differences.vanished),
+        tuple(sorted(client.illegible.read())),
         tuple(sorted([*unsettled, *moved])),
         differences.left_out,
     )
@@ -128,7 +130,8 @@ def accept(
     settled, moved = _settle(client, tagged)
     client.journal.add_gone(gone)
     commit(holding, client, Changes(tuple(settled), tuple(gone)))
-    client.clear_suspects(wanted)
+    for names_kept in (client.suspected, client.illegible):
+        names_kept.remove(wanted)
     return Enrolment(
         enrolled=tuple(entry.file.name for entry in settled),
         bytes=sum(entry.file.length for entry in settled),
