@@ -5,6 +5,7 @@ and tests of storage that is far away or in trouble.
 """
 
 import hashlib
+import re
 import threading
 import time
 from collections import Counter
@@ -15,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from multiprocessing.connection import Connection
 from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urlsplit
-from xml.sax.saxutils import escape
+from xml.sax.saxutils import escape, unescape
 
 PAGE_OBJECTS = 1000
 MODIFIED = "2026-01-01T00:00:00.000Z"
@@ -122,6 +123,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_DELETE(self) -> None:
         self._answer(self._delete)
 
+    def do_POST(self) -> None:
+        self._answer(self._delete_many)
+
     def log_message(self, *_arguments: Any) -> None:
         pass
 
@@ -196,6 +200,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.store.count("delete")
         self.store.objects.pop(self._key, None)
         self._send(204, b"")
+
+    def _delete_many(self, body: bytes) -> None:
+        self.store.count("delete")
+        for key in re.findall(rb"<Key>([^<]*)</Key>", body):
+            self.store.objects.pop(f"{self._key}/{unescape(key.decode())}", None)
+        self._send(200, b"<DeleteResult></DeleteResult>", {"content-type": "application/xml"})
 
     def _content(self) -> bytes | None:
         content = self.store.objects.get(self._key)

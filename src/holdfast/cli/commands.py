@@ -39,6 +39,10 @@ COMMANDS: dict[str, Entry | Group] = {
             "accept": Entry(
                 "direct:accept", "Take changed objects of a direct holding as they are now."
             ),
+            "node-key": Entry(
+                "direct:node_key",
+                "Write the key of a direct holding's node, for a real node that takes over.",
+            ),
             "set-url": Entry("holding:set_url", "Follow a node that has moved to another URL."),
             "rename": Entry("holding:rename", "Give a holding another name."),
             "rm": Entry(

@@ -8,18 +8,21 @@ from typing import Annotated, Any
 
 import typer
 
+from holdfast import atomic
 from holdfast.cli import terminal
 from holdfast.cli.control import Reason, operator
 from holdfast.cli.home import DEFAULT_HOME, HomeFolder, complete_holding, open_home
 from holdfast.cli.terminal import Json, PassphraseFile, report
 from holdfast.control import holding_commands
 from holdfast.errors import InputError
+from holdfast.node.identity import write_node_key
 from holdfast.owner import direct_operations
 from holdfast.owner.catalogue import HoldingRecord
 from holdfast.owner.direct.address import DirectAddress
 from holdfast.owner.direct.differences import count_objects, describe_names
 from holdfast.owner.direct.enrolment import Enrolment
 from holdfast.owner.home import Home
+from holdfast.secret_variables import NEW_PASSPHRASE
 from holdfast.words import size
 
 HoldingName = Annotated[
@@ -119,6 +122,53 @@ def accept(
         "unsettled": list(done.unsettled),
     }
     report(data, _describe_accepted(name, done), as_json=as_json)
+
+
+def node_key(
+    name: HoldingName,
+    out: Annotated[Path, typer.Option(help="Where to write the encrypted key.")],
+    new_passphrase_file: Annotated[
+        Path | None,
+        typer.Option(
+            help=f"File with a passphrase for the key. Default: {NEW_PASSPHRASE}, or a prompt.",
+            show_default=False,
+        ),
+    ] = None,
+    home: HomeFolder = DEFAULT_HOME,
+    passphrase_file: PassphraseFile = None,
+    as_json: Json = False,
+) -> None:
+    """Write the key of a direct holding's node, for a real node that takes over its tags.
+
+    Nothing is tagged again: the node serves the same tags with the same key, and the holding
+    follows it by `holding set-url`.
+
+    Example: holdfast holding node-key photos --out node.key
+    """
+    atomic.check_output(out, overwrite=False)
+    opened = open_home(home, passphrase_file)
+    place = direct_operations.find_direct(opened, name)
+    secret = terminal.passphrase(
+        new_passphrase_file,
+        variable=NEW_PASSPHRASE,
+        prompt="Passphrase for the node's key: ",
+        confirm=True,
+    )
+    write_node_key(out, place.key, secret)
+    serve = f"holdfast node serve --store {place.tags} --data {place.data} --key {out}"
+    data = {
+        "holding": name,
+        "key": str(out),
+        "address": place.key.address.hex(),
+        "tags": place.tags,
+        "data": place.data,
+    }
+    text = (
+        f"wrote {out}, the key of the node {place.key.address.hex()}",
+        f"run it beside the data, with the tags: {serve} --owner owner.pub",
+        f"then: holdfast holding set-url {name} URL",
+    )
+    report(data, text, as_json=as_json)
 
 
 def enrolment_facts(name: str, done: Enrolment) -> dict[str, Any]:

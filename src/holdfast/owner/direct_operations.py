@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from holdfast.errors import InputError
+from holdfast.node.identity import NodeKey
 from holdfast.owner.catalogue import HoldingRecord
 from holdfast.owner.direct.address import DirectAddress
 from holdfast.owner.direct.client import DirectClient
@@ -55,6 +57,25 @@ def accept_changes(
     """Take changed objects of a direct holding as they are now, those that are named or all."""
     with _changing(home, name) as (holding, client):
         return accept(holding, client, objects, on_progress)
+
+
+@dataclass(frozen=True)
+class DirectPlace:
+    """Where a direct holding's data and tags lie, and the key of its node."""
+
+    data: str
+    tags: str
+    key: NodeKey
+
+
+def find_direct(home: Home, name: str) -> DirectPlace:
+    """Return what a real node needs to take over a direct holding."""
+    with home.holding(name) as holding:
+        address = DirectAddress.parse(holding.record.url)
+        if address is None or not isinstance(holding.node, DirectClient):
+            raise InputError(f"holding {name!r} is on a node already, and not direct")
+        tags = holding.node.store.objects.address
+        return DirectPlace(address.data, tags, home.keyring.node_key(holding.record.salt))
 
 
 @contextmanager
