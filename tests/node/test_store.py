@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterable, Iterator
 from functools import partial
+from io import RawIOBase
 from math import floor
 from pathlib import Path
 
@@ -438,8 +439,14 @@ def test_a_segment_in_a_folder_is_replaced_whole_or_not_at_all(
             write(path, content[: len(content) // 2])
             raise OSError(28, "No space left on device")
 
+        def torn_piece(file: RawIOBase, piece: memoryview) -> None:
+            file.write(piece[: len(piece) // 2])
+            if piece:
+                raise OSError(28, "No space left on device")
+
         with monkeypatch.context() as patch:
             patch.setattr(Path, "write_bytes", torn)
+            patch.setattr("holdfast.node.objects._write_all", torn_piece)
             with pytest.raises(StorageError, match="No space left"):
                 bench.kept.replace_blocks(own.ids[0], [(0, 1)], bytes(own.block_bytes))
             rest = own.inventory.without_file(own.ids[0])

@@ -278,16 +278,29 @@ class Holding:
             view = memoryview(content)
             for number, inner, done, length in self._pieces(offset, len(content)):
                 pieces.setdefault(number, []).append((inner, view[done : done + length]))
+        objects = self.layout.objects
         for number, patched in sorted(pieces.items()):
-            length = self._segment_length(file, part, number)
-            whole = sum(len(content) for _, content in patched) == length
-            segment = bytearray(length) if whole else self._segment(file, part, number)
-            for inner, content in patched:
-                segment[inner : inner + len(content)] = content
             if part is Part.TAGS and number == 0:
-                segment[:HEADER_BYTES] = file.header(self.record.public).encode()
-            self.layout.objects.write(self.layout.segment(file.upload, part, number), segment)
+                header = memoryview(file.header(self.record.public).encode())
+                patched.insert(0, (0, header))
+            segment = self._merge(file, part, number, patched)
+            objects.write_pieces(self.layout.segment(file.upload, part, number), segment)
+        objects.sync(self.layout.upload(file.upload))
         self._stored.pop(file.upload, None)
+
+    def _merge(
+        self, file: FileRecord, part: Part, number: int, patches: Sequence[tuple[int, memoryview]]
+    ) -> Iterator[memoryview]:
+        """Yield a segment in pieces: the patches, and between them what is stored."""
+        length = self._segment_length(file, part, number)
+        whole = sum(len(content) for _, content in patches) == length
+        stored = memoryview(b"" if whole else self._segment(file, part, number))
+        at = 0
+        for inner, content in patches:
+            yield stored[at:inner]
+            yield content
+            at = inner + len(content)
+        yield stored[at:]
 
     def _content(self, file: FileRecord, part: Part, offset: int, length: int) -> bytes:
         return b"".join(
@@ -304,11 +317,11 @@ class Holding:
             yield number, inner, done, count
             done += count
 
-    def _segment(self, file: FileRecord, part: Part, number: int) -> bytearray:
+    def _segment(self, file: FileRecord, part: Part, number: int) -> bytes:
         """Return a segment in its full length, with zeros for what was lost."""
         length = self._segment_length(file, part, number)
-        content = self.layout.objects.read(self.layout.segment(file.upload, part, number))
-        return bytearray((content or b"")[:length].ljust(length, b"\0"))
+        content = self.layout.objects.read(self.layout.segment(file.upload, part, number)) or b""
+        return content if len(content) == length else content[:length].ljust(length, b"\0")
 
     def _segment_length(self, file: FileRecord, part: Part, number: int) -> int:
         size = self.layout.segment_bytes
