@@ -305,7 +305,7 @@ def rm(
         resumed = opened is not None and _is_pending(catalogue, name)
         plan = None
         if not resumed:
-            plan = owner.plan_removal(catalogue, name, keep_files=keep_files)
+            plan = owner.plan_removal(catalogue, name, keep_files=keep_files, home=opened)
             terminal.confirm(describe_plan(plan), f"Remove holding {name}?", yes=yes)
             holding_commands.remove(catalogue, plan, operator(reason))
             owner.discard_tags(folder, plan.holding)

@@ -51,7 +51,7 @@ class Account:
     def holding(self, key_id: bytes) -> Holding:
         holding = self.holdings.get(key_id)
         if holding is None:
-            raise NodeRefusedError(Code.NOT_FOUND, f"you have no holding {key_id.hex()} here")
+            raise NodeRefusedError(Code.UNKNOWN_HOLDING, f"you have no holding {key_id.hex()} here")
         return holding
 
     def create(self, public: PublicKey) -> Holding:

@@ -38,7 +38,7 @@ WINDOW_BYTES = 8 << 20  # of blocks in one request
 STRIDE = 1 << 20  # what a node reads before it begins to answer
 NEAR_BYTES = 64 << 10  # blocks that lie as near as this are read with all between them
 SPARSE = 8  # a span of which less than one part in so many is wanted is not read whole
-_LOST = {Code.DAMAGED, Code.STORAGE, Code.NOT_FOUND}
+_LOST = {Code.DAMAGED, Code.STORAGE, Code.NOT_FOUND, Code.UNKNOWN_HOLDING}
 
 
 @dataclass(frozen=True)
