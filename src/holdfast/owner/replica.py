@@ -39,7 +39,7 @@ STRIDE = 1 << 20  # what a node reads before it begins to answer
 NEAR_BYTES = 64 << 10  # blocks that lie as near as this are read with all between them
 SPARSE = 8  # a span of which less than one part in so many is wanted is not read whole
 MAX_WINDOWS = 32  # of which one request names a few blocks: a node rewrites a segment for each
-_LOST = {Code.DAMAGED, Code.STORAGE, Code.NOT_FOUND}
+_LOST = {Code.DAMAGED, Code.STORAGE, Code.NOT_FOUND, Code.UNKNOWN_HOLDING}
 
 
 @dataclass(frozen=True)

@@ -189,7 +189,9 @@ def as_reply(answer: Answer | Exception) -> Answer | NoAnswer:
     if isinstance(answer, Answer):
         return answer
     if isinstance(answer, NodeRefusedError):
-        admitted = answer.code is Code.DAMAGED
+        # A holding is audited once its node has taken it on: a node that knows no such holding has
+        # lost it. Another inventory is no loss, because the home may be an old copy.
+        admitted = answer.code in {Code.DAMAGED, Code.UNKNOWN_HOLDING}
         return NoAnswer(f"the node refuses to prove it: {answer}", admitted=admitted)
     if isinstance(answer, UnreachableError):
         return NoAnswer(f"{answer}; that is not a failed proof", delivered=False)

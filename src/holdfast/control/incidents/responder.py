@@ -22,7 +22,7 @@ from holdfast.durations import SECOND
 from holdfast.errors import HoldfastError, InputError
 from holdfast.evidence import leaf
 from holdfast.evidence.codecs import MAX_ITEMS
-from holdfast.owner import Home
+from holdfast.owner import HoldingLostError, Home
 from holdfast.owner.direct.address import is_direct
 from holdfast.pdp.spans import Spans
 
@@ -136,11 +136,16 @@ class Responder:
     def _repair(self, task: Task) -> None:
         if task.progress is None:
             raise InputError("it is not known what to repair")
+        try:
+            self._repair_blocks(task, Damage.decode(task.progress))
+        except HoldingLostError as error:  # to put it there again may take days
+            self._cases.finish(task, [], str(error), self._clock(), drop=(Step.FOLLOW_UP,))
+
+    def _repair_blocks(self, task: Task, known: Damage) -> None:
         with self._home.changing(task.name, wait=False) as holding:
             if is_direct(holding.record.url) and not self._settings.repair_direct:
                 self._leave_repair(task)
                 return
-            known = Damage.decode(task.progress)
             damage, complete = repair_more(self._home, holding, known, self._slice())
             losses = find_losses(holding, damage) if complete else []
         if not complete:
