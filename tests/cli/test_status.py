@@ -29,6 +29,7 @@ WELL = Status(
     repairs=(),
     nodes=(),
     confidence=None,
+    checked=(),
 )
 LOSS = Alert(1, "damage", "far", "7 blocks are damaged", NOW - 5 * HOUR, NOW, None)
 

@@ -10,6 +10,12 @@ from rich.table import Table
 from holdfast.cli.control import open_control
 from holdfast.cli.home import DEFAULT_HOME, HomeFolder
 from holdfast.cli.terminal import Json, report, table
+from holdfast.control.queries.coverage import Coverage
+from holdfast.control.queries.coverage_words import (
+    describe_bound,
+    describe_coverage,
+    describe_promise,
+)
 from holdfast.control.queries.fleet import (
     PAST_LOSS_DAYS,
     Activity,
@@ -60,7 +66,7 @@ def _describe(fleet: Status, activity: Activity) -> Iterator[str | Table]:
         yield f"-> {hint}"
     yield ""
     if fleet.worst:
-        titles = ("holding", "health", "last audit", "next", "audits>", "blocks>")
+        titles = ("holding", "health", "last audit", "next", "audits>", "size>")
         yield table(titles, [_row(fleet, holding) for holding in fleet.worst])
     if fleet.holdings > len(fleet.worst):
         yield f"and {plural(fleet.holdings - len(fleet.worst), 'more holding')}"
@@ -73,8 +79,18 @@ def _describe(fleet: Status, activity: Activity) -> Iterator[str | Table]:
             f"confidence: at most {fleet.confidence.fleet_at_most:.2%} of all blocks damaged, "
             f"at 95 %, inferred {ago(fleet.confidence.at, fleet.at)}; see holdfast confidence"
         )
+    for coverage in fleet.checked:
+        yield from _checked(coverage, fleet.at)
     for alias, policy in fleet.policies.items():
         yield f"{alias}: {policy.name} ({policy.version[:12]})"
+
+
+def _checked(coverage: Coverage, now: int) -> Iterator[str]:
+    yield f"{coverage.holding}: {describe_bound(coverage, now)}"
+    yield f"  {describe_coverage(coverage)}"
+    promise = describe_promise(coverage)
+    if promise is not None:
+        yield f"  {promise}"
 
 
 def _repairs(fleet: Status) -> Iterator[str]:
@@ -124,14 +140,14 @@ def _row(fleet: Status, holding: HoldingStatus) -> tuple[str, ...]:
     if holding.audited is not None:
         last = f"{holding.outcome} {ago(holding.audited, fleet.at)}"
     due = "-" if holding.due is None else ahead(holding.due, fleet.at)
-    figures = str(holding.audits), str(holding.blocks)
+    figures = str(holding.audits), plural(holding.blocks, holding.unit)
     return holding.holding, str(holding.health), last, due, *figures
 
 
 def _recent(fleet: Status, activity: Activity) -> Iterator[tuple[str, str]]:
     for audit in activity.last:
-        blocks = plural(audit.samples, "block")
-        what = f"audit {audit.number} of {audit.holding}, {blocks}: {audit.outcome}"
+        sampled = plural(audit.samples, audit.unit)
+        what = f"audit {audit.number} of {audit.holding}, {sampled}: {audit.outcome}"
         yield ago(audit.ended, fleet.at), what
     for period in activity.periods:
         days = "last day" if period.days == 1 else f"last {period.days} days"

@@ -26,6 +26,10 @@ class AuditRow:
     overrides: list[str]
     latency: float  # seconds until the node's answer
     gas: float
+    checked: bool  # by a tool: samples are units, and these are its costs
+    read_bytes: int
+    requests: int
+    lasted: int  # milliseconds
 
 
 class Mark(NamedTuple):

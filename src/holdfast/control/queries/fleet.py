@@ -10,6 +10,8 @@ from sqlalchemy import ColumnElement, Connection, Select, case, func, select
 from holdfast.control.incidents.alerts import Alert
 from holdfast.control.policies.aliases import Named, named_aliases
 from holdfast.control.queries.confidence import FleetConfidence, read_fleet_confidence
+from holdfast.control.queries.coverage import Coverage, list_coverage
+from holdfast.control.queries.daily import CheckCosts, read_check_costs
 from holdfast.control.queries.incidents import (
     CaseStep,
     list_alerts,
@@ -25,8 +27,9 @@ from holdfast.control.scheduling.lag import lag_at
 from holdfast.control.scheduling.telemetry import LOSSES
 from holdfast.durations import DAY
 from holdfast.evidence.leaf import Outcome
+from holdfast.storage.home_schema import checked_holdings
 from holdfast.storage.inference_schema import confidences
-from holdfast.storage.schema import audits, checkpoints, holdings, leaves, trees
+from holdfast.storage.schema import NEVER, audits, checkpoints, holdings, leaves, trees
 
 PERIODS = (1, 30)  # days over which recent audits are summed
 PAST_LOSS_DAYS = 30  # for which the status shows damage that was repaired
@@ -156,7 +159,9 @@ def _rest() -> Select[Any]:
 class HoldingStatus:
     holding: str
     health: Health
-    blocks: int
+    kind: str | None  # of the auditor, if a tool checks it
+    unit: str  # what is sampled
+    blocks: int  # or other units
     audits: int
     outcome: str | None  # of the last audit
     audited: int | None  # when that was
@@ -193,6 +198,7 @@ class Status:
     nodes: tuple[Reachability, ...]  # those that were unreachable for longest
     confidence: FleetConfidence | None  # none until it is inferred
     repairs: tuple[CaseStep, ...]  # blocks that are searched or repaired, or were lost
+    checked: tuple[Coverage, ...]  # storage without a node: what was read, what may be damaged
 
 
 def read_status(connection: Connection, now: int, *, grace: int, limit: int) -> Status:
@@ -220,6 +226,7 @@ def read_status(connection: Connection, now: int, *, grace: int, limit: int) -> 
         nodes=tuple(list_reachability(connection, now, limit=limit)),
         confidence=read_fleet_confidence(connection),
         repairs=tuple(list_repairs(connection)),
+        checked=tuple(list_coverage(connection, now, limit=limit)),
     )
 
 
@@ -228,7 +235,9 @@ def _worst(connection: Connection, now: int, grace: int, limit: int) -> tuple[Ho
     columns = ("name", "blocks", "number", "audited", "due", "quarantined", "outcome")
     query = (
         select(*(holdings.c[name] for name in columns), health.label("health"))
+        .add_columns(checked_holdings.c.kind, _unit(holdings.c.checked).label("unit"))
         .outerjoin(confidences, confidences.c.holding == holdings.c.id)
+        .outerjoin(checked_holdings, checked_holdings.c.scheduled == holdings.c.id)
         .order_by(*worst_first(health))
         .limit(limit)
     )
@@ -236,6 +245,8 @@ def _worst(connection: Connection, now: int, grace: int, limit: int) -> tuple[Ho
         HoldingStatus(
             row.name,
             Health(row.health),
+            row.kind,
+            row.unit,
             row.blocks,
             row.number,
             row.outcome,
@@ -244,6 +255,11 @@ def _worst(connection: Connection, now: int, grace: int, limit: int) -> tuple[Ho
         )
         for row in connection.execute(query)
     )
+
+
+def _unit(checked: ColumnElement[bool]) -> ColumnElement[str]:
+    """Return what is sampled; a holding that was removed no longer says what its units were."""
+    return case((checked, func.coalesce(checked_holdings.c.unit, "unit")), else_="block")
 
 
 def last_outcomes(connection: Connection) -> dict[str, str]:
@@ -259,6 +275,7 @@ class Period:
     days: int
     outcomes: dict[str, int]
     gas: float
+    checks: CheckCosts
 
 
 @dataclass(frozen=True)
@@ -270,6 +287,7 @@ class Ended:
     outcome: str
     ended: int
     samples: int
+    unit: str
 
 
 @dataclass(frozen=True)
@@ -285,7 +303,8 @@ def read_activity(connection: Connection, now: int, *, limit: int) -> Activity:
     due = connection.execute(select(func.count()).where(soon)).scalar_one()
     columns = (audits.c.number, audits.c.outcome, audits.c.ended, audits.c.samples)
     newest = (
-        select(name_of(audits.c.holding), *columns)
+        select(name_of(audits.c.holding), *columns, _unit(audits.c.checked))
+        .outerjoin(checked_holdings, checked_holdings.c.scheduled == audits.c.holding)
         .order_by(audits.c.ended.desc(), audits.c.id.desc())
         .limit(limit)
     )
@@ -302,4 +321,5 @@ def _period(connection: Connection, now: int, days: int) -> Period:
     )
     rows = connection.execute(query).all()
     outcomes = {outcome: count for outcome, count, _ in rows}
-    return Period(days, outcomes, sum((gas for *_, gas in rows), 0.0))
+    gas = sum((gas for *_, gas in rows), 0.0)
+    return Period(days, outcomes, gas, read_check_costs(connection, now - days * DAY + 1, NEVER))

@@ -137,10 +137,10 @@ class _Sizes:
 
 def _read_sizes(connection: Connection, holding: int) -> _Sizes:
     columns = (func.sum(_group.units), func.sum(_group.bytes), func.max(_group.verified))
-    sums = select(*columns, func.min(_group.name)).where(_group.holding == holding)
-    units, length, newest, first = connection.execute(sums).one()
-    whole = first is not None and _text(first) == WHOLE
-    return _Sizes(int(units or 0), int(length or 0), newest or 0, whole)
+    whole = func.count(case((_group.name == _bytes(WHOLE), 1)))  # PostgreSQL has no min of bytes
+    sums = select(*columns, whole).where(_group.holding == holding)
+    units, length, newest, named = connection.execute(sums).one()
+    return _Sizes(int(units or 0), int(length or 0), newest or 0, bool(named))
 
 
 def _budget(sizes: _Sizes, daily_bytes: int | None, now: int) -> int:
