@@ -27,9 +27,9 @@ WELL = Status(
     alerts=(),
     past_losses=(),
     repairs=(),
+    coverage=(),
     nodes=(),
     confidence=None,
-    checked=(),
 )
 LOSS = Alert(1, "damage", "far", "7 blocks are damaged", NOW - 5 * HOUR, NOW, None)
 

@@ -86,7 +86,7 @@ def test_the_status_counts_each_holding_in_its_own_unit(running: Operation) -> N
     units = {row.holding: (row.kind, row.unit) for row in status.worst}
     assert units.pop("attic") == ("restic", "pack")
     assert set(units.values()) == {(None, "block")}
-    assert [coverage.holding for coverage in status.checked] == ["attic"]
+    assert [coverage.holding for coverage in status.coverage] == ["attic"]
     assert {(row.holding == "attic", row.unit) for row in activity.last} <= {
         (True, "pack"),
         (False, "block"),

@@ -10,12 +10,8 @@ from rich.table import Table
 from holdfast.cli.control import open_control
 from holdfast.cli.home import DEFAULT_HOME, HomeFolder
 from holdfast.cli.terminal import Json, report, table
-from holdfast.control.queries.coverage import Coverage
-from holdfast.control.queries.coverage_words import (
-    describe_bound,
-    describe_coverage,
-    describe_promise,
-)
+from holdfast.control.queries.coverage import WITHIN_DAYS, Coverage
+from holdfast.control.queries.coverage_words import describe_bound, percent_down
 from holdfast.control.queries.fleet import (
     PAST_LOSS_DAYS,
     Activity,
@@ -70,6 +66,11 @@ def _describe(fleet: Status, activity: Activity) -> Iterator[str | Table]:
         yield table(titles, [_row(fleet, holding) for holding in fleet.worst])
     if fleet.holdings > len(fleet.worst):
         yield f"and {plural(fleet.holdings - len(fleet.worst), 'more holding')}"
+    if fleet.coverage:
+        yield ""
+        days = (f"in {plural(days, 'day')}>" for days in WITHIN_DAYS)
+        columns = ("verified", *days, "oldest", "to be verified within")
+        yield table(columns, map(_coverage, fleet.coverage))
     yield ""
     yield table(("", ""), _recent(fleet, activity))
     heads = f"checkpoint: {_head(fleet, fleet.checkpoint)}; anchor: {_head(fleet, fleet.anchor)}"
@@ -79,18 +80,10 @@ def _describe(fleet: Status, activity: Activity) -> Iterator[str | Table]:
             f"confidence: at most {fleet.confidence.fleet_at_most:.2%} of all blocks damaged, "
             f"at 95 %, inferred {ago(fleet.confidence.at, fleet.at)}; see holdfast confidence"
         )
-    for coverage in fleet.checked:
-        yield from _checked(coverage, fleet.at)
+    for coverage in fleet.coverage:
+        yield f"{coverage.holding}: {describe_bound(coverage, fleet.at)}"
     for alias, policy in fleet.policies.items():
         yield f"{alias}: {policy.name} ({policy.version[:12]})"
-
-
-def _checked(coverage: Coverage, now: int) -> Iterator[str]:
-    yield f"{coverage.holding}: {describe_bound(coverage, now)}"
-    yield f"  {describe_coverage(coverage)}"
-    promise = describe_promise(coverage)
-    if promise is not None:
-        yield f"  {promise}"
 
 
 def _repairs(fleet: Status) -> Iterator[str]:
@@ -142,6 +135,13 @@ def _row(fleet: Status, holding: HoldingStatus) -> tuple[str, ...]:
     due = "-" if holding.due is None else ahead(holding.due, fleet.at)
     figures = str(holding.audits), plural(holding.blocks, holding.unit)
     return holding.holding, str(holding.health), last, due, *figures
+
+
+def _coverage(coverage: Coverage) -> tuple[str, ...]:
+    shares = (percent_down(coverage.verified[days]) for days in WITHIN_DAYS)
+    oldest = "-" if coverage.oldest is None else span(coverage.oldest)
+    within = "-" if coverage.verify_within is None else span(coverage.verify_within)
+    return coverage.holding, *shares, oldest, f"{within}, behind" if coverage.behind else within
 
 
 def _recent(fleet: Status, activity: Activity) -> Iterator[tuple[str, str]]:

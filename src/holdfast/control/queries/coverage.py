@@ -102,10 +102,10 @@ def _select(now: int) -> Select[Any]:
         units(recent).label("recent"),
         func.min(case((recent, group.verified))).label("first"),
         func.count(case((group.damaged, 1))).label("damaged"),
-        func.min(since).label("oldest"),
+        func.coalesce(func.min(since), holdings.c.added).label("oldest"),
         func.count(case((group.name == _WHOLE, 1))).label("whole"),
     )
-    of_holding = [*(record[name] for name in _OF_HOLDING), holdings.c.outcome]
+    of_holding = [*(record[name] for name in _OF_HOLDING), holdings.c.outcome, holdings.c.added]
     return (
         select(*of_holding, *columns)
         .outerjoin(check_groups, group.holding == record.scheduled)

@@ -198,7 +198,7 @@ class Status:
     nodes: tuple[Reachability, ...]  # those that were unreachable for longest
     confidence: FleetConfidence | None  # none until it is inferred
     repairs: tuple[CaseStep, ...]  # blocks that are searched or repaired, or were lost
-    checked: tuple[Coverage, ...]  # storage without a node: what was read, what may be damaged
+    coverage: tuple[Coverage, ...]  # storage without a node: what was read, what may be damaged
 
 
 def read_status(connection: Connection, now: int, *, grace: int, limit: int) -> Status:
@@ -226,7 +226,7 @@ def read_status(connection: Connection, now: int, *, grace: int, limit: int) -> 
         nodes=tuple(list_reachability(connection, now, limit=limit)),
         confidence=read_fleet_confidence(connection),
         repairs=tuple(list_repairs(connection)),
-        checked=tuple(list_coverage(connection, now, limit=limit)),
+        coverage=tuple(list_coverage(connection, now, limit=limit)),
     )
 
 
