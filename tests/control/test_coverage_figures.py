@@ -109,7 +109,10 @@ def test_damage_in_a_part_raises_the_bound_for_the_rest(engine: Engine) -> None:
     attic.check(START + DAY, NAMES[1:50], NAMES[:1])
     coverage = covered(engine, START + DAY)
     assert coverage.bound.at_most == most_damaged(100, 50, 1)
-    assert "1 of them damaged, 50 of 100 were read" in describe_bound(coverage, START + DAY)
+    assert describe_bound(coverage, START + DAY) == (
+        f"1 pack is damaged, and at most {coverage.bound.at_most} % of the packs are damaged, at "
+        "95 %: 50 of 100 were read within 30 days, the first just now"
+    )
 
 
 def test_a_unit_that_is_gone_counts_as_damaged_until_a_check_passes(engine: Engine) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from holdfast.cli.control import operator
 from holdfast.control import checked_commands
 from holdfast.control.checked_commands import NewChecked
+from holdfast.control.planning.costs import MONTH
 from holdfast.control.queries.coverage import Coverage, list_coverage
 from holdfast.control.queries.coverage_words import (
     describe_bound,
@@ -119,10 +120,12 @@ def add_checked(
     sentences = [f"holding {name} has {units}, checked by {extent.tool}"]
     if record.verify_within is not None:
         every = CYCLE_SHARE if extent.groups else 1.0
-        daily = extent.bytes * DAY / (every * record.verify_within)
+        turns = MONTH / (every * record.verify_within)  # in a month
+        money = settings.prices.money(extent.bytes * turns, extent.units * turns)
+        price = "" if money is None else f", {money:,.2f} in money a month"
         sentences.append(
             f"each {extent.unit} is read within {format_duration(record.verify_within)}: about "
-            f"{size(daily)} a day"
+            f"{size(extent.bytes * turns / MONTH * DAY)} a day{price}"
         )
     sentences.append(f"`holdfast serve` checks it by itself, `holdfast audit now {name}` at once")
     return record_facts(record) | {"tool": extent.tool}, sentences

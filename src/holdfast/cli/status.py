@@ -12,6 +12,7 @@ from holdfast.cli.home import DEFAULT_HOME, HomeFolder
 from holdfast.cli.terminal import Json, report, table
 from holdfast.control.queries.coverage import WITHIN_DAYS, Coverage
 from holdfast.control.queries.coverage_words import describe_bound, percent_down
+from holdfast.control.queries.daily import CheckCosts
 from holdfast.control.queries.fleet import (
     PAST_LOSS_DAYS,
     Activity,
@@ -22,7 +23,7 @@ from holdfast.control.queries.fleet import (
     read_status,
 )
 from holdfast.storage.database import transaction
-from holdfast.words import ago, ahead, plural, span, when
+from holdfast.words import ago, ahead, plural, size, span, when
 
 RECENT_AUDITS = 5
 
@@ -152,8 +153,16 @@ def _recent(fleet: Status, activity: Activity) -> Iterator[tuple[str, str]]:
     for period in activity.periods:
         days = "last day" if period.days == 1 else f"last {period.days} days"
         outcomes = ", ".join(f"{count:,} {outcome}" for outcome, count in period.outcomes.items())
-        yield days, f"{outcomes or 'no audits'}; {period.gas:,.0f} gas"
+        yield days, f"{outcomes or 'no audits'}; {period.gas:,.0f} gas{_check_costs(period.checks)}"
     yield "next day", plural(activity.due, "audit is due", "audits are due")
+
+
+def _check_costs(costs: CheckCosts) -> str:
+    """Return what checks by tools read and how long they took, if there were any."""
+    if not costs.checks:
+        return ""
+    read = f"{size(costs.read_bytes)} in {plural(costs.requests, 'request')}"
+    return f"; {plural(costs.checks, 'check')} read {read} and took {span(costs.lasted)}"
 
 
 def _head(fleet: Status, head: Head | None) -> str:

@@ -24,9 +24,13 @@ def describe_bound(coverage: Coverage, now: int) -> str:
         damaged = f"{bound.damaged:,}" if bound.damaged else "none"
         verb = "is" if bound.damaged < 2 else "are"
         return f"{damaged} of {all_} {verb} damaged: all were read within {window}{since}"
-    known = f"{bound.damaged:,} of them damaged, " if bound.damaged else ""
     read = f"{bound.read:,} of {coverage.units:,} were read within {window}{since}"
-    return f"at most {percent_up(bound.share)} of the {unit}s are damaged, at 95 %: {known}{read}"
+    most = f"at most {percent_up(bound.share)} of the {unit}s are damaged, at 95 %: {read}"
+    if not bound.damaged:
+        return most
+    return (
+        f"{plural(bound.damaged, unit)} {'is' if bound.damaged == 1 else 'are'} damaged, and {most}"
+    )
 
 
 def describe_coverage(coverage: Coverage) -> str:

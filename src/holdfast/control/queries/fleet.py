@@ -20,7 +20,7 @@ from holdfast.control.queries.incidents import (
     open_alert_count,
     open_case_count,
 )
-from holdfast.control.queries.names import name_of
+from holdfast.control.queries.names import name_of, unit_of
 from holdfast.control.queries.nodes import Reachability, list_reachability
 from holdfast.control.scheduling.claims import Lag
 from holdfast.control.scheduling.lag import lag_at
@@ -235,7 +235,7 @@ def _worst(connection: Connection, now: int, grace: int, limit: int) -> tuple[Ho
     columns = ("name", "blocks", "number", "audited", "due", "quarantined", "outcome")
     query = (
         select(*(holdings.c[name] for name in columns), health.label("health"))
-        .add_columns(checked_holdings.c.kind, _unit(holdings.c.checked).label("unit"))
+        .add_columns(checked_holdings.c.kind, unit_of(holdings.c.checked).label("unit"))
         .outerjoin(confidences, confidences.c.holding == holdings.c.id)
         .outerjoin(checked_holdings, checked_holdings.c.scheduled == holdings.c.id)
         .order_by(*worst_first(health))
@@ -255,11 +255,6 @@ def _worst(connection: Connection, now: int, grace: int, limit: int) -> tuple[Ho
         )
         for row in connection.execute(query)
     )
-
-
-def _unit(checked: ColumnElement[bool]) -> ColumnElement[str]:
-    """Return what is sampled; a holding that was removed no longer says what its units were."""
-    return case((checked, func.coalesce(checked_holdings.c.unit, "unit")), else_="block")
 
 
 def last_outcomes(connection: Connection) -> dict[str, str]:
@@ -303,7 +298,7 @@ def read_activity(connection: Connection, now: int, *, limit: int) -> Activity:
     due = connection.execute(select(func.count()).where(soon)).scalar_one()
     columns = (audits.c.number, audits.c.outcome, audits.c.ended, audits.c.samples)
     newest = (
-        select(name_of(audits.c.holding), *columns, _unit(audits.c.checked))
+        select(name_of(audits.c.holding), *columns, unit_of(audits.c.checked))
         .outerjoin(checked_holdings, checked_holdings.c.scheduled == audits.c.holding)
         .order_by(audits.c.ended.desc(), audits.c.id.desc())
         .limit(limit)
