@@ -1,5 +1,6 @@
 """`holdfast status`: the state of all holdings, whether the service runs or not."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Annotated
@@ -11,17 +12,20 @@ from holdfast.cli.control import open_control
 from holdfast.cli.home import DEFAULT_HOME, HomeFolder
 from holdfast.cli.terminal import Json, report, table
 from holdfast.control.queries.coverage import WITHIN_DAYS, Coverage
+from holdfast.control.queries.coverage_words import describe_bound, percent_down
+from holdfast.control.queries.daily import CheckCosts
 from holdfast.control.queries.fleet import (
     PAST_LOSS_DAYS,
     Activity,
     Head,
+    Health,
     HoldingStatus,
     Status,
     read_activity,
     read_status,
 )
 from holdfast.storage.database import transaction
-from holdfast.words import ago, ahead, plural, span, when
+from holdfast.words import ago, ahead, plural, size, span, when
 
 RECENT_AUDITS = 5
 
@@ -61,7 +65,7 @@ def _describe(fleet: Status, activity: Activity) -> Iterator[str | Table]:
         yield f"-> {hint}"
     yield ""
     if fleet.worst:
-        titles = ("holding", "health", "last audit", "next", "audits>", "blocks>")
+        titles = ("holding", "health", "last audit", "next", "audits>", "size>")
         yield table(titles, [_row(fleet, holding) for holding in fleet.worst])
     if fleet.holdings > len(fleet.worst):
         yield f"and {plural(fleet.holdings - len(fleet.worst), 'more holding')}"
@@ -79,6 +83,8 @@ def _describe(fleet: Status, activity: Activity) -> Iterator[str | Table]:
             f"confidence: at most {fleet.confidence.fleet_at_most:.2%} of all blocks damaged, "
             f"at 95 %, inferred {ago(fleet.confidence.at, fleet.at)}; see holdfast confidence"
         )
+    for coverage in fleet.coverage:
+        yield f"{coverage.holding}: {describe_bound(coverage, fleet.at)}"
     for alias, policy in fleet.policies.items():
         yield f"{alias}: {policy.name} ({policy.version[:12]})"
 
@@ -117,10 +123,15 @@ def _hints(fleet: Status) -> Iterator[str]:
         yield "is `holdfast serve` running? If it is, give it more --workers; see holdfast doctor"
     if fleet.quarantined:
         yield "repair the quarantined holdings, then: holdfast audit release NAME"
-    if fleet.damaged and not fleet.cases:
+    checked = Counter(row.health for row in fleet.worst if row.kind is not None)
+    if fleet.damaged > checked[Health.DAMAGED] and not fleet.cases:
         yield "restore damaged blocks from a replica: holdfast repair NAME"
-    if fleet.silent:
+    if checked[Health.DAMAGED] and not fleet.cases:
+        yield "a tool found damage: its alert names the units, and what could be done"
+    if fleet.silent > checked[Health.SILENT]:
         yield "a node gave no proof or can't be reached: is it running? See holdfast doctor"
+    if checked[Health.SILENT]:
+        yield "a check could not say whether its storage is intact: see holdfast doctor"
     if fleet.alerts:
         yield "holdfast doctor names faults and their cures"
 
@@ -130,12 +141,12 @@ def _row(fleet: Status, holding: HoldingStatus) -> tuple[str, ...]:
     if holding.audited is not None:
         last = f"{holding.outcome} {ago(holding.audited, fleet.at)}"
     due = "-" if holding.due is None else ahead(holding.due, fleet.at)
-    figures = str(holding.audits), str(holding.blocks)
+    figures = str(holding.audits), plural(holding.blocks, holding.unit)
     return holding.holding, str(holding.health), last, due, *figures
 
 
 def _coverage(coverage: Coverage) -> tuple[str, ...]:
-    shares = (f"{coverage.verified[days]:.0%}" for days in WITHIN_DAYS)
+    shares = (percent_down(coverage.verified[days]) for days in WITHIN_DAYS)
     oldest = "-" if coverage.oldest is None else span(coverage.oldest)
     within = "-" if coverage.verify_within is None else span(coverage.verify_within)
     return coverage.holding, *shares, oldest, f"{within}, behind" if coverage.behind else within
@@ -143,14 +154,22 @@ def _coverage(coverage: Coverage) -> tuple[str, ...]:
 
 def _recent(fleet: Status, activity: Activity) -> Iterator[tuple[str, str]]:
     for audit in activity.last:
-        blocks = plural(audit.samples, "block")
-        what = f"audit {audit.number} of {audit.holding}, {blocks}: {audit.outcome}"
+        sampled = plural(audit.samples, audit.unit)
+        what = f"audit {audit.number} of {audit.holding}, {sampled}: {audit.outcome}"
         yield ago(audit.ended, fleet.at), what
     for period in activity.periods:
         days = "last day" if period.days == 1 else f"last {period.days} days"
         outcomes = ", ".join(f"{count:,} {outcome}" for outcome, count in period.outcomes.items())
-        yield days, f"{outcomes or 'no audits'}; {period.gas:,.0f} gas"
+        yield days, f"{outcomes or 'no audits'}; {period.gas:,.0f} gas{_check_costs(period.checks)}"
     yield "next day", plural(activity.due, "audit is due", "audits are due")
+
+
+def _check_costs(costs: CheckCosts) -> str:
+    """Return what checks by tools read and how long they took, if there were any."""
+    if not costs.checks:
+        return ""
+    read = f"{size(costs.read_bytes)} in {plural(costs.requests, 'request')}"
+    return f"; {plural(costs.checks, 'check')} read {read} and took {span(costs.lasted)}"
 
 
 def _head(fleet: Status, head: Head | None) -> str:
