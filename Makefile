@@ -16,6 +16,8 @@ WORKERS = $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 OPTIONAL = $(shell sed -n 's/^crosscheck = //p' pyproject.toml | grep -oE '"[a-z0-9-]+' | tr -d '"')
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Tests start hundreds of processes: each would compile our modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help ready demo test test-fast cover test-plain test-long anvil axe screens reference lint format bench package clean
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.support.checks import kill_jobs
 from tests.support.processes import end_with_tests
-from tests.support.s3_server import s3_bucket
+from tests.support.s3_server import S3Server, s3_server
 
 
 @pytest.fixture
@@ -20,6 +20,11 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def bucket() -> Iterator[str]:
-    with s3_bucket() as address:
-        yield address
+def s3() -> Iterator[S3Server]:
+    with s3_server() as server:
+        yield server
+
+
+@pytest.fixture
+def bucket(s3: S3Server) -> str:
+    return s3.address

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.support.checks import open_at, sample_of
+from tests.support.checks import is_alive, open_at, sample_of, wait_for
 
 from holdfast.checkers.command import CommandChecker
 from holdfast.checkers.interface import Defect, Finding, Report, Sample
@@ -176,12 +176,16 @@ print({json.dumps(INTACT)!r})
 
 def test_what_the_command_left_running_ends_with_it(folder: Path) -> None:
     program = f"""
-import os, time
-if not os.fork():
+import os, sys, time
+child = os.fork()
+if not child:
     time.sleep(1000)  # and holds the pipe of its output open
+print(child, file=sys.stderr)
 print({json.dumps(INTACT)!r})
 """
-    assert run(folder, program).checked == 12
+    report = run(folder, program)
+    assert report.checked == 12
+    wait_for(lambda: not is_alive(int(report.words.splitlines()[0])))
 
 
 @pytest.mark.parametrize(

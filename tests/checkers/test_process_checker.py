@@ -210,7 +210,7 @@ def test_a_check_that_is_cancelled_leaves_neither_process_nor_file(
 
 @pytest.mark.slow
 def test_a_job_whose_folder_is_removed_ends(checker: Checker, folder: Path, runs: Runs) -> None:
-    checker.poll(checker.start(sample_of()))
+    checker.poll(checker.start(sample_of(seconds=3600)))
     wait_for(runs)
     (job,) = folder.glob("checks/*")
     JobFolder(job).remove()

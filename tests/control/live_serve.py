@@ -17,7 +17,10 @@ first_pause = "1 second"
 [control.pace]
 lease = "5 seconds"
 [control.upkeep]
+enrol = "1 second"
 anchor = "2 seconds"
+[control.web]
+listen = "off"
 """
 
 

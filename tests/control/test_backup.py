@@ -14,7 +14,7 @@ import psycopg
 import pytest
 from tests.control.live_serve import SETTINGS, count, wait_for
 from tests.support import hosts
-from tests.support.command_line import Shell, served
+from tests.support.command_line import Shell
 from tests.support.database import run_sql
 from tests.support.hosts import place, wait_until
 from tests.support.ledger_env import anvil, sender_of
@@ -320,26 +320,23 @@ def working(shell: Shell, *options: str) -> Iterator[None]:
 @pytest.mark.slow
 def test_a_backup_under_load_is_restored_elsewhere_and_audits_go_on(shell: Shell) -> None:
     home, other = shell.directory / "home", shell.directory / "other"
-    owner = shell.run("init", "--json").data["owner"]
-    (home / "holdfast.toml").write_text(SETTINGS)
-    (shell.directory / "file").write_bytes(os.urandom(50_000))
     passed = "SELECT count(*) FROM audits WHERE outcome = 'passed'"
-    with served(shell, "one", owner) as url:
+    with site(shell.directory) as before:
+        (home / "holdfast.toml").write_text(SETTINGS)
         for name in ("alpha", "beta"):
-            assert shell.run("holding", "add", name, url, "--sectors", "2").code == 0
-        assert shell.run("put", "file").code == 0
+            before.holding(name, os.urandom(20_000))
         with working(shell, "--workers", "2"):
-            wait_for("work", home, passed, 6)
+            wait_for("work", home, passed, 4)
             made = shell.run("backup", "first.tar", "--json")
             assert made.code == 0, made
-            wait_for("more work", home, passed, count(home) + 4)
+            wait_for("more work", home, passed, count(home) + 2)
         key = shell.run("restore", "first.tar", "--home", other, "--json").data["key"]
         saved = count(other)
-        assert 6 <= saved < count(home)
+        assert 4 <= saved < count(home)
         check = ("evidence", "verify", other, "--key", key)
         assert shell.run(*check).code == 0
         with working(shell, "--home", str(other)):
-            wait_for("work elsewhere", other, passed, saved + 4)
+            wait_for("work elsewhere", other, passed, saved + 2)
     assert shell.run(*check).code == 0
     outcomes = "SELECT count(*) FROM audits WHERE outcome != 'passed'"
     assert count(other, outcomes) == 0

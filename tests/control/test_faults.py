@@ -220,14 +220,20 @@ def check_ledger(place: Site) -> None:
 def test_a_database_file_that_someone_locks_is_waited_for(
     place: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database, "LOCK_TIMEOUT_SECONDS", 0.25)  # more than our own threads need
     path = place.settings.address(place.home.folder)
     with place.service() as service:
         place.run(service, 2 * HOUR)
         before = len(place.audits())
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
-            interrupt(service, lambda: other.execute("BEGIN IMMEDIATE"))
+
+            def lock() -> None:
+                other.execute("BEGIN IMMEDIATE")
+                for name in ("NOTICE_SECONDS", "LOCK_TIMEOUT_SECONDS"):
+                    monkeypatch.setattr(database, name, 0)  # nobody gets it by waiting
+
+            interrupt(service, lock)
             place.run(service, 3 * HOUR)
+        monkeypatch.undo()
         assert len(place.audits()) == before
         place.run(service, 3 * HOUR)
     assert [alert.kind for alert in place.alerts()] == [Kind.DATABASE]

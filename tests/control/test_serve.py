@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from tests.control.live_serve import SETTINGS, children, count, wait_for
-from tests.support.command_line import Shell, served
+from tests.support.command_line import Shell
+from tests.support.live_service import site
 from tests.support.owner_env import PASSPHRASE, QUICK
 
 from holdfast.cli.app import run
@@ -23,15 +24,12 @@ from holdfast.storage.database import connect
 @pytest.mark.slow
 def test_audits_run_by_themselves_and_go_on_when_a_worker_is_killed(shell: Shell) -> None:
     home = shell.directory / "home"
-    owner = shell.run("init", "--json").data["owner"]
-    (home / "holdfast.toml").write_text(SETTINGS + '[control.web]\nlisten = "off"\n')
-    (shell.directory / "file").write_bytes(os.urandom(200_000))
-    with served(shell, "one", owner) as url:
+    with site(shell.directory) as place:
+        (home / "holdfast.toml").write_text(SETTINGS)
         for name in ("alpha", "beta", "gamma"):
-            assert shell.run("holding", "add", name, url, "--sectors", "2").code == 0
-        assert shell.run("put", "file").code == 0
+            place.holding(name, os.urandom(20_000))
         with shell.start("serve", "--workers", "2") as process:
-            wait_for("work", home, "SELECT count(*) FROM audits WHERE outcome = 'passed'", 6)
+            wait_for("work", home, "SELECT count(*) FROM audits WHERE outcome = 'passed'", 3)
             os.kill(children(process.pid)[-1], signal.SIGKILL)
             wait_for("more work", home, "SELECT count(*) FROM audits", count(home) + 6)
             wait_for("confidence", home, "SELECT count(*) FROM confidences", 3)

@@ -34,7 +34,7 @@ GUIDE = ROOT / "docs" / "operating.md"
 STAND_INS = Path(__file__).with_name("stand_ins")
 READY = {"holdfast node": "listens on", "holdfast serve": "auditing the holdings"}
 PATIENCE = 120.0  # seconds, for what takes a few on an idle machine
-HOLDINGS = 3
+NODES = ("attic", "cellar", "barn")  # and the holdings on them
 GOING_ON = 2  # audits of each holding
 
 
@@ -88,8 +88,14 @@ class Place:
     def audits(self, machine: str) -> Counter[str]:
         """Return how many audits of each holding the evidence has."""
         shown = json.loads(self.run(machine, "holdfast evidence show --json"))
-        leaves = [each["leaf"] for each in shown["leaves"]]
-        return Counter(str(leaf["holding"]) for leaf in leaves if leaf["holdfast"] == "audit")
+        audits = [entry for entry in shown["leaves"] if entry["leaf"]["holdfast"] == "audit"]
+        return Counter(entry["holding"] for entry in audits)
+
+    def logged_audits(self, machine: str) -> Counter[str]:
+        """Return how many audits of each holding the machine's service has logged."""
+        lines = (self.at(machine) / "run" / "holdfast.log").read_text().splitlines()
+        audited = (json.loads(line) for line in lines if re.search('"audited".*}$', line))
+        return Counter(entry["holding"] for entry in audited)
 
     def reachable(self, machine: str, port: int) -> bool:
         with socket.socket() as client:
@@ -171,18 +177,17 @@ def test_whoever_follows_the_guide_has_audits_that_go_on_without_a_worker(place:
 def look(place: Place, machine: str, text: str) -> None:
     """Do what a person does before the next block: see that the last one has come to something."""
     if "http://attic.example" in text:
-        for node in ("attic", "cellar", "barn"):
+        for node in NODES:
             wait_for(partial(place.reachable, node, 8470))
     if "systemctl kill" in text:
-        log = place.at(machine) / "run" / "holdfast.log"
-        wait_for(lambda: '"audited"' in log.read_text())
+        wait_for(lambda: place.logged_audits(machine).total() > 0)
     if "evidence verify" in text and machine == "alpha":
-        wait_for(lambda: len(place.audits(machine)) == HOLDINGS)
-        before = place.audits(machine)
-        enough = before + Counter(dict.fromkeys(before, GOING_ON))
+        more = Counter(dict.fromkeys(NODES, GOING_ON))
+        enough = place.logged_audits(machine) + more
+        wait_for(lambda: place.logged_audits(machine) >= enough)
         wait_for(lambda: place.audits(machine) >= enough)
     elif "evidence verify" in text:
-        wait_for(lambda: sum(place.audits(machine).values()) > 0)
+        wait_for(lambda: place.audits(machine).total() > 0)
     elif "audit ask" in text:
         wait_for((place.at(machine) / "home/audits/evidence.pub").exists)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.support.node_env import Site
 from tests.support.recorded_wire import Wire, wire_to
-from tests.support.s3_server import s3_bucket
+from tests.support.s3_server import s3_server
 
 from holdfast.node.objects import open_objects
 
@@ -26,8 +26,8 @@ def wire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
 @pytest.fixture(scope="session")
 def bucket() -> Iterator[str]:
     """Serve S3 on loopback, as the environment then says, and return a bucket's address."""
-    with s3_bucket() as address:
-        yield address
+    with s3_server() as server:
+        yield server.address
 
 
 @pytest.fixture(params=["folder", "memory", "s3"])

@@ -107,7 +107,7 @@ def _own_fault(rng: np.random.Generator) -> OwnFault:
     return OwnFault(
         trouble=Trouble(rng.choice(list(Trouble))),
         begin=begin,
-        end=begin + int(rng.choice([SECOND, 2 * MINUTE, 30 * MINUTE])),
+        end=begin + int(rng.choice([SECOND, 2 * MINUTE, 15 * MINUTE])),
         steps=int(rng.integers(1, MAX_KILL_STEPS)),
         shift=int(rng.choice(shifts)),
     )

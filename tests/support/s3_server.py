@@ -2,21 +2,46 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import httpx
 import pytest
 
 
-@contextmanager
-def s3_bucket() -> Iterator[str]:
-    """Serve S3, as the environment then says, and yield a bucket's address."""
-    from moto.server import ThreadedMotoServer  # noqa: PLC0415 - takes seconds
+class S3Server:
+    """Serves one bucket; what it holds outlasts an outage."""
 
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
+    address = "s3://holdfast"
+
+    def __init__(self) -> None:
+        self._server = _start(0)
+        self.host, self.port = self._server.get_host_and_port()
+        # The first answer takes the server seconds, for it imports what it answers by.
+        httpx.put(f"{self.url}/holdfast", timeout=60).raise_for_status()
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.host}:{self.port}"
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """Let nobody reach it."""
+        self._server.stop()
+        try:
+            yield
+        finally:
+            self._server = _start(self.port)
+
+    def stop(self) -> None:
+        self._server.stop()
+
+
+@contextmanager
+def s3_server() -> Iterator[S3Server]:
+    """Run the server, as the environment then says."""
+    server = S3Server()
     variables = {
-        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+        "AWS_ENDPOINT_URL": server.url,
         "AWS_ACCESS_KEY_ID": "tests",
         "AWS_SECRET_ACCESS_KEY": "tests",
         "AWS_DEFAULT_REGION": "us-east-1",
@@ -24,7 +49,13 @@ def s3_bucket() -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in variables.items():
             patch.setenv(name, value)
-        # The first answer takes the server seconds, for it imports what it answers by.
-        httpx.put(f"http://{host}:{port}/holdfast", timeout=60).raise_for_status()
-        yield "s3://holdfast"
+        yield server
     server.stop()
+
+
+def _start(port: int) -> Any:
+    from moto.server import ThreadedMotoServer  # noqa: PLC0415 - takes seconds
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=port, verbose=False)
+    server.start()
+    return server

@@ -64,6 +64,6 @@ PASSED = passed_check(1, START)
 def add_checked_holding(connection: Connection, name: str = "attic") -> CheckedHolding:
     """Put storage that is checked on the schedule, and return how the evidence names it."""
     blank = {"history": b"", "news": False, "memory": b"", "observation": b""}
-    row = insert(holdings).values(name=name, blocks=164, **blank)
-    (id_,) = connection.execute(row).inserted_primary_key or ()
+    row = insert(holdings).values(name=name, blocks=164, **blank).returning(holdings.c.id)
+    id_: int = connection.execute(row).scalar_one()
     return replace(ATTIC, id=id_, name=name)

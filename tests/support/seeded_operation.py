@@ -102,7 +102,7 @@ class SeededOperation:
         ensure_champion(self.engine, POLICY, PAPER, self.time.wall())
         self._policies = PolicyLoader(self.engine)
         deadline = int(self._rng.choice(DEADLINES))
-        self._timeouts = Timeouts(deadline, first_pause=SECOND, longest_pause=2 * MINUTE)
+        self._timeouts = Timeouts(deadline, first_pause=5 * SECOND, longest_pause=2 * MINUTE)
         self._settlement = SettlementMode(self._rng.choice(list(SettlementMode)))
         self.sequencer = Sequencer(self.engine, SIGNER, self.time.wall)
         self.viewer = connect(str(folder / "holdfast.db"), read_only=True)  # on which nothing fails

@@ -15,7 +15,7 @@ from holdfast.evidence.leaf import CheckResponse, DamagedUnit, Step
 from holdfast.storage.database import transaction
 
 SCRIPT = "<script>alert(1)</script>"
-WORDS = f"\x1b]0;owned\x07{SCRIPT}\n</pre>" + "x" * 5000
+WORDS = "x" * 5000 + f"\x1b]0;owned\x07{SCRIPT}\n</pre>"
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_checks_are_listed_verified_and_counted_apart(checked: Served) -> None:
         *("check", "check", "check-response")
     ]
     assert {entry["name"] for entry in (first, second, response)} == {"attic"}
-    assert second["content"]["words"].startswith(r"\x1b]0;owned\x07<script>")
+    assert second["content"]["words"].endswith(rf"\x1b]0;owned\x07{SCRIPT}\n</pre>")
     proven = checked.client.get(f"/evidence/leaves/{second['place']}").json()
     assert proven["leaf"] == second
     timeline = checked.client.get(f"/holdings/{second['holding']}/timeline").json()

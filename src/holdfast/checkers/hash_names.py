@@ -53,9 +53,9 @@ class NamesChecker(ProcessChecker):
         return Extent(
             unit=layout.unit,
             units=len(sizes),
-            bytes=sum(sizes.values()),
+            bytes=sum(max(size, 0) for size in sizes.values()),
             tool=TOOL,
-            groups=tuple(Group(name, 1, size) for name, size in sorted(sizes.items())),
+            groups=tuple(Group(name, 1, max(size, 0)) for name, size in sorted(sizes.items())),
             vanished=tuple(gone),
         )
 

@@ -12,7 +12,7 @@ import traceback
 from pathlib import Path
 from typing import NoReturn
 
-from holdfast.checkers import registry
+from holdfast.checkers import codec, registry
 from holdfast.checkers.interface import Finding, Place, Report, Running
 from holdfast.checkers.job_folder import JobFolder, Plan
 from holdfast.checkers.process_checker import ProcessChecker, now, timed_out, without_result
@@ -53,7 +53,7 @@ class _Run:
         try:
             checker = _open(self._plan.kind, self._job.place(self._plan))
             checker.scratch = self._job.make_scratch()
-            return checker.run(self._plan.sample, self._show_progress)
+            return _sound(checker.run(self._plan.sample, self._show_progress), self._plan.kind)
         except UnreachableError as error:
             return self._without_result(Finding.UNREACHABLE, str(error))
         except HoldfastError as error:
@@ -96,6 +96,12 @@ def _open(kind: str, place: Place) -> ProcessChecker:
     if not isinstance(checker, ProcessChecker):
         raise InputError(f"the auditor {kind!r} is opened as another one than that of this check")
     return checker
+
+
+def _sound(report: Report, kind: str) -> Report:
+    """Return the report if it holds what its type promises, which nobody has checked before."""
+    content = codec.dump(codec.bound(report))
+    return codec.load(Report, content, f"the report of the auditor {kind!r}")
 
 
 def _silence(handle: int) -> None:

@@ -28,12 +28,13 @@ class ManifestChecker(ProcessChecker):
 
     def extent(self) -> Extent:
         entries, sizes = self._read()
+        lengths = {name: max(sizes.get(name, 0), 0) for name in sorted(entries)}
         return Extent(
             unit=UNIT,
             units=len(entries),
-            bytes=sum(sizes.get(name, 0) for name in entries),
+            bytes=sum(lengths.values()),
             tool=TOOL,
-            groups=tuple(Group(name, 1, sizes.get(name, 0)) for name in sorted(entries)),
+            groups=tuple(Group(name, 1, length) for name, length in lengths.items()),
             vanished=tuple(sorted(entries.keys() - sizes.keys())),
         )
 

@@ -8,17 +8,20 @@ bytes are lost (UnreadableError), or nobody can tell, because the storage is awa
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import local
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from holdfast.errors import InputError, StorageError, UnreachableError
 from holdfast.processes import cores
 
+T = TypeVar("T")
+
 LOCAL_PIECE_BYTES = 1 << 20
 REMOTE_PIECE_BYTES = 8 << 20
 REMOTE_THREADS = 16
+UNKNOWN = -1  # the size of an object, where a storage does not tell it
 _LOST = {errno.EIO, errno.EBADMSG, errno.EUCLEAN, errno.EILSEQ}  # what a bad sector gives
 
 
@@ -40,7 +43,7 @@ class StoredObjects(Protocol):
         ...
 
     def list_sizes(self) -> dict[str, int]:
-        """Return the size of every object, by its name below the address."""
+        """Return the size of every object, by its name below the address; UNKNOWN is one, too."""
         ...
 
     def size(self, name: str) -> int: ...
@@ -141,23 +144,36 @@ class Remote:
             raise UnreachableError(f"can't list {self.address}: {_said(error)}") from error
         start = len(self._root.strip("/")) + 1 if self._root.strip("/") else 0
         return {
-            name.strip("/")[start:]: int(entry["size"] or 0)
+            name.strip("/")[start:]: _size(entry)
             for name, entry in entries.items()
             if entry["type"] == "file" and not name.endswith("/")
         }
 
     def size(self, name: str) -> int:
-        return int(self._call(name, lambda system, path: system.info(path)["size"] or 0))
+        return self._call(name, lambda system, path: _size(system.info(path)))
 
     def pieces(self, name: str, size: int) -> Iterator[bytes]:
+        if size == UNKNOWN:
+            yield self._call(name, lambda system, path: system.cat_file(path))
         for start in range(0, size, REMOTE_PIECE_BYTES):
-            span = {"start": start, "end": min(start + REMOTE_PIECE_BYTES, size)}
-            yield self._call(name, lambda system, path, span=span: system.cat_file(path, **span))
+            end = min(start + REMOTE_PIECE_BYTES, size)
+            piece = self._read_range(name, start, end)
+            yield piece
+            if start == 0 and len(piece) == size:
+                return  # a server may give all of it, whatever it is asked for
+            if len(piece) > end - start:
+                raise UnreachableError(f"{self.address} gives no ranges of {name}")
+
+    def _read_range(self, name: str, start: int, end: int) -> bytes:
+        piece: bytes = self._call(
+            name, lambda system, path: system.cat_file(path, start=start, end=end)
+        )
+        return piece
 
     def requests(self, size: int) -> int:
         return max(1, -(-size // REMOTE_PIECE_BYTES))
 
-    def _call(self, name: str, ask: Any) -> Any:
+    def _call(self, name: str, ask: Callable[[Any, str], T]) -> T:
         try:
             return ask(self._system(), f"{self._root}/{name}")
         except FileNotFoundError as error:
@@ -181,6 +197,10 @@ class Remote:
         except Exception as error:
             raise InputError(f"can't use {self.address}: {_said(error)}") from error
         return system, root
+
+
+def _size(entry: dict[str, Any]) -> int:
+    return UNKNOWN if entry["size"] is None else int(entry["size"])
 
 
 def _said(error: Exception) -> str:

@@ -22,9 +22,9 @@ _LETTERS = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\"}
 
 
 def escape_words(words: str) -> str:
-    """Return a tool's own words, as far as a leaf holds them."""
-    escaped = _escape(words[: MAX_WORDS + 1])
-    return escaped if len(escaped) <= MAX_WORDS else _escape_start(words, MAX_WORDS - 1) + CUT
+    """Return a tool's own words; the end of them, if a leaf can't hold them all."""
+    escaped = _escape(words[-MAX_WORDS - 1 :])
+    return escaped if len(escaped) <= MAX_WORDS else CUT + _escape_end(words, MAX_WORDS - 1)
 
 
 def hash_words(words: str) -> bytes:
@@ -33,7 +33,7 @@ def hash_words(words: str) -> bytes:
 
 def are_words(escaped: str, digest: bytes) -> bool:
     """Return whether these may be the words with that hash: those that were cut off may always."""
-    cut = escaped.endswith(CUT) and len(escaped) > MAX_WORDS - _LONGEST_ESCAPE
+    cut = escaped.startswith(CUT) and len(escaped) > MAX_WORDS - _LONGEST_ESCAPE
     return cut or hash_words(_unescape(escaped)) == digest
 
 
@@ -60,9 +60,18 @@ def _escape(text: str) -> str:
 
 def _escape_start(text: str, length: int) -> str:
     """Return as much of a text as fits, without half an escape at its end."""
-    pieces = list(_escape_each(text[:length]))
+    return "".join(_fitting(list(_escape_each(text[:length])), length))
+
+
+def _escape_end(text: str, length: int) -> str:
+    """Return as much of the end of a text as fits, without half an escape at its beginning."""
+    pieces = list(_escape_each(text[-length:]))
+    return "".join(reversed(_fitting(pieces[::-1], length)))
+
+
+def _fitting(pieces: list[str], length: int) -> list[str]:
     lengths = takewhile(length.__ge__, accumulate(map(len, pieces)))
-    return "".join(pieces[: sum(1 for _ in lengths)])
+    return pieces[: sum(1 for _ in lengths)]
 
 
 def _escape_each(text: str) -> Iterator[str]:

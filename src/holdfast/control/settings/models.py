@@ -191,7 +191,7 @@ class CheckSettings(Table):
 class Upkeep(Table):
     """How often the work beside audits is done."""
 
-    enrol: Duration = 30 * SECOND  # looking for new holdings
+    enrol: Duration = 30 * SECOND  # looking for new holdings and old confidences
     anchor: Duration = 6 * HOUR  # putting the evidence's root on the ledger
     idle: Duration = SECOND  # the longest time between two looks for due holdings
 

@@ -1,0 +1,49 @@
+"""Judges a report before anyone acts on it: one that makes no sense says nothing about the data.
+
+A checker may come from another package, and repeats what a tool said. Both may be wrong.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from holdfast.checkers.interface import Finding, Report
+
+LARGEST = 2**50  # of a count, so that all sums of them can be recorded
+NO_REASON = "the auditor gives no reason"
+
+
+def validate_report(report: Report) -> Report:
+    """Return the report, or one that says that nothing is known if it contradicts itself.
+
+    Damaged units without a name are left out.
+    """
+    for contradiction in _contradictions(report):
+        return Report(
+            finding=Finding.UNKNOWN,
+            reason=f"the auditor's report makes no sense: {contradiction}",
+            units=0,
+            checked=0,
+            damaged=(),
+            verified=(),
+            read_bytes=0,
+            requests=0,
+            began=report.began if _is_count(report.began) else 0,
+            ended=report.ended if _is_count(report.ended) else 0,
+            tool=report.tool,
+            words=report.words,
+        )
+    silent = report.finding in {Finding.UNREACHABLE, Finding.UNKNOWN} and not report.reason
+    named = tuple(unit for unit in report.damaged if unit.name)
+    return replace(report, reason=NO_REASON if silent else report.reason, damaged=named)
+
+
+def _contradictions(report: Report) -> Iterator[str]:
+    for name in ("units", "checked", "read_bytes", "requests", "began", "ended"):
+        if not _is_count(getattr(report, name)):
+            yield f"{name} is not a number from 0 to {LARGEST}"
+    if report.finding is Finding.INTACT and report.damaged:
+        yield "it calls the data intact and names damaged units"
+
+
+def _is_count(number: int) -> bool:
+    return type(number) is int and 0 <= number <= LARGEST
