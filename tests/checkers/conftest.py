@@ -7,6 +7,7 @@ import pytest
 from tests.support.checks import kill_jobs
 from tests.support.processes import end_with_tests
 from tests.support.s3_server import s3_bucket
+from tests.support.ssh_server import ssh_server
 
 
 @pytest.fixture
@@ -17,6 +18,13 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     yield path
     kill_jobs(path)
     release()
+
+
+@pytest.fixture(scope="session")
+def ssh_command(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Return the command that reaches an sshd on loopback, without the host."""
+    with ssh_server(tmp_path_factory.mktemp("sshd")) as command:
+        yield command
 
 
 @pytest.fixture(scope="session")

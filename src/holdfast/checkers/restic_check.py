@@ -15,7 +15,7 @@ from holdfast.checkers.interface import (
     Sample,
 )
 from holdfast.checkers.process_checker import Progress, now
-from holdfast.checkers.restic_repository import Repository, Trouble
+from holdfast.checkers.restic_repository import Repository, Trouble, is_away
 from holdfast.checkers.restic_words import CheckWords, Complaint, Weight
 from holdfast.checkers.tool_process import Ended, is_unreadable, monotonic_deadline
 from holdfast.errors import HoldfastError
@@ -24,6 +24,8 @@ from holdfast.words import plural
 GROUPS = 256  # first bytes of a pack's name: restic picks packs by them
 MAX_ATTEMPTS = 2  # for a call that lost the index to a prune
 RETRIES_WHAT_IS_GONE = (0, 17)  # below it: for most of a minute, for each pack
+OUTAGE_SECONDS = 300.0
+TREE_SECONDS = 120.0  # for such retries of trees, of which one missing pack may hold many
 
 _PACK = re.compile("[0-9a-f]{64}")
 _ERRORS_FOUND = ("repository contains errors", "LoadIndex returned errors")
@@ -68,6 +70,51 @@ def cover(wanted: Collection[int], free: Collection[int]) -> list[Subset]:
 
 
 @dataclass
+class _Outage:
+    """Knows when nothing but failing connections has been seen for long.
+
+    restic tries each pack for up to 15 minutes: all packs that are left would take days.
+    """
+
+    is_declared: bool = False
+    _done: int = 0
+    _since: float | None = None
+
+    def lasts(self, words: CheckWords, line: str) -> bool:
+        now = time.monotonic()
+        if words.done != self._done:
+            self._done, self._since = words.done, None
+        elif self._since is None and line.startswith("Load") and is_away(line):
+            self._since = now
+        self.is_declared = self._since is not None and now > self._since + OUTAGE_SECONDS
+        return self.is_declared
+
+
+@dataclass
+class _Stall:
+    """Knows when a call only waits for packs that are gone, as older versions do for long."""
+
+    subset: Subset
+    _tree_since: float | None = None
+    _packs_since: float | None = None
+
+    def is_over(self, words: CheckWords, line: str) -> bool:
+        now = time.monotonic()
+        if words.packs_read is None:
+            if line.startswith("Load") and _is_about_prefix(line, words.bad_packs()):
+                self._tree_since = self._tree_since or now
+            return self._tree_since is not None and now > self._tree_since + TREE_SECONDS
+        if not line.startswith("["):
+            return False
+        waiting = {pack for pack in words.awaited_packs() if pack in self.subset}
+        if not waiting or words.packs_read - words.done != len(waiting):
+            self._packs_since = None
+            return False
+        self._packs_since = self._packs_since or now
+        return now > self._packs_since + 0.25  # a pack's own line may come after progress
+
+
+@dataclass
 class Check:
     """Runs the calls for a sample; `groups` is what the last listing counted."""
 
@@ -84,10 +131,12 @@ class Check:
     _damaged: dict[str, DamagedUnit] = field(default_factory=dict)
     _trouble: Trouble | None = None
     _words: str = ""
+    _outage: _Outage = field(default_factory=_Outage)
 
     def run(self) -> Report:
         began = now()
         self._deadline = monotonic_deadline(self.sample.deadline)
+        self._last_deadline = monotonic_deadline(self.sample.deadline, margin=0.05)
         tool = str(self.repository.tool)
         wanted = {int(group, 16) for group in self.sample.groups}
         empty = {byte for byte in range(GROUPS) if f"{byte:02x}" not in self.groups}
@@ -101,21 +150,18 @@ class Check:
         for attempt in range(MAX_ATTEMPTS):
             words = CheckWords()
             ended = self._call(subset, words)
-            self._words = self.repository.text(ended)
-            if words.said.total:
-                self._words = words.said.text(self.repository.secrets)
+            self._words = self.repository.text(words.said if words.said.total else ended.words)
             if self._judge(subset, ended, words) or attempt + 1 == MAX_ATTEMPTS:
                 return
 
     def _call(self, subset: Subset, words: CheckWords) -> Ended:
         stall = _Stall(subset) if self.repository.tool.version < RETRIES_WHAT_IS_GONE else None
+        self._outage = outage = _Outage()
         total = sum(self.groups[name].units for name in self.sample.groups if name in self.groups)
 
         def watch(line: str) -> bool:
-            if not line.startswith("["):
-                return False
             self.on_progress(min(self._checked + words.done, total), total)
-            return stall is not None and stall.is_over(words)
+            return outage.lasts(words, line) or (stall is not None and stall.is_over(words, line))
 
         return self.repository.check(
             str(subset), self.scratch / "cache", self._deadline, watch, words
@@ -126,11 +172,13 @@ class Check:
         self._units = words.packs_in_index or self._units
         self._trouble = None
         doubts = words.about(Weight.DOUBT)
-        confirmed = self._confirm(doubts)
+        confirmed = [] if self._outage.is_declared else self._confirm(doubts)
         self._add_damage([*self._name_packs(words.about(Weight.DAMAGE)), *confirmed])
+        if self._outage.is_declared:
+            self._trouble = Trouble(f"the repository can't be reached: {words.last_retry}")
         if self._trouble:
             return True
-        has_ended = ended.is_stopped or _is_clean(ended, words) or _has_complaints(ended, words)
+        has_ended = _is_clean(ended, words) or _has_complaints(ended, words)
         if not has_ended:
             if len(confirmed) < len(doubts) and words.packs_read is None and not ended.is_late:
                 self._trouble = Trouble("the repository changes while it is read", is_away=False)
@@ -210,7 +258,7 @@ class Check:
         ended = self.repository.check(
             None,
             self.scratch / "cache",
-            self._deadline,
+            self._last_deadline,
             lambda _line: packs_only and words.at_structure,
             words,
         )
@@ -237,10 +285,12 @@ class Check:
         for one in complaints:
             is_pack = bool(_PACK.fullmatch(one.pack))
             name, group = (one.pack, one.pack[:2]) if is_pack else (one.name, self.sample.groups[0])
-            self._damaged.setdefault(name, DamagedUnit(name, one.defect, group, one.detail))
+            detail = self.repository.hide_secrets(one.detail)
+            self._damaged.setdefault(name, DamagedUnit(name, one.defect, group, detail))
 
     def _report(self, began: int, tool: str) -> Report:
         damaged = tuple(self._damaged[name] for name in sorted(self._damaged))
+        verified = self._verified - {unit.group for unit in damaged}
         finding, reason = Finding.INTACT, ""
         if damaged:
             finding, reason = Finding.DAMAGED, _sentence(damaged)
@@ -252,11 +302,11 @@ class Check:
             reason = "nothing was read: the index lists no pack of these groups"
         return Report(
             finding=finding,
-            reason=reason,
+            reason=self.repository.hide_secrets(reason),
             units=self._units or sum(group.units for group in self.groups.values()),
             checked=max(self._checked, len(damaged)),
             damaged=damaged,
-            verified=tuple(name for name in self.sample.groups if name in self._verified),
+            verified=tuple(name for name in self.sample.groups if name in verified),
             read_bytes=self._read_bytes,
             requests=self._checked,
             began=began,
@@ -266,37 +316,25 @@ class Check:
         )
 
 
-@dataclass
-class _Stall:
-    """Knows when only packs are left to read that are gone, for which older versions wait long."""
-
-    subset: Subset
-    _since: float | None = None
-
-    def is_over(self, words: CheckWords) -> bool:
-        waiting = {pack for pack in words.bad_packs() if pack in self.subset}
-        waiting -= words.finished_packs()
-        left = (words.packs_read or 0) - words.done
-        if not waiting or left != len(waiting):
-            self._since = None
-            return False
-        self._since = self._since or time.monotonic()
-        return time.monotonic() > self._since + 0.25  # a pack's own line may come after progress
-
-
 def _is_clean(ended: Ended, words: CheckWords) -> bool:
     return ended.code == 0 and words.is_clean and words.packs_read is not None
 
 
 def _has_complaints(ended: Ended, words: CheckWords) -> bool:
-    """Return whether a call came to its end, and named what is wrong."""
-    return ended.code == 1 and words.fatal in _ERRORS_FOUND and words.packs_read is not None
+    """Return whether a call read all that it could, and named what is wrong."""
+    if words.packs_read is None:
+        return False
+    return ended.is_stopped or (ended.code == 1 and words.fatal in _ERRORS_FOUND)
 
 
 def _is_about(complaint: Complaint, packs: Collection[str]) -> bool:
     if complaint.pack:
         return complaint.pack in packs
-    prefix = re.search("<data/([0-9a-f]+)>", complaint.detail)
+    return _is_about_prefix(complaint.detail, packs)
+
+
+def _is_about_prefix(text: str, packs: Collection[str]) -> bool:
+    prefix = re.search("<data/([0-9a-f]+)>", text)
     return prefix is not None and any(pack.startswith(prefix[1]) for pack in packs)
 
 

@@ -74,7 +74,7 @@ def _restic(
         ended = repository.repair(arguments, deadline, kept)
         if ended.code:
             raise repository.explain(ended).error()
-        return repository.text(ended)
+        return repository.text(ended.words)
 
     shown = ("restic", "-r", repository.address, *arguments)
     return Step(shown, frozenset(units), run, loses)

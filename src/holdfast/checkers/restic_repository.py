@@ -7,21 +7,23 @@ in a fresh index before it counts. With the option `lock=yes` restic locks, and 
 """
 
 import json
+import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
 from holdfast.checkers import tool_process
 from holdfast.checkers.interface import Place
 from holdfast.checkers.restic_words import LINES, CheckWords
-from holdfast.checkers.tool_process import Ended, OnLine, Requirement, Tool, run_tool
+from holdfast.checkers.tool_process import Ended, Excerpt, OnLine, Requirement, Tool, run_tool
 from holdfast.errors import HoldfastError, InputError, StorageError, UnreachableError
 
 RESTIC = Requirement("restic", "restic", (0, 14), "version")
 OPTIONS = ("lock", "password-env", "password-file", "program", "repository-file")
 PROGRESS_PER_SECOND = 2  # lines
+MAX_LINES = 1_000_000  # of one check; progress of six days
 MAX_INDEX_BYTES = 256 << 20
 LOCK_WAIT, WAITS_FOR_LOCKS = "15m", (0, 16)
 
@@ -77,10 +79,6 @@ class Repository:
             self._tool = tool_process.find_tool(RESTIC, self._options.get("program"))
         return self._tool
 
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        return (self._secret,)
-
     def pack_path(self, pack: str) -> Path | None:
         """Return the file of a pack, if the repository lies on this machine."""
         return self.folder / "data" / pack[:2] / pack if self.folder else None
@@ -100,7 +98,7 @@ class Repository:
             words.take(line)
             return on_line(line)
 
-        return self._run(arguments, deadline, on_line=take, lines=LINES)
+        return self._run(arguments, deadline, on_line=take, max_lines=MAX_LINES)
 
     def list_packs(self, deadline: float) -> list[str]:
         """Return the names of all packs in the storage, also of those that no index lists."""
@@ -144,27 +142,35 @@ class Repository:
 
     def explain(self, ended: Ended, words: CheckWords | None = None) -> Trouble:
         """Return why a call that says nothing about the data failed."""
-        text = self.text(ended)
-        last = (words and words.fatal) or ended.words.last_line(self.secrets)
-        if ended.is_late:
+        trouble = self._explain(ended, words)
+        return replace(trouble, reason=self.hide_secrets(trouble.reason))
+
+    def hide_secrets(self, text: str) -> str:
+        return tool_process.hide_secrets(text, (self._secret,))
+
+    def _explain(self, ended: Ended, words: CheckWords | None) -> Trouble:
+        text = ended.words.text()  # as it is: a password may be one of the words that matter
+        last = (words and words.fatal) or ended.words.last_line()
+        if ended.is_late and not (words and is_away(words.last_retry)):
             return Trouble("restic did not end in time", is_away=False)
         if ended.code == 12 or "wrong password or no key found" in text:
             cure = "correct the password-file or password-env"
             return Trouble("the password opens no key of the repository", cure, is_mistake=True)
         if ended.code == 11 or "already locked" in text:
             return Trouble("the repository is locked")
-        if ended.code == 10 or "Is there a repository at the following location" in text:
-            cure = "correct the address, or run restic init"
-            where = tool_process.hide_secrets(self.address, self.secrets)
-            return Trouble(f"there is no restic repository at {where}", cure, is_mistake=True)
-        if _AWAY.search(text):
+        if is_away(text):
             return Trouble(
                 f"the repository can't be reached: {(words and words.last_retry) or last}"
             )
+        if ended.code == 10 or "Is there a repository at the following location" in text:
+            cure = "correct the address, or run restic init"
+            reason = f"there is no restic repository at {self.address}"
+            return Trouble(reason, cure, is_mistake=True)
         return Trouble(f"restic failed with {ended.code}: {last}", is_away=False)
 
-    def text(self, ended: Ended) -> str:
-        return ended.words.text(self.secrets)
+    def text(self, words: Excerpt) -> str:
+        """Return words as a report may keep them."""
+        return words.text((self._secret,))
 
     def _list(self, what: str, deadline: float) -> list[str]:
         names: list[str] = []
@@ -195,6 +201,7 @@ class Repository:
         *,
         on_line: OnLine | None = None,
         lines: re.Pattern[bytes] = LINES,
+        max_lines: float = math.inf,
         output: IO[bytes] | None = None,
     ) -> Ended:
         command = [self.tool.path, *self._flags(), *self._lock_flags(), *arguments]
@@ -204,6 +211,7 @@ class Repository:
             deadline=deadline,
             on_line=on_line,
             lines=lines,
+            max_lines=max_lines,
             output=output,
         )
 
@@ -264,6 +272,11 @@ def _local_folder(address: str) -> Path | None:
     if address.startswith("local:") or not _SCHEME.match(address):
         raise InputError(f"give the whole path of the repository {address}")
     return None
+
+
+def is_away(text: str) -> bool:
+    """Return whether a message says that the storage can't be reached, or lets nobody in."""
+    return _AWAY.search(text) is not None
 
 
 def _is_yes(options: Mapping[str, str], name: str) -> bool:

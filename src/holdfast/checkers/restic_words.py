@@ -57,6 +57,7 @@ class CheckWords:
     complaints: dict[tuple[str, str], Complaint] = field(default_factory=dict)
     fatal: str = ""
     last_retry: str = ""
+    retried: set[str] = field(default_factory=set)  # beginnings of the names of packs
     said: Excerpt = field(default_factory=Excerpt)  # without progress and attempts
     _tree: str = ""
 
@@ -76,9 +77,14 @@ class CheckWords:
         """Return the packs that are missing or have the wrong size, as far as one listing says."""
         return {one.pack for one in self.about(Weight.DOUBT) if one.pack}
 
-    def finished_packs(self) -> set[str]:
-        """Return those packs of which restic gave up reading."""
-        return {one.pack for one in self.about(Weight.UNREAD) if one.pack}
+    def awaited_packs(self) -> set[str]:
+        """Return those of them that restic tries to read again and again."""
+        given_up = {one.pack for one in self.about(Weight.UNREAD)}
+        return {
+            pack
+            for pack in self.bad_packs() - given_up
+            if any(pack.startswith(prefix) for prefix in self.retried)
+        }
 
     def _take_text(self, line: str) -> None:
         if not line.startswith(("[", "Load")):
@@ -89,6 +95,8 @@ class CheckWords:
             self._add(_about_tree(self._tree, line.strip()))
         elif line.startswith("Load"):
             self.last_retry = line  # about one attempt of several
+            if match := re.match("Load.<data/([0-9a-f]+)>.*retrying after", line):
+                self.retried.add(match[1])
         elif self._take_progress(line):
             pass
         elif complaint := _about(line):

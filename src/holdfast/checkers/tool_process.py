@@ -6,6 +6,7 @@ end are kept; lines that matter are handed over while it runs.
 """
 
 import errno
+import math
 import os
 import re
 import selectors
@@ -26,6 +27,7 @@ from holdfast.errors import InputError, StorageError, UnreachableError
 MAX_LINE_BYTES = 256 << 10  # of a longer line the beginning is handed over
 GRACE_SECONDS = 5.0  # between SIGTERM, at which tools release their locks, and SIGKILL
 PROBE_SECONDS = 60.0
+MARGIN_SECONDS = 150.0
 _DRAIN_SECONDS = 2.0  # for output that a process outside of the group still holds open
 _CHUNK_BYTES = 64 << 10
 _HEAD_BYTES, _TAIL_BYTES = 8 << 10, 16 << 10
@@ -79,9 +81,10 @@ class Excerpt:
     def text(self, secrets: Collection[str] = ()) -> str:
         """Return it as a report may keep it: short, printable and without secrets."""
         left_out = self.total - len(self._head) - len(self._tail)
-        head, tail = (hide_secrets(_printable(part), secrets) for part in self._parts(left_out))
-        if not left_out and len(head) + len(tail) <= MAX_WORDS:
-            return (head + tail).strip()
+        parts = (_printable(part).strip() for part in self._parts(left_out))
+        head, tail = (hide_secrets(part, secrets) for part in parts)
+        if not left_out and len(head) <= MAX_WORDS:
+            return head
         note = f"\n[… of {self.total:,} bytes, the middle is left out …]\n"
         room = MAX_WORDS - len(note)
         head, tail = head[: room // 2], tail or head
@@ -91,8 +94,8 @@ class Excerpt:
         """Return both ends; a secret or a character that spans them is not cut."""
         return (self._head, self._tail) if left_out else (self._head + self._tail, b"")
 
-    def last_line(self, secrets: Collection[str] = ()) -> str:
-        lines = [line.strip() for line in self.text(secrets).splitlines() if line.strip()]
+    def last_line(self) -> str:
+        lines = [line.strip() for line in self.text().splitlines() if line.strip()]
         return lines[-1] if lines else "it said nothing"
 
 
@@ -151,13 +154,15 @@ def run_tool(
     deadline: float,
     on_line: OnLine | None = None,
     lines: re.Pattern[bytes] = _ANY_LINE,
+    max_lines: float = math.inf,
     output: IO[bytes] | None = None,
     folder: Path | None = None,
 ) -> Ended:
     """Run a tool to its end, or stop it and all that it started at the deadline.
 
     The deadline is a time of `time.monotonic`. Lines that match `lines`, of both streams, are
-    handed over while the tool runs. `output` takes all of the standard output.
+    handed over while the tool runs, not more than `max_lines` of them. `output` takes all of the
+    standard output.
     """
     try:
         child = subprocess.Popen(  # noqa: S603 - an argument list, no shell
@@ -171,7 +176,7 @@ def run_tool(
         )
     except OSError as error:
         raise StorageError(f"can't run {command[0]}: {error.strerror}") from error
-    with child, _Pump(child, deadline, on_line, lines) as pump:
+    with child, _Pump(child, deadline, on_line, lines, max_lines) as pump:
         try:
             pump.run()
         except BaseException:
@@ -187,13 +192,14 @@ def hide_secrets(text: str, secrets: Collection[str]) -> str:
     return _PASSWORD.sub(r"\1***@", text)
 
 
-def monotonic_deadline(deadline: int) -> float:
+def monotonic_deadline(deadline: int, margin: float = 0.1) -> float:
     """Return a deadline in milliseconds since 1970 as a time of `time.monotonic`.
 
-    It lies a little earlier, so that what was learnt until then can still be reported.
+    It lies a share of the time that is left earlier, but not many seconds, so that what was learnt
+    until then can still be reported.
     """
     left = deadline / 1000 - time.time()
-    return time.monotonic() + left - min(15.0, 0.1 * max(left, 0.0))
+    return time.monotonic() + left - margin * min(max(left, 0.0), MARGIN_SECONDS)
 
 
 def read_secret(options: Mapping[str, str]) -> str | None:
@@ -266,6 +272,7 @@ class _Pump:
     deadline: float
     on_line: OnLine | None
     pattern: re.Pattern[bytes]
+    lines_left: float
     words: Excerpt = field(default_factory=Excerpt)
     is_late: bool = False
     is_stopped: bool = False
@@ -294,11 +301,11 @@ class _Pump:
 
     def _take(self, chunk: bytes, lines: _Lines) -> None:
         self.words.add(chunk)
-        if self.on_line is None:
+        if self.on_line is None or self.lines_left <= 0:
             return
         for line in lines.feed(chunk):
-            if self.on_line(line) and not self.is_stopped:
-                self.is_stopped = True
+            self.lines_left -= 1
+            self.is_stopped = self.on_line(line) or self.is_stopped
 
     def _watch(self) -> None:
         now = time.monotonic()
