@@ -7,6 +7,7 @@ import pytest
 from tests.support.checks import kill_jobs
 from tests.support.processes import end_with_tests
 from tests.support.s3_server import S3Server, s3_server
+from tests.support.ssh_server import ssh_server
 
 
 @pytest.fixture
@@ -28,3 +29,10 @@ def s3() -> Iterator[S3Server]:
 @pytest.fixture
 def bucket(s3: S3Server) -> str:
     return s3.address
+
+
+@pytest.fixture(scope="session")
+def ssh_command(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Return the command that reaches an sshd on loopback, without the host."""
+    with ssh_server(tmp_path_factory.mktemp("sshd")) as command:
+        yield command

@@ -4,6 +4,7 @@ Where the part is missing the test is skipped, and the reason says what is missi
 it. `make test` passes without any of them.
 """
 
+import os
 import shutil
 import sys
 import tempfile
@@ -49,6 +50,14 @@ def chromium() -> str:
         if path := shutil.which(name):
             return path
     skip("Chromium", "install the package chromium")
+
+
+def tool(name: str, package: str | None = None) -> str:
+    """Return the path of a program that Debian offers."""
+    __tracebackhide__ = True
+    if path := shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin"):
+        return path
+    skip(name, f"install the package {package or name}")
 
 
 def anvil() -> Path:

@@ -11,9 +11,12 @@ GROUP = "holdfast.auditors"
 
 # Ours need no entry point, and no other package can take their names.
 BUILT_IN = {
+    "borg": "holdfast.checkers.borg:BorgChecker",
     "command": "holdfast.checkers.command:CommandChecker",
     "manifest": "holdfast.checkers.manifest:ManifestChecker",
     "names": "holdfast.checkers.hash_names:NamesChecker",
+    "rclone": "holdfast.checkers.rclone:RcloneChecker",
+    "restic": "holdfast.checkers.restic:ResticChecker",
 }
 
 Factory = Callable[[Place], Checker]
