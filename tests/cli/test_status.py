@@ -27,6 +27,7 @@ WELL = Status(
     alerts=(),
     past_losses=(),
     repairs=(),
+    coverage=(),
     nodes=(),
     confidence=None,
 )

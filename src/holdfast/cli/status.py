@@ -10,6 +10,7 @@ from rich.table import Table
 from holdfast.cli.control import open_control
 from holdfast.cli.home import DEFAULT_HOME, HomeFolder
 from holdfast.cli.terminal import Json, report, table
+from holdfast.control.queries.coverage import WITHIN_DAYS, Coverage
 from holdfast.control.queries.fleet import (
     PAST_LOSS_DAYS,
     Activity,
@@ -64,6 +65,11 @@ def _describe(fleet: Status, activity: Activity) -> Iterator[str | Table]:
         yield table(titles, [_row(fleet, holding) for holding in fleet.worst])
     if fleet.holdings > len(fleet.worst):
         yield f"and {plural(fleet.holdings - len(fleet.worst), 'more holding')}"
+    if fleet.coverage:
+        yield ""
+        days = (f"in {plural(days, 'day')}>" for days in WITHIN_DAYS)
+        columns = ("verified", *days, "oldest", "to be verified within")
+        yield table(columns, map(_coverage, fleet.coverage))
     yield ""
     yield table(("", ""), _recent(fleet, activity))
     heads = f"checkpoint: {_head(fleet, fleet.checkpoint)}; anchor: {_head(fleet, fleet.anchor)}"
@@ -126,6 +132,13 @@ def _row(fleet: Status, holding: HoldingStatus) -> tuple[str, ...]:
     due = "-" if holding.due is None else ahead(holding.due, fleet.at)
     figures = str(holding.audits), str(holding.blocks)
     return holding.holding, str(holding.health), last, due, *figures
+
+
+def _coverage(coverage: Coverage) -> tuple[str, ...]:
+    shares = (f"{coverage.verified[days]:.0%}" for days in WITHIN_DAYS)
+    oldest = "-" if coverage.oldest is None else span(coverage.oldest)
+    within = "-" if coverage.verify_within is None else span(coverage.verify_within)
+    return coverage.holding, *shares, oldest, f"{within}, behind" if coverage.behind else within
 
 
 def _recent(fleet: Status, activity: Activity) -> Iterator[tuple[str, str]]:

@@ -4,7 +4,6 @@ A service is one worker with its upkeep, the responses to failed audits and the 
 number of services, on this host and others, share one database.
 """
 
-import secrets
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,15 +16,12 @@ import structlog
 from sqlalchemy import Engine
 
 from holdfast import atomic
-from holdfast.control.audits.check_runner import CheckRunner
-from holdfast.control.audits.check_steps import CheckLimits, CheckSteps
+from holdfast.control.audits.assembly import Fleets, open_auditor
 from holdfast.control.audits.checked_fleet import CheckedFleet
 from holdfast.control.audits.contacts import Contacts
-from holdfast.control.audits.dispatcher import Dispatcher
 from holdfast.control.audits.lanes import uptime
 from holdfast.control.audits.open_holdings import HomeFleet
 from holdfast.control.audits.prober import Prober
-from holdfast.control.audits.runner import AuditRunner
 from holdfast.control.evidence.reader import VERIFIER
 from holdfast.control.evidence.sequencer import Sequencer
 from holdfast.control.evidence.signer import current_signer
@@ -39,6 +35,7 @@ from holdfast.control.policies.active import PolicyLoader, ensure_champion
 from holdfast.control.policies.aliases import Author
 from holdfast.control.prometheus import Metrics
 from holdfast.control.queries.absences import list_absences, present_nodes
+from holdfast.control.queries.coverage import list_coverage
 from holdfast.control.queries.names import describe_node
 from holdfast.control.removals import Removals
 from holdfast.control.scheduling.claims import LeaseLostError
@@ -60,7 +57,6 @@ from holdfast.owner import Home
 from holdfast.policy.serving import load_serving
 from holdfast.storage.database import connect, migrate, transaction
 
-SEED_BYTES = 32
 RESPONDERS = 4  # threads that respond to failed audits: as many cases go on at the same time
 STOP_SECONDS = 2.0  # for nodes to answer once the service is to stop
 MAX_MISSED_PROBES = 6  # after which nobody knows whether a node was reachable meanwhile
@@ -222,7 +218,9 @@ class Service:
         self.monitor.check_evasion(self.contacts.records_away())
         with transaction(self.schedule.engine) as connection:
             absences, present = list_absences(connection), present_nodes(connection)
+            coverage = list_coverage(connection, now)
         self.monitor.check_absences(absences, present)
+        self.monitor.check_coverage(coverage)
         self.monitor.check_settings(self.check)
         trouble = self.retraining.look(now)
         if trouble is not None:
@@ -287,36 +285,20 @@ def open_service(
             contacts = Contacts(engine, max_gap=MAX_MISSED_PROBES * settings.probes.every)
             longest = settings.rails.longest * settings.rails.unit
             schedule.enforce_longest(longest)
-            runner = AuditRunner(
-                fleet,
-                schedule.batch,
-                contacts,
-                sample_cap=sample_cap or settings.rails.sample_cap,
-                patience=patience or settings.patience,
-                clock=clock,
-                steady=steady,
-                seed=lambda: secrets.token_bytes(SEED_BYTES),
-                settlement=settings.settlement,
-            )
-            stack.callback(runner.close)
             checked = CheckedFleet(home.folder, engine)
-            limits = CheckLimits(
-                settings.checks,
-                patience or settings.patience,
-                settings.rails,
-                sample_cap or settings.checks.sample_cap,
+            auditor = open_auditor(
+                stack,
+                Fleets(fleet, checked),
+                schedule,
+                contacts,
+                settings,
+                clocks,
+                patience=patience,
+                sample_cap=sample_cap,
             )
-            checks = CheckRunner(
-                CheckSteps(checked, engine, limits, clock),
-                listing=settings.checks.listing,
-                clock=clock,
-                steady=steady,
-                seed=lambda: secrets.token_bytes(SEED_BYTES),
-            )
-            stack.callback(checks.close)
             worker = Worker(
                 schedule,
-                Dispatcher(runner, checks),
+                auditor,
                 policies,
                 rails=settings.rails,
                 constants=settings.scenario.constants,
@@ -326,7 +308,12 @@ def open_service(
                 timing=metrics.decisions.time,
             )
             responder = Responder(
-                Cases(engine), home, settings.responses, unit=settings.rails.unit, clock=clock
+                Cases(engine),
+                home,
+                settings.responses,
+                unit=settings.rails.unit,
+                clock=clock,
+                checked=checked,
             )
             prober = stack.enter_context(
                 Prober(

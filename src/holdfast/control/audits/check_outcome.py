@@ -6,16 +6,17 @@ answer leaves the outcome unknown.
 
 from collections.abc import Sequence
 
-from holdfast.checkers.interface import DamagedUnit, Finding, Report
+from holdfast.checkers.interface import Finding, Report
 from holdfast.control.audits.pending_check import PendingCheck
 from holdfast.control.audits.types import AuditResult, CheckDetail
+from holdfast.control.incidents.damage_words import name_some
 from holdfast.control.scheduling.claims import Claim
 from holdfast.control.scheduling.coverage import WHOLE, Look
 from holdfast.evidence.codecs import plain
+from holdfast.evidence.escaping import hash_names
 from holdfast.evidence.leaf import Outcome
 from holdfast.owner.checked import CheckedRecord
 
-MAX_NAMES = 3  # of damaged units in a sentence
 MAX_GROWTH = 4  # of what a check can carry, from one to the next
 NOTHING_READ = "nothing was read"
 NO_NAME = "the auditor calls it damaged, but names no damaged unit"
@@ -39,9 +40,9 @@ def judge_first(report: Report) -> Verdict | None:
 def judge_second(first: Report, second: Report) -> Verdict:
     """Return what two looks say together, the first of which found damage."""
     if second.finding is Finding.DAMAGED and second.damaged:
-        names = describe_units(second.damaged)
+        names = name_some(second.damaged)
         return Outcome.FAILED, f"damaged, at the second look too: {names}"
-    names = describe_units(first.damaged)
+    names = name_some(first.damaged)
     if second.finding is Finding.INTACT and second.checked:
         return Outcome.UNKNOWN, f"damaged at the first look, intact at the second: {names}"
     reason = second.reason or NOTHING_READ
@@ -50,14 +51,7 @@ def judge_second(first: Report, second: Report) -> Verdict:
 
 def describe_first(first: Report) -> str:
     """Return, for a second look that could not end, what the first one said."""
-    return f"damaged at the first look ({describe_units(first.damaged)}), without a second one"
-
-
-def describe_units(units: Sequence[DamagedUnit]) -> str:
-    """Return the names of damaged units, as far as a sentence holds them."""
-    names = ", ".join(f"{unit.name} ({unit.defect})" for unit in units[:MAX_NAMES])
-    more = len(units) - MAX_NAMES
-    return f"{names} and {more:,} more" if more > 0 else names
+    return f"damaged at the first look ({name_some(first.damaged)}), without a second one"
 
 
 def damaged_groups(report: Report) -> tuple[str, ...]:
@@ -103,7 +97,7 @@ def make_result(
             unit=pending.unit or record.unit,
             tool=(report.tool if report else "") or pending.tool,
             drawn=pending.drawn,
-            sample=pending.sample,
+            sample=pending.sample or hash_names(()),
             overrides=pending.overrides,
             look=Look(
                 verified=_verified(looks, whole=outcome is Outcome.PASSED and checked >= units),

@@ -89,6 +89,9 @@ class CheckRunner:
         return PreparedBatch([PreparedAudit(check, capped=False) for check in checks])
 
     def start(self, audits: Sequence[tuple[Claim, PendingCheck]]) -> None:
+        claimed = {claim.id for claim, _ in audits}
+        for step in [step for step in self._running if step.claim.id in claimed]:
+            self._leave(step)  # its lease ended meanwhile
         for claim, pending in audits:
             hung = self._hung.get(claim.id)
             if hung is not None and hung.is_alive():
@@ -147,10 +150,14 @@ class CheckRunner:
         """Leave steps alone that take too long. Their threads end when the storage lets them."""
         now = self._steady()
         for step in [step for step in self._running if step.until < now]:
-            self._running.remove(step)
-            if step.thread is not None:
-                self._hung[step.claim.id] = step.thread
+            self._leave(step)
             self._give_up(step)
+
+    def _leave(self, step: _Step) -> None:
+        """Leave a step alone; no other one of its holding begins before its thread ends."""
+        self._running.remove(step)
+        if step.thread is not None:
+            self._hung[step.claim.id] = step.thread
 
     def _give_up(self, step: _Step) -> None:
         limit = self._listing if step.pending.phase is Phase.LISTING else POLL_TIME

@@ -30,7 +30,7 @@ from holdfast.control.queries.reports import last_report
 from holdfast.control.scheduling import coverage
 from holdfast.control.scheduling.claims import Claim
 from holdfast.control.scheduling.coverage import Draw, Promise, Wanted
-from holdfast.control.scheduling.guardrails import Override, Rails, longest_within
+from holdfast.control.scheduling.guardrails import Override, Rails
 from holdfast.control.settings.models import CheckSettings, Timeouts
 from holdfast.durations import MINUTE, SECOND
 from holdfast.errors import HoldfastError, UnreachableError
@@ -100,6 +100,8 @@ class CheckSteps:
                 pending = replace(pending, old_job=b"")
             if pending.phase is Phase.LISTING:
                 return self._list(subject, checker, pending)
+            if not pending.job:
+                return self._look_again(subject, checker, pending)
             return self._watch(subject, checker, pending, stopping)
         except _AwayError as error:
             return self._retry(subject, pending, str(error))
@@ -174,6 +176,7 @@ class CheckSteps:
         wanted = Wanted(
             units=int(samples(claim.ratio, units, units)),
             cap=min(cap, subject.record.carries or cap),
+            cautious=subject.record.carries is not None,
             daily_bytes=self._limits.settings.daily_bytes,
             promise=self._promise(claim.verify_within, now),
         )
@@ -182,8 +185,7 @@ class CheckSteps:
     def _promise(self, within: int, now: int) -> Promise | None:
         if not within:
             return None
-        rails, slack = self._limits.rails, min(self._limits.settings.deadline, within // 8)
-        return Promise(within, now + longest_within(rails, within) * rails.unit + slack)
+        return Promise.of(self._limits.rails, within, now, self._limits.settings.deadline)
 
     def _watch(
         self, subject: _Subject, checker: Checker, pending: PendingCheck, stopping: Event
@@ -198,13 +200,13 @@ class CheckSteps:
         if report is None:
             return self._wait(subject, pending)
         if report.finding is Finding.UNREACHABLE and not report.verified:
-            return self._retry(subject, self._begin_again(subject, checker, pending), report.reason)
+            return self._retry(subject, _begin_again(pending), report.reason)
         first = pending.first
         verdict = judge_first(report) if first is None else judge_second(first, report)
         if verdict is not None:
             return self._end(subject, pending, verdict, report)
         found = replace(pending, first=report, troubled=0, tries=0)
-        return Deferred(self._clock(), self._begin_again(subject, checker, found))
+        return Deferred(self._clock(), _begin_again(found))
 
     def _wait(self, subject: _Subject, pending: PendingCheck) -> AuditResult | Deferred:
         """Return when the check that is under way is looked at again."""
@@ -214,20 +216,15 @@ class CheckSteps:
         pause = min(max(round((now - pending.began) * POLL_SHARE), 1), LONGEST_PAUSE)
         return Deferred(now + pause, pending)
 
-    def _begin_again(
-        self, subject: _Subject, checker: Checker, pending: PendingCheck
-    ) -> PendingCheck:
-        """Return the check with another look: a new first one, or at what is called damaged."""
-        if pending.first is None:
-            return replace(pending, phase=Phase.LISTING, job=b"", old_job=pending.job)
-        groups = damaged_groups(pending.first)
-        deadline = self._clock() + self._limits.settings.deadline
+    def _look_again(self, subject: _Subject, checker: Checker, pending: PendingCheck) -> Deferred:
+        """Have what is called damaged checked once more."""
+        groups = damaged_groups(pending.first) if pending.first else ()
+        now = self._clock()
+        deadline = now + self._limits.settings.deadline
         sample = Sample(pending.seed, len(groups) or pending.drawn, groups, deadline)
         with _checker_errors(subject.record.kind):
             job = checker.start(sample)
-        return replace(
-            pending, phase=Phase.SECOND_LOOK, deadline=deadline, job=job, old_job=pending.job
-        )
+        return Deferred(now, replace(pending, deadline=deadline, job=job))
 
     def _retry(
         self, subject: _Subject, pending: PendingCheck, reason: str
@@ -258,6 +255,12 @@ class CheckSteps:
             now=self._clock(),
             allowance=self._limits.settings.deadline,
         )
+
+
+def _begin_again(pending: PendingCheck) -> PendingCheck:
+    """Return the check with another look to come: a new first one, or one at the damage."""
+    phase = Phase.LISTING if pending.first is None else Phase.SECOND_LOOK
+    return replace(pending, phase=phase, job=b"", old_job=pending.job)
 
 
 def _poll(checker: Checker, job: bytes, stopping: Event) -> Report | None:

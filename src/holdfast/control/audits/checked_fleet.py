@@ -5,8 +5,9 @@ from threading import Lock
 
 from sqlalchemy import Engine
 
-from holdfast.checkers.interface import Checker
+from holdfast.checkers.interface import Checker, Report
 from holdfast.checkers.registry import open_checker
+from holdfast.control.queries.reports import last_report
 from holdfast.owner.checked import CheckedRecord, find_checked, list_unscheduled
 from holdfast.storage.database import reading, transaction
 
@@ -29,6 +30,11 @@ class CheckedFleet:
         with transaction(reading(self._engine)) as connection:
             records = list_unscheduled(connection)
         return [(record.name, record.units, record.verify_within or 0) for record in records]
+
+    def last_report(self, holding: int) -> Report | None:
+        """Return what the last check of a holding that failed said, by its id on the schedule."""
+        with transaction(reading(self._engine)) as connection:
+            return last_report(connection, holding)
 
     def open(self, record: CheckedRecord) -> Checker:
         """Return the checker of a holding; a plug-in that is gone raises an error."""

@@ -15,6 +15,7 @@ from holdfast.control.audits.contacts import Record
 from holdfast.control.audits.types import AuditResult, CheckDetail, ProofDetail
 from holdfast.control.incidents.alerts import Alerts, Kind, Sink
 from holdfast.control.queries.absences import Absence
+from holdfast.control.queries.coverage import Coverage
 from holdfast.control.scheduling.claims import Lag
 from holdfast.control.scheduling.telemetry import TEACHING
 from holdfast.control.scheduling.worker import Tick
@@ -117,6 +118,17 @@ class Monitor:
         for alert in self._alerts.listing():
             if alert.kind == Kind.EVASION and known.get(alert.subject, Record()).cleared:
                 self._end(Kind.EVASION, alert.subject)
+
+    def check_coverage(self, coverage: Sequence[Coverage]) -> None:
+        """Raise alerts about units that were not verified within the time that was set."""
+        behind = {one.holding: one for one in coverage if one.behind}
+        for name, one in behind.items():
+            promised, oldest = span(one.verify_within or 0), span(one.oldest or 0)
+            detail = f"a {one.unit} was not verified for {oldest}, and {promised} are set"
+            self._raise(Kind.COVERAGE, name, detail)
+        for alert in self._alerts.listing():
+            if alert.kind == Kind.COVERAGE and alert.subject not in behind:
+                self._end(Kind.COVERAGE, alert.subject)
 
     def check_settings(self, check: Callable[[], None]) -> None:
         """Raise an alert if the settings have become unusable: the next start would fail."""

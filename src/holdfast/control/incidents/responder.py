@@ -5,6 +5,8 @@ A case is over when an audit that follows up passes, or when its last step is ta
 
 from collections.abc import Callable
 
+from holdfast.control.audits.checked_fleet import CheckedFleet
+from holdfast.control.incidents.check_responder import CheckResponder
 from holdfast.control.incidents.repair import Damage, find_losses, locate_more, repair_more
 from holdfast.control.incidents.store import Cases
 from holdfast.control.incidents.types import Progress, ResponseRecord, Step, Task
@@ -23,10 +25,25 @@ class Responder:
     """Takes steps that are ready. Any number of responders and threads share the cases."""
 
     def __init__(
-        self, cases: Cases, home: Home, settings: Responses, *, unit: int, clock: Callable[[], int]
+        self,
+        cases: Cases,
+        home: Home,
+        settings: Responses,
+        *,
+        unit: int,
+        clock: Callable[[], int],
+        checked: CheckedFleet | None = None,
     ) -> None:
+        """Make a responder; `checked` are the holdings that tools check, if there may be any."""
         self._cases, self._home, self._settings = cases, home, settings
         self._unit, self._clock = unit, clock
+        self._checks = (
+            None
+            if checked is None
+            else CheckResponder(
+                cases, checked, settings, clock=clock, on_failure=self._retry_or_drop
+            )
+        )
 
     def tick(self) -> int:
         """Take steps for as long as a slice of work lasts; return how many were tried."""
@@ -44,6 +61,9 @@ class Responder:
         return tried
 
     def _take(self, task: Task) -> None:
+        if task.checked and self._checks and task.step in {Step.LOCALISE, Step.REPAIR}:
+            self._checks.begin(task)
+            return
         try:
             match task.step:
                 case Step.FOLLOW_UP:

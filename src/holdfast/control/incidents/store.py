@@ -10,7 +10,10 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, case, insert, or_, select, update
 
+from holdfast.checkers import codec
+from holdfast.checkers.interface import Report
 from holdfast.control.evidence.leaves import last_leaf, record_leaf
+from holdfast.control.incidents.damage_words import name_some
 from holdfast.control.incidents.holding_alerts import (
     end_alerts,
     has_open_alert,
@@ -42,6 +45,7 @@ from holdfast.owner.losses import FileLoss, describe_losses, encode_losses
 from holdfast.storage.database import transaction
 from holdfast.storage.inference_schema import canaries
 from holdfast.storage.schema import NEVER, audits, holdings, responses
+from holdfast.words import plural
 
 MAX_AUDITS_PER_TICK = 100
 
@@ -69,7 +73,7 @@ class Cases:
         if _is_canary(connection, audit.holding, now):
             return
         if audit.outcome in FIRST_SIGNS:
-            detail = f"audit {audit.number}: {FIRST_SIGNS[audit.outcome]}"
+            detail = f"audit {audit.number}: {_first_sign(audit)}"
             raise_damage_alert(connection, audit.holding, detail, now, first=True)
         under_way = select(responses.c.id).where(*_of(audit.holding, *OPEN_STATES))
         if plan and not connection.execute(under_way.limit(1)).first():
@@ -130,11 +134,16 @@ class Cases:
             row = connection.execute(changed).first()
             if row is None:
                 return None
-            query = select(holdings.c.name).where(holdings.c.id == row.holding)
-            name = connection.execute(query).scalar_one()
+            query = select(holdings.c.name, holdings.c.checked)
+            name, checked = connection.execute(query.where(holdings.c.id == row.holding)).one()
         step = Step(row.step)
         common = (row.holding, name, row.audit, step, row.detail, row.began, row.progress)
-        return Task(row.id, token, *common)
+        return Task(row.id, token, *common, checked)
+
+    def extend(self, task: Task, until: int) -> None:
+        """Keep a step that takes long; raise if its lease was lost."""
+        with transaction(self._engine) as connection:
+            _update_ours(connection, task, {"lease": until})
 
     def put_back(
         self, task: Task, due: int, state: bytes | None, progress: Progress | None = None
@@ -155,13 +164,14 @@ class Cases:
         hand_on: bytes | None = None,
         damaged: int | None = None,
         losses: Sequence[FileLoss] = (),
+        note: str = "",
         progress: Progress | None = None,
     ) -> None:
         """End a step, drop planned steps that have become pointless, and ready the next one.
 
         `hand_on` is the state with which a repair begins. `damaged` is how many damaged blocks
-        the audit of the case met. The names of files in `losses` stay out of the evidence, which
-        others read.
+        the audit of the case met. The names of files in `losses` and in `note` stay out of the
+        evidence, which others read.
         """
         with transaction(self._engine) as connection:
             if damaged is not None:
@@ -169,9 +179,10 @@ class Cases:
                 connection.execute(update(audits).where(*failed).values(found=damaged))
             for response in recorded:
                 _record(connection, task, response, now)
-                if response.step in _DAMAGE and response.blocks:
+                if response.step in _DAMAGE and (response.blocks or response.units):
                     lost = losses if response.step is leaf.Step.LOST else ()
-                    what = ": ".join(filter(None, [response.detail, describe_losses(lost)]))
+                    parts = [response.detail, describe_losses(lost), note]
+                    what = ": ".join(filter(None, parts))
                     raise_damage_alert(connection, task.holding, what, now)
             if hand_on is not None:
                 repairs = (*_of(task.holding, State.PLANNED), responses.c.step == Step.REPAIR)
@@ -192,7 +203,8 @@ class Cases:
             )
             if number is None:
                 return False
-            detail = f"{task.detail}; {ratio:.2f} of the blocks are next"
+            following = "the damaged ones" if task.checked else f"{ratio:.2f} of the blocks"
+            detail = f"{task.detail}; {following} are next"
             _record(connection, task, ResponseRecord(leaf.Step.FOLLOW_UP, detail), now)
             _update_ours(connection, task, {"state": State.ASKED, "awaits": number, "lease": 0})
         return True
@@ -250,6 +262,14 @@ FIRST_SIGNS = {  # of a loss, in words
     Outcome.ADMITTED: "the node admits that what it stored is damaged",
 }
 _DAMAGE = (leaf.Step.LOCALISED, leaf.Step.LOST)  # with blocks
+
+
+def _first_sign(audit: Any) -> str:
+    """Return in words what shows that data is lost."""
+    if audit.report is None:
+        return FIRST_SIGNS[audit.outcome]
+    damaged = codec.load(Report, bytes(audit.report), "the report of a check").damaged
+    return f"{plural(len(damaged), 'unit is', 'units are')} damaged: {name_some(damaged)}"
 
 
 def _of(holding: int, *states: State) -> tuple[Any, ...]:
@@ -317,7 +337,8 @@ def _is_canary(connection: Connection, holding: int, now: int) -> bool:
 def _must_localise(connection: Connection, row: Any) -> bool:
     """Return whether proven damage has not been localised in this case, and a step is to."""
     opening = (audits.c.holding == row.holding, audits.c.number == row.audit)
-    proven = select(audits.c.id).where(*opening, audits.c.outcome.in_(LOSSES))
+    by_proof = audits.c.report.is_(None)  # after a check, exactly what was damaged is looked at
+    proven = select(audits.c.id).where(*opening, by_proof, audits.c.outcome.in_(LOSSES))
     localise = (responses.c.audit == row.audit, responses.c.step == Step.LOCALISE)
     planned = select(responses.c.id).where(*_of(row.holding, State.PLANNED), *localise)
     done = select(responses.c.id).where(*_of(row.holding, State.DONE), *localise)

@@ -46,6 +46,7 @@ class Task:
     detail: str
     began: int
     progress: bytes | None
+    checked: bool = False  # by a tool, not by proofs
 
 
 @dataclass(frozen=True)

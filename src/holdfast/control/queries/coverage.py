@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, Connection, case, func, select
 
 from holdfast.durations import DAY
 from holdfast.storage.home_schema import checked_holdings
-from holdfast.storage.schema import check_groups
+from holdfast.storage.schema import check_groups, holdings
 
 WITHIN_DAYS = (1, 7, 30)
 
@@ -47,12 +47,13 @@ def list_coverage(
         func.coalesce(func.sum(group.units), 0).label("units"),
         units(group.verified == 0).label("never"),
         *(units(group.verified > now - days * DAY).label(f"within_{days}") for days in WITHIN_DAYS),
-        func.min(since).label("oldest"),
+        func.coalesce(func.min(since), holdings.c.added).label("oldest"),
     )
-    of_holding = (record.name, record.kind, record.unit, record.verify_within)
+    of_holding = (record.name, record.kind, record.unit, record.verify_within, holdings.c.added)
     query = (
         select(*of_holding, record.units.label("listed"), *columns)
         .outerjoin(check_groups, group.holding == record.scheduled)
+        .outerjoin(holdings, holdings.c.id == record.scheduled)
         .group_by(*of_holding, record.units)
         .order_by(record.name)
     )

@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Select, case, func, select
 from holdfast.control.incidents.alerts import Alert
 from holdfast.control.policies.aliases import Named, named_aliases
 from holdfast.control.queries.confidence import FleetConfidence, read_fleet_confidence
+from holdfast.control.queries.coverage import Coverage, list_coverage
 from holdfast.control.queries.incidents import (
     CaseStep,
     list_alerts,
@@ -193,6 +194,7 @@ class Status:
     nodes: tuple[Reachability, ...]  # those that were unreachable for longest
     confidence: FleetConfidence | None  # none until it is inferred
     repairs: tuple[CaseStep, ...]  # blocks that are searched or repaired, or were lost
+    coverage: tuple[Coverage, ...]  # of checked holdings
 
 
 def read_status(connection: Connection, now: int, *, grace: int, limit: int) -> Status:
@@ -220,6 +222,7 @@ def read_status(connection: Connection, now: int, *, grace: int, limit: int) -> 
         nodes=tuple(list_reachability(connection, now, limit=limit)),
         confidence=read_fleet_confidence(connection),
         repairs=tuple(list_repairs(connection)),
+        coverage=tuple(list_coverage(connection, now)),
     )
 
 

@@ -29,7 +29,7 @@ from sqlalchemy import (
 )
 
 from holdfast.checkers.interface import Extent, Group
-from holdfast.control.scheduling.guardrails import Override
+from holdfast.control.scheduling.guardrails import Override, Rails, longest_within
 from holdfast.durations import DAY
 from holdfast.owner.checked import end_check
 from holdfast.storage import bulk
@@ -49,6 +49,15 @@ class Promise:
     within: int
     next_end: int
 
+    @classmethod
+    def of(cls, rails: Rails, within: int, now: int, check_time: int) -> "Promise":
+        """Return the promise as it stands when a check begins that may take so long.
+
+        The next one begins at most the longest interval after the end of this one.
+        """
+        slack = min(2 * check_time, within // 4)
+        return cls(within, now + longest_within(rails, within) * rails.unit + slack)
+
 
 @dataclass(frozen=True)
 class Wanted:
@@ -56,6 +65,7 @@ class Wanted:
 
     units: int  # by the policy's choice
     cap: int  # units, at most
+    cautious: bool = False  # whether the last check could not end
     daily_bytes: int | None = None  # to read on average, at most
     promise: Promise | None = None
 
@@ -104,7 +114,8 @@ def draw(connection: Connection, holding: int, wanted: Wanted, now: int) -> Draw
     """Draw a sample from the groups that were saved.
 
     Groups that were damaged at the last look come first, then those that would become too old.
-    The drawn ones get new places in the order: one that can't be verified now holds up no other.
+    After a check that could not end, the order alone counts, and what is drawn moves to the next
+    cycle: a group that no check survives holds up no other.
     """
     sizes = _read_sizes(connection, holding)
     if not sizes.units or wanted.cap < 1:
@@ -119,7 +130,8 @@ def draw(connection: Connection, holding: int, wanted: Wanted, now: int) -> Draw
     if sizes.whole:
         units = min(units, max(sizes.units * budget // max(sizes.bytes, 1), 1))
     else:
-        taken = _take(connection, holding, old, units, budget)
+        urgency = None if wanted.cautious else _urgency(old)
+        taken = _take(connection, holding, urgency, units, budget)
         groups, units = tuple(sorted(taken)), sum(taken.values())
     overrides = int(Override.VERIFY_WITHIN) if min(target, units) > wanted.units else 0
     if units < target:
@@ -137,10 +149,10 @@ class _Sizes:
 
 def _read_sizes(connection: Connection, holding: int) -> _Sizes:
     columns = (func.sum(_group.units), func.sum(_group.bytes), func.max(_group.verified))
-    sums = select(*columns, func.min(_group.name)).where(_group.holding == holding)
-    units, length, newest, first = connection.execute(sums).one()
-    whole = first is not None and _text(first) == WHOLE
-    return _Sizes(int(units or 0), int(length or 0), newest or 0, whole)
+    whole = func.count(case((_group.name == _bytes(WHOLE), 1)))
+    sums = select(*columns, whole).where(_group.holding == holding)
+    units, length, newest, wholes = connection.execute(sums).one()
+    return _Sizes(int(units or 0), int(length or 0), newest or 0, bool(wholes))
 
 
 def _budget(sizes: _Sizes, daily_bytes: int | None, now: int) -> int:
@@ -166,14 +178,21 @@ def _pace(sizes: _Sizes, promise: Promise | None, now: int) -> int:
 
 
 def _take(
-    connection: Connection, holding: int, old: int, units: int, budget: int
+    connection: Connection,
+    holding: int,
+    urgency: ColumnElement[int] | None,
+    units: int,
+    budget: int,
 ) -> dict[str, int]:
-    """Take groups in their order, until there are so many units or bytes; at least one."""
-    urgency = case((_group.damaged, 0), (_since() < old, 1), else_=2)
+    """Take groups in their order, until there are so many units or bytes; at least one.
+
+    They get new places in the order, in case they can't be verified.
+    """
+    places = (_group.cycle, _group.rank)
     ordered = (
         select(_group.name, _group.units, _group.bytes)
         .where(_group.holding == holding)
-        .order_by(urgency, _group.cycle, _group.rank)
+        .order_by(*(places if urgency is None else (urgency, *places)))
         .limit(units)
     )
     taken: dict[str, int] = {}
@@ -183,14 +202,19 @@ def _take(
         taken[_text(row.name)] = row.units
         units, budget = units - row.units, budget - row.bytes
     ranks = [{"holding": holding, "name": _bytes(name), "rank": _rank()} for name in taken]
-    bulk.execute(connection, _PLACE, ranks)
+    bulk.execute(connection, _POSTPONE if urgency is None else _SHUFFLE, ranks)
     return taken
+
+
+def _urgency(old: int) -> ColumnElement[int]:
+    return case((_group.damaged, 0), (_since() < old, 1), else_=2)
 
 
 def record_look(connection: Connection, holding: int, look: Look) -> None:
     """Save what a check has read; its place is free for another one."""
+    cycle = _lowest_cycle(connection, holding) + 1
     rows = [
-        {"holding": holding, "name": _bytes(name), "at": look.at, "rank": _rank()}
+        {"holding": holding, "name": _bytes(name), "at": look.at, "cycle": cycle, "rank": _rank()}
         for name in sorted({*look.verified} - {*look.damaged})
     ]
     if rows:
@@ -210,8 +234,7 @@ def _groups_of(extent: Extent) -> Sequence[Group]:
 
 
 def _insert(connection: Connection, holding: int, groups: Sequence[Group], now: int) -> None:
-    lowest = select(func.min(_group.cycle)).where(_group.holding == holding)
-    cycle = connection.execute(lowest).scalar() or 0
+    cycle = _lowest_cycle(connection, holding)
     rows = [
         {
             "holding": holding,
@@ -225,6 +248,12 @@ def _insert(connection: Connection, holding: int, groups: Sequence[Group], now: 
         for group in groups
     ]
     bulk.execute(connection, insert(check_groups).inline(), rows)
+
+
+def _lowest_cycle(connection: Connection, holding: int) -> int:
+    """Return the cycle that is under way."""
+    lowest = select(func.min(_group.cycle)).where(_group.holding == holding)
+    return connection.execute(lowest).scalar() or 0
 
 
 def _since() -> ColumnElement[int]:
@@ -255,11 +284,9 @@ def _parameter(name: str) -> BindParameter[Any]:
 
 
 _RESIZE = _named(units=_parameter("units"), bytes=_parameter("bytes"))
-_PLACE = _named(rank=_parameter("rank"))
+_SHUFFLE = _named(rank=_parameter("rank"))
+_POSTPONE = _named(rank=_parameter("rank"), cycle=_group.cycle + literal_column("1"))
 _VERIFY = _named(
-    verified=_parameter("at"),
-    cycle=_group.cycle + literal_column("1"),
-    rank=_parameter("rank"),
-    damaged=false(),
+    verified=_parameter("at"), cycle=_parameter("cycle"), rank=_parameter("rank"), damaged=false()
 )
 _MARK = _named(damaged=true())

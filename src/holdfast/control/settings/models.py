@@ -20,6 +20,7 @@ offline = "6 hours"                # how long a node may be away before there is
 failed = ["follow-up", "localise", "repair", "follow-up", "quarantine", "alert"]
 repairs = 3                        # of one holding within `repairs_within`: then it is quarantined
 delay = "at once"
+tool_repair = "show"               # or "run": let tools repair what they checked
 [control.checks]
 deadline = "12 hours"              # how long one check of storage without a node may take
 [control.promotion]
@@ -152,6 +153,13 @@ class SettlementMode(StrEnum):
     BATCH = "batch"
 
 
+class ToolRepair(StrEnum):
+    """What becomes of the commands by which a tool can repair what it checked."""
+
+    SHOW = "show"
+    RUN = "run"  # unless they give up data
+
+
 @dataclass(frozen=True)
 class Timeouts(Table):
     """How long a node may take, and how often it is asked again."""
@@ -231,6 +239,8 @@ class Responses(Table):
     patience: Duration = DAY  # for which it is tried
     slice: Duration = 2 * SECOND  # of work, before anything else gets its turn
     lease: Duration = 10 * MINUTE  # for which a worker may be silent about a step
+    # Whether tools repair what they checked: by default, their commands are only shown.
+    tool_repair: ToolRepair = ToolRepair.SHOW
 
     def __post_init__(self) -> None:
         for plan in self.plans.values():
