@@ -10,7 +10,7 @@ from threading import Event, Timer
 import pytest
 from sqlalchemy import Engine, func, literal, select
 from tests.support.live_service import Site, site
-from tests.support.owner_env import flip, killed_at_boundary
+from tests.support.owner_env import RunningNode, flip, killed_at_boundary
 
 from holdfast.cli.app import run
 from holdfast.control import holding_commands
@@ -34,6 +34,10 @@ ALL_ORDERS = [leaf.Order.SET_URL, leaf.Order.RENAME, leaf.Order.REMOVE]
 
 
 @pytest.fixture
+def anything_on(node: RunningNode) -> HoldingRecord:
+    return HoldingRecord("any", node.url, node.address, None, bytes(16), 2, encrypted=False)
+
+
 def place(tmp_path: Path) -> Iterator[Site]:
     """Yield a home with two holdings that have been audited."""
     with site(tmp_path) as running:
@@ -156,7 +160,7 @@ def test_the_service_deletes_the_files_that_a_removal_left(place: Site) -> None:
             Timer(1.0, over.set).start()
             service.removals.run(over)
         assert catalogue.removals() == []
-    with place.home.client(place.node.url, place.node.address, None) as node:
+    with place.home.client(anything_on(place.node)) as node:
         assert len(node.holdings()) == 1
 
 
@@ -288,7 +292,7 @@ def test_kill_9_at_every_durable_boundary_leaves_a_command_done_or_not_begun(pla
             assert catalogue.removals() == []
         for name in known:
             remove(place, name)
-        with place.home.client(place.node.url, place.node.address, None) as node:
+        with place.home.client(anything_on(place.node)) as node:
             assert len(node.holdings()) == 2, "nothing of it is left on the node"
         if not killed:
             break

@@ -17,12 +17,13 @@ from holdfast.control.audits.open_holdings import HomeFleet
 from holdfast.control.audits.prober import MAX_PROBES_AT_ONCE, Prober
 from holdfast.control.settings.models import ProbeSettings
 from holdfast.durations import HOUR, SECOND
-from holdfast.node.client import NodeClient
+from holdfast.node.access import NodeAccess
+from holdfast.owner import HoldingRecord
 from holdfast.storage.database import connect, migrate, transaction
 from holdfast.storage.schema import nodes
 
 SETTINGS = ProbeSettings(every=HOUR, timeout=SECOND)
-Clients = dict[bytes, Callable[[], NodeClient]]
+Clients = dict[bytes, Callable[[], NodeAccess]]
 
 
 @pytest.fixture
@@ -75,11 +76,12 @@ def clients_of(world: World) -> Clients:
         return fleet.nodes()
 
 
-def nowhere(world: World, address: bytes) -> Callable[[], NodeClient]:
+def nowhere(world: World, address: bytes) -> Callable[[], NodeAccess]:
     """Return how to make a client of a node that nobody finds."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
-    return lambda: world.home.client(url, address, None)
+    place = HoldingRecord("nowhere", url, address, None, bytes(16), 2, encrypted=False)
+    return lambda: world.home.client(place)
 
 
 @pytest.mark.slow

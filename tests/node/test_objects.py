@@ -7,7 +7,8 @@ import fsspec
 import pytest
 
 from holdfast.errors import InputError, StorageError
-from holdfast.node.objects import Bucket, Folder, LostError, Objects, open_objects
+from holdfast.node.bucket import Bucket
+from holdfast.node.objects import Folder, LostError, Objects, open_objects
 
 NOWHERE = "http://127.0.0.1:1/store"  # nothing listens there
 

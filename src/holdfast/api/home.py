@@ -67,7 +67,7 @@ class Home:
         'photos.tar'
         """
         source = fspath(file)
-        holdings = [record.name for record in owner.select_holdings(self._home, to)]
+        holdings = owner.select_for_put(self._home, to)
         chosen = owner.own_name(source) if name is None else name
         owner.check_name(chosen)
         return owner.put_file(

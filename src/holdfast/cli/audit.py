@@ -125,6 +125,7 @@ def audit_facts(result: AuditResult) -> dict[str, Any]:
         "challenge_id": result.detail.id.hex(),
         "blocks": result.units,
         "samples": result.checked,
+        "objects": list(result.detail.objects),
         "transaction": None if verdict is None else verdict.hash.hex(),
     }
 
@@ -152,10 +153,11 @@ def describe_audit(facts: dict[str, Any]) -> str:
         return _describe_check(facts)
     sampled = f"all {facts['samples']:,} sampled blocks of {facts['blocks']:,}"
     outcome = Outcome(facts["outcome"])
+    because = "; ".join(["", *filter(None, [facts["reason"]]), *facts["objects"]])
     if outcome is Outcome.PASSED:
-        return f"{facts['holding']}: passed: {sampled} are intact"
+        return f"{facts['holding']}: passed: {sampled} are intact{because}"
     if outcome is Outcome.FAILED:
-        return f"{facts['holding']}: FAILED: the node doesn't have {sampled}"
+        return f"{facts['holding']}: FAILED: the node doesn't have {sampled}{because}"
     return f"{facts['holding']}: {outcome.upper()}: no proof for {sampled}: {facts['reason']}"
 
 

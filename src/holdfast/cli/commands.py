@@ -24,13 +24,24 @@ COMMANDS: dict[str, Entry | Group] = {
     "init": Entry("init:init", "Create the owner's home: one secret, sealed with a passphrase."),
     "passphrase": Entry("init:passphrase", "Change the passphrase of the owner's secret."),
     "holding": Group(
-        "Holdings: all files on one node, under one key.",
+        "Holdings: all files on one node, or in one bucket or folder, under one key.",
         {
             "add": Entry(
-                "holding:add", "Create a holding: pin its node, make a key and register it."
+                "holding:add", "Create a holding: on a node, or of data in a bucket or folder."
             ),
             "list": Entry(
                 "holding:list_holdings", "List the holdings, their files and unfinished uploads."
+            ),
+            "refresh": Entry(
+                "direct:refresh",
+                "Enrol new objects of a direct holding, and list those that changed or vanished.",
+            ),
+            "accept": Entry(
+                "direct:accept", "Take changed objects of a direct holding as they are now."
+            ),
+            "node-key": Entry(
+                "direct:node_key",
+                "Write the key of a direct holding's node, for a real node that takes over.",
             ),
             "set-url": Entry("holding:set_url", "Follow a node that has moved to another URL."),
             "rename": Entry("holding:rename", "Give a holding another name."),

@@ -78,7 +78,7 @@ def put(
         with Location(file).open() as reader:
             sizes[called] = reader.size()
     opened = open_home(home, passphrase_file)
-    holdings = [record.name for record in owner.select_holdings(opened, to or [])]
+    holdings = owner.select_for_put(opened, to or [])
     if not replace:
         owner.check_sources(opened, holdings, named)
     facts = []

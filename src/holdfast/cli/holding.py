@@ -10,6 +10,13 @@ from holdfast import owner
 from holdfast.cli import checked_holding, terminal
 from holdfast.cli.checked_holding import Tool
 from holdfast.cli.control import Reason, operator
+from holdfast.cli.direct import (
+    TagsPlace,
+    add_direct,
+    check_options,
+    describe_enrolment,
+    enrolment_facts,
+)
 from holdfast.cli.home import DEFAULT_HOME, HomeFolder, complete_holding, home_folder, open_home
 from holdfast.cli.removal_report import describe_plan, describe_removal, removal_facts
 from holdfast.cli.terminal import Json, PassphraseFile, report
@@ -33,12 +40,24 @@ Authority = Annotated[
 def add(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the new holding.")],
     url: Annotated[
-        str,
+        str | None,
         typer.Argument(
-            metavar="ADDRESS",
+            metavar="[ADDRESS]",
             help="The URL of its node, or where the storage is that a tool checks.",
+            show_default=False,
         ),
-    ],
+    ] = None,
+    direct: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Audit what lies there, without a node: a folder, or s3://bucket/prefix.",
+            show_default=False,
+        ),
+    ] = None,
+    tags: Annotated[
+        TagsPlace, typer.Option(help="Where the tags of a direct holding lie.")
+    ] = TagsPlace.HOME,
     sectors: Annotated[
         int, typer.Option(help="Sectors of 31 bytes per block. A block's tag takes 32 bytes.")
     ] = DEFAULT_SECTORS,
@@ -102,7 +121,11 @@ def add(
     passphrase_file: PassphraseFile = None,
     as_json: Json = False,
 ) -> None:
-    """Create a holding: pin its node, make a key and register it.
+    """Create a holding: on a node, or of data in a bucket or folder.
+
+    On a node: its address is pinned, a key is made and registered. With --direct, all objects below
+    the address are read once and tagged, and never written. Interrupted, it resumes when you give
+    the command again.
 
     With one of the options for tools, no node is needed: the tool checks the storage where it is.
     It says first what there is; if that can't be checked, nothing is created.
@@ -110,6 +133,8 @@ def add(
     Example: holdfast holding add attic https://attic.example:8470 --encrypt
 
     Example: holdfast holding add backup /srv/restic --restic --verify-within "30 days"
+
+    Example: holdfast holding add photos --direct s3://bucket/photos
     """
     tool = Tool(
         names,
@@ -125,6 +150,21 @@ def add(
         password_env,
         verify_within,
     )
+    if direct is not None:
+        if tool.kind is not None or verify_within is not None:
+            raise InputError("--direct needs no tool: leave out the options for tools")
+        check_options(url, encrypt=encrypt, address=address, ca=ca)
+        record, done = add_direct(
+            open_home(home, passphrase_file), name, direct, tags, sectors=sectors
+        )
+        facts = {**_record_facts(record), **enrolment_facts(name, done)}
+        report(facts, describe_enrolment(name, done), as_json=as_json)
+        return
+    if url is None:
+        raise InputError(
+            "give the URL of its node, the address of what a tool checks, or --direct with the "
+            "address of your data"
+        )
     if tool.kind is not None:
         if encrypt or address is not None or ca is not None:
             raise InputError("--encrypt, --address and --ca are for holdings on a node")

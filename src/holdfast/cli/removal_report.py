@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from holdfast.owner import RemovalPlan
+from holdfast.owner.direct.address import is_direct
 
 MAX_NAMES_SHOWN = 20
 
@@ -13,6 +14,8 @@ def describe_plan(plan: RemovalPlan) -> Iterator[str]:
     files = f"{len(plan.files)} file{'' if len(plan.files) == 1 else 's'} of {plan.bytes:,} bytes"
     if not plan.files:
         yield f"holding {name} has no files"
+    elif is_direct(url):
+        yield f"holding {name} has {files}: they stay where they are, and only their tags go"
     elif plan.delete_files:
         yield f"holding {name} has {files}: they are deleted on the node at {url}"
     else:
@@ -35,10 +38,11 @@ def _names(names: tuple[str, ...]) -> str:
 def removal_facts(name: str, plan: RemovalPlan | None, failure: str | None) -> dict[str, Any]:
     facts: dict[str, Any] = {"holding": name, "removed": True, "still_to_delete": failure}
     if plan is not None:
+        url = plan.holding.url
         facts |= {
-            "url": plan.holding.url,
+            "url": url,
             "files": list(plan.files),
-            "files_deleted": plan.delete_files and failure is None,
+            "files_deleted": plan.delete_files and failure is None and not is_direct(url),
             "unreachable": plan.unreachable or None,
             "unfinished": list(plan.unfinished),
             "last_replicas": list(plan.last_replicas),

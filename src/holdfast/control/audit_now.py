@@ -25,8 +25,10 @@ from holdfast.owner import (
 )
 from holdfast.owner.catalogue import HoldingRecord
 from holdfast.owner.checked import CheckedRecord, list_checked
+from holdfast.owner.direct.address import is_direct
 
 MAX_ASKED_AT_ONCE = 16
+DIRECT_SAMPLES = 460  # which find damage of 1 % with a probability of 99 %
 FACTS_SECONDS = 5.0  # for a node to say what it takes
 MAX_SAMPLES = 1 << 31  # a node has a limit of its own, which is asked for
 POLL_SECONDS = 0.1
@@ -124,12 +126,21 @@ def repair_and_audit(
     on_progress: Callable[[RepairProgress], None] = lambda _progress: None,
     on_unreachable: OnUnreachable = lambda _holding, _reason: None,
 ) -> Repair:
-    """Find the damaged blocks of a holding, put them back, and audit all of its blocks."""
+    """Find the damaged blocks of a holding, put them back, and audit it.
+
+    All its blocks are audited, and of a direct holding a sample.
+    """
     files = repair_holding(
         home, holding, sources, on_progress=on_progress, on_unreachable=on_unreachable
     )
+    with home.catalogue() as catalogue:
+        # What was written again is known to be right, and reading all the rest may be dear.
+        direct = is_direct(catalogue.holding(holding).url)
     (audit,) = audit_holdings(
-        home, [holding], lambda blocks: blocks, deadline_seconds=deadline_seconds
+        home,
+        [holding],
+        lambda blocks: min(blocks, DIRECT_SAMPLES) if direct else blocks,
+        deadline_seconds=deadline_seconds,
     )
     return Repair(files, audit)
 

@@ -4,7 +4,7 @@ Each is one transaction with its leaf in the evidence. It works while the servic
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -22,10 +22,20 @@ from holdfast.control.policies.aliases import Author
 from holdfast.control.scheduling.schedule import delete_scheduled, rename_scheduled
 from holdfast.errors import ConflictError, InputError
 from holdfast.evidence import leaf
-from holdfast.owner import Catalogue, HoldingRecord, RemovalPlan, describe_removal
-from holdfast.owner.catalogue import delete_holding, move_holding, rename_holding
+from holdfast.owner import (
+    Catalogue,
+    HoldingRecord,
+    Home,
+    RemovalPlan,
+    describe_removal,
+    direct_operations,
+)
 from holdfast.owner.checked import check_free
+from holdfast.owner.direct.address import is_direct
+from holdfast.owner.direct.differences import count_objects, describe_names
+from holdfast.owner.direct.enrolment import Enrolment
 from holdfast.owner.enrolment import address_to_pin, check_name
+from holdfast.owner.holding_rows import delete_holding, move_holding, rename_holding
 from holdfast.settings_file import public_address
 from holdfast.storage.home_schema import catalogue as holding_records
 from holdfast.storage.inference_schema import confidences
@@ -102,9 +112,26 @@ def remove(catalogue: Catalogue, plan: RemovalPlan, author: Author) -> None:
                 reason = f"{author.by} removed its last holding"
                 end_node_alerts(connection, node, reason, author.at)
                 connection.execute(delete(nodes).where(nodes.c.address == node))
-            fate = "deleted" if plan.delete_files else "left on its node"
-            subject = f"{name}, with its files {fate}"
+            subject = f"{name}, with its files {_fate(plan)}"
             record_instruction(connection, leaf.Order.REMOVE, subject, author)
+
+
+def _fate(plan: RemovalPlan) -> str:
+    """Return what becomes of the files of a removed holding."""
+    if is_direct(plan.holding.url):
+        return "left where they are"
+    return "deleted" if plan.delete_files else "left on its node"
+
+
+def accept_changes(home: Home, name: str, objects: Sequence[str], author: Author) -> Enrolment:
+    """Take changed objects of a direct holding as they are now, and record who said so."""
+    done = direct_operations.accept_changes(home, name, objects)
+    accepted = [*done.enrolled, *done.vanished]
+    if accepted:
+        with home.catalogue() as catalogue, catalogue.transaction() as connection:
+            subject = f"{name}, {count_objects(len(accepted))}: {describe_names(accepted)}"
+            record_instruction(connection, leaf.Order.ACCEPT, subject, author)
+    return done
 
 
 def unschedule(connection: Connection, row: Row[Any], author: Author) -> None:

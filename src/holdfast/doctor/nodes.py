@@ -14,8 +14,11 @@ from holdfast.doctor.finding import Check, fault, ok, one_line, warning
 from holdfast.errors import HoldfastError, UnreachableError
 from holdfast.evidence.leaf import Outcome
 from holdfast.node.client import Greeting, NodeClient, greet
+from holdfast.node.time_limit import within
 from holdfast.node.wire import NodeRefusedError
 from holdfast.owner.catalogue import FileRecord, HoldingRecord
+from holdfast.owner.direct.address import DirectAddress
+from holdfast.owner.direct.storage import DirectStorage
 from holdfast.owner.keyring import Keyring
 from holdfast.pdp import Inventory
 
@@ -60,6 +63,9 @@ def check(
 def _check(stored: StoredHolding, keyring: Keyring | None, clock: Callable[[], float]) -> NodeState:
     record = stored.record
     part = f"node of {record.name}"
+    direct = DirectAddress.parse(record.url)
+    if direct is not None:
+        return NodeState([_check_direct(f"data of {record.name}", stored, direct)])
     authority = Path(record.ca) if record.ca else None
     try:
         greeting = greet(record.url, authority=authority, timeout=TIMEOUT_SECONDS)
@@ -82,6 +88,17 @@ def _check(stored: StoredHolding, keyring: Keyring | None, clock: Callable[[], f
         [*_check_certificate(part, greeting, now), *_check_inventory(part, stored, keyring)],
         reference,
     )
+
+
+def _check_direct(part: str, stored: StoredHolding, address: DirectAddress) -> Check:
+    """Check that the storage of a direct holding answers."""
+    try:
+        with within(TIMEOUT_SECONDS):
+            DirectStorage(address).check()
+    except HoldfastError as error:
+        cure = "look at the network, the credentials and the mounts between you and it"
+        return fault(part, one_line(str(error)), cure)
+    return _report(part, stored, f"{address.data} answers")
 
 
 def _cure(reason: str) -> str:

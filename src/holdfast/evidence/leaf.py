@@ -257,11 +257,12 @@ class Order(StrEnum):
     RENAME = "rename-holding"
     REMOVE = "remove-holding"
     ADD = "add-holding"  # storage that is checked; other holdings have a registration
+    ACCEPT = "accept-changes"
 
 
 _ABOUT_HOLDINGS = {
     *(Order.AUDIT, Order.RELEASE, Order.SET_URL),
-    *(Order.RENAME, Order.REMOVE, Order.ADD),
+    *(Order.RENAME, Order.REMOVE, Order.ADD, Order.ACCEPT),
 }
 
 

@@ -136,12 +136,16 @@ class Answer:
     """A proof, with the node's signature if it has to count even when it fails.
 
     `passes` is what the owner's own check says, if it was made. A contract checks for itself; the
-    local ledger, which convinces only its owner, takes the owner's word.
+    local ledger, which convinces only its owner, takes the owner's word. A node in the owner's
+    own process gives its `reason` in words, and what it is about as `objects`, which are for the
+    owner alone. No ledger gets them.
     """
 
     proof: Proof
     signature: bytes | None = None  # r, s, and the parity: 65 bytes
     passes: bool | None = None
+    reason: str = ""
+    objects: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -6,34 +6,17 @@ arrives. Here every step gets the time that is left.
 
 import math
 import ssl
-import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable
 from typing import Any
 
 import httpcore
 import httpx
 
+from holdfast.node.time_limit import seconds_left
+
 MAX_CONNECTIONS = 100
 IDLE_SECONDS = 5.0  # after which a connection is closed: a node does the same
 WRITE_BYTES = 1 << 16  # sent at once, where the time is limited
-
-_end: ContextVar[float] = ContextVar("_end", default=math.inf)
-
-
-@contextmanager
-def within(seconds: float | None) -> Iterator[None]:
-    """Bound all that this thread sends and receives within, if a time is given."""
-    token = _end.set(math.inf if seconds is None else time.monotonic() + seconds)
-    try:
-        yield
-    finally:
-        _end.reset(token)
-
-
-def seconds_left() -> float:
-    return _end.get() - time.monotonic()
 
 
 class DeadlineTransport(httpx.HTTPTransport):
@@ -75,7 +58,7 @@ class _Stream(httpcore.NetworkStream):
         return self._stream.read(max_bytes, _at_most(timeout, httpcore.ReadTimeout))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        if _end.get() == math.inf:
+        if seconds_left() == math.inf:
             self._stream.write(buffer, timeout)
             return
         for at in range(0, len(buffer), WRITE_BYTES):
@@ -100,10 +83,9 @@ class _Stream(httpcore.NetworkStream):
 
 def _at_most(timeout: float | None, error: type[httpcore.TimeoutException]) -> float | None:
     """Return the time-out of a step; raise the error if no time is left."""
-    end = _end.get()
-    if end == math.inf:
+    left = seconds_left()
+    if left == math.inf:
         return timeout
-    left = end - time.monotonic()
     if left <= 0:
         raise error("timed out")
     return left if timeout is None else min(timeout, left)

@@ -13,12 +13,13 @@ from threading import RLock
 import numpy as np
 
 from holdfast.errors import InputError, StorageError
+from holdfast.node.daemon_pool import DaemonPool
 from holdfast.node.layout import Layout, Part
 from holdfast.node.objects import LostError, Objects
 from holdfast.node.record import FileRecord, HoldingRecord
 from holdfast.node.segments import SegmentedReader, single_object
 from holdfast.node.wire import Code, HoldingFacts, NodeRefusedError, RepairTarget, UploadRequest
-from holdfast.pdp import Challenge, Proof, Prover, StoredFile, TagFile
+from holdfast.pdp import Challenge, MapParts, Proof, Prover, StoredFile, TagFile
 from holdfast.pdp.limbs import Bytes
 from holdfast.pdp.readers import Range
 from holdfast.pdp.spans import Span, Spans
@@ -74,6 +75,8 @@ class Holding:
         self.layout, self.record, self.data, self.lock = layout, record, data, lock
         self.uploads: dict[bytes, Upload] = {}
         self._stored: dict[bytes, StoredFile] = {}
+        at_once = max(place.files_at_once for place in (layout.objects, data or layout.objects))
+        self._map_parts: MapParts = map if at_once == 1 else DaemonPool(at_once).map
 
     @property
     def facts(self) -> HoldingFacts:
@@ -147,7 +150,7 @@ class Holding:
                 "on what is stored",
             )
         with self._reading(record):
-            return Prover(inventory, _Stored(self, record)).prove(challenge)
+            return Prover(inventory, _Stored(self, record), self._map_parts).prove(challenge)
 
     def blocks(self, file_id: bytes, spans: Sequence[Span]) -> list[bytes]:
         """Return the content of these spans, the file's last block without its padding."""
@@ -192,6 +195,10 @@ class Holding:
         """Put blocks back into their places, rewriting every segment once."""
         with self.lock:
             file = self._replaceable(file_id, spans)
+            if file.in_place is not None:
+                raise NodeRefusedError(
+                    Code.CONFLICT, "the file is kept in place, where the node does not write"
+                )
             ranges = self._ranges(file, spans)
             _check_bytes("blocks", sum(length for _, length in ranges), content)
             view, patches = memoryview(content), []
@@ -229,6 +236,8 @@ class Holding:
         """Refuse what can't be read: as damaged, or as changed meanwhile."""
         try:
             yield
+        except TimeoutError as error:
+            raise StorageError("the storage did not answer in time") from error
         except (InputError, LostError) as error:
             if self.record is not record:
                 raise NodeRefusedError(
@@ -251,10 +260,6 @@ class Holding:
     def _replaceable(self, file_id: bytes, spans: Sequence[Span]) -> FileRecord:
         file = self.file(file_id)
         self._check_spans(file, spans)
-        if file.in_place is not None:
-            raise NodeRefusedError(
-                Code.CONFLICT, "the file is kept in place, where the node does not write"
-            )
         return file
 
     def _tags_of_pages(self, file: FileRecord, first: int, last: int) -> Bytes:

@@ -13,8 +13,9 @@ from holdfast.node.identity import NodeKey
 from holdfast.node.proof_messages import ProofQuestion
 from holdfast.node.signature import Gate
 from holdfast.node.store import Account, Store
+from holdfast.node.time_limit import within
 from holdfast.node.wire import Code, NodeRefusedError, Reason
-from holdfast.pdp import PublicKey
+from holdfast.pdp import Proof, PublicKey
 
 PROVING_SHARE = 0.75  # of the time that a caller waits: the rest is for the answer's way back
 
@@ -64,14 +65,15 @@ class Node:
         end = now + PROVING_SHARE * min(seconds, limits.proof_seconds)
         answers: list[Answer | Reason] = []
         samples, longest = 0, 0.0
-        for question in questions:
-            samples += question.challenge.samples
-            if answers and (now + longest > end or samples > limits.samples):
-                answers.append(_NO_TIME_LEFT)
-                continue
-            answers.append(self._prove_or_refuse(account, question))
-            began, now = now, time.monotonic()
-            longest = max(longest, now - began)
+        with within(seconds):  # after which nobody waits for what is still read
+            for question in questions:
+                samples += question.challenge.samples
+                if answers and (now + longest > end or samples > limits.samples):
+                    answers.append(_NO_TIME_LEFT)
+                    continue
+                answers.append(self._prove_or_refuse(account, question))
+                began, now = now, time.monotonic()
+                longest = max(longest, now - began)
         return answers
 
     def _prove_or_refuse(self, account: Account, question: ProofQuestion) -> Answer | Reason:
@@ -87,6 +89,10 @@ class Node:
             raise NodeRefusedError(
                 Code.SAMPLE_CAP, f"this node proves at most {cap} blocks at once"
             )
-        signed_part = question.signed_part
-        proof = holding.prove(question.challenge)
-        return Answer(proof, signing.sign(self.key.private, *signed_part, proof))
+        _ = question.signed_part  # a question that can't be answered costs no proof
+        return sign_answer(self.key, question, holding.prove(question.challenge))
+
+
+def sign_answer(key: NodeKey, question: ProofQuestion, proof: Proof) -> Answer:
+    """Return a proof with the node's signature."""
+    return Answer(proof, signing.sign(key.private, *question.signed_part, proof))

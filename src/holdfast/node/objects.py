@@ -10,15 +10,14 @@ import shutil
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from datetime import datetime
 from io import RawIOBase
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Protocol
 
 from holdfast import atomic
 from holdfast.errors import InputError, StorageError
-from holdfast.pdp.readers import LocalFile, Range, RemoteFile, is_slow
+from holdfast.pdp.readers import LocalFile, Range, is_slow
 
 Spans = tuple[str, list[Range]]  # ranges of the object of that name
 OPENING_SECONDS = 20e-6  # of a file
@@ -38,6 +37,19 @@ class Listed:
     is_prefix: bool
 
 
+@dataclass(frozen=True)
+class StoredObject:
+    """An object as a listing shows it; its stamp is another one after it was written again."""
+
+    name: str
+    size: int
+    stamp: str  # an ETag, or the time of the last write
+    regular: bool = True  # else it is a link, a device or the like, which is not read
+
+
+StoredObjects = list[StoredObject]
+
+
 class Objects(Protocol):
     """Where a node keeps bytes, or reads those that it does not keep."""
 
@@ -52,6 +64,16 @@ class Objects(Protocol):
     @property
     def gap_bytes(self) -> int:
         """Up to how many bytes between two ranges are better read than passed over."""
+        ...
+
+    @property
+    def files_at_once(self) -> int:
+        """Of how many objects ranges are best asked for side by side."""
+        ...
+
+    @property
+    def has_folders(self) -> bool:
+        """Whether it consists of folders, of which one may be empty because nothing is mounted."""
         ...
 
     def check(self) -> None:
@@ -88,19 +110,28 @@ class Objects(Protocol):
 
     def list(self, prefix: str) -> "list[Listed]": ...
 
+    def walk(self) -> StoredObjects:
+        """Return all objects, with those of every prefix. Raise if some can't be listed."""
+        ...
+
     def remove(self, prefix: str) -> None:
         """Remove an object, or all under a prefix. It may be gone already."""
 
 
 def open_objects(address: str) -> "Objects":
     address = address.removeprefix("file://")
-    return Bucket(address) if "://" in address else Folder(Path(address))
+    if "://" not in address:
+        return Folder(Path(address))
+    from holdfast.node.bucket import Bucket  # noqa: PLC0415 - which imports this module
+
+    return Bucket(address)
 
 
 class Folder:
     """Objects as files of this machine."""
 
     batch_bytes, gap_bytes = LocalFile.batch_bytes, LocalFile.gap_bytes
+    files_at_once, has_folders = 1, True
 
     def __init__(self, root: Path) -> None:
         self.address = str(root)
@@ -204,6 +235,26 @@ class Folder:
         except OSError as error:
             raise self._failed("list", prefix, error) from error
 
+    def walk(self) -> StoredObjects:
+        objects: StoredObjects = []
+        folders = [""]
+        while folders:
+            prefix = folders.pop()
+            try:
+                with os.scandir(self._path(prefix)) as entries:
+                    for entry in entries:
+                        name = f"{prefix}{entry.name}"
+                        if entry.is_dir(follow_symlinks=False):
+                            folders.append(f"{name}/")
+                        else:
+                            objects.append(_stored_object(name, entry))
+            except FileNotFoundError:
+                if not prefix:
+                    raise StorageError(f"there is no folder {self.address}") from None
+            except OSError as error:
+                raise self._failed("list", prefix, error) from error
+        return objects
+
     def remove(self, prefix: str) -> None:
         path = self._path(prefix)
         try:
@@ -224,133 +275,13 @@ class Folder:
         return StorageError(f"can't {what} {self.address}/{name}: {error.strerror}")
 
 
-class Bucket:
-    """Objects behind an fsspec address, such as s3://bucket/prefix."""
-
-    batch_bytes, gap_bytes = RemoteFile.batch_bytes, RemoteFile.gap_bytes
-
-    def __init__(self, address: str) -> None:
-        import fsspec  # noqa: PLC0415 - a tenth of the start of a command that reads local files
-
-        self.address = address.rstrip("/")
-        try:
-            self._system, root = fsspec.url_to_fs(self.address, use_listings_cache=False)
-        except Exception as error:  # fsspec's back ends raise whatever their libraries do
-            raise InputError(f"can't use {address}: {type(error).__name__}: {error}") from error
-        self._root = root.rstrip("/")
-
-    def check(self) -> None:
-        try:
-            self.list("")
-        except StorageError as error:
-            raise InputError(str(error)) from error
-
-    def claim(self) -> None:
-        """Find out now whether we may write. Nothing keeps another node away."""
-        try:
-            self.write(_PROBE, b"")
-            self.remove(_PROBE)
-        except StorageError as error:
-            raise InputError(str(error)) from error
-
-    def release(self) -> None:
-        pass
-
-    def read(self, name: str) -> bytes | None:
-        try:
-            return bytes(self._system.cat_file(self._path(name)))
-        except FileNotFoundError:
-            return None
-        except Exception as error:
-            raise self._failed("read", name, error) from error
-
-    def read_spans(self, spans: Sequence[Spans]) -> "list[bytes]":
-        asked = [(name, offset, length) for name, ranges in spans for offset, length in ranges]
-        paths = [self._path(name) for name, _, _ in asked]
-        starts = [offset for _, offset, _ in asked]
-        ends = [offset + length for _, offset, length in asked]
-        try:
-            parts: list[Any] = self._system.cat_ranges(paths, starts, ends, on_error="raise")
-        except FileNotFoundError as error:
-            raise LostError(f"an object is gone from {self.address}: {error}") from error
-        except Exception as error:
-            raise self._failed("read", spans[0][0], error) from error
-        for part, (name, offset, length) in zip(parts, asked, strict=True):
-            if len(part) != length:
-                raise LostError(f"{self.address}/{name} ends before byte {offset + length}")
-        return parts
-
-    def size(self, name: str) -> int | None:
-        try:
-            return int(self._system.size(self._path(name)))
-        except FileNotFoundError:
-            return None
-        except Exception as error:
-            raise self._failed("read", name, error) from error
-
-    def write(self, name: str, content: bytes | bytearray) -> None:
-        try:
-            self._system.pipe_file(self._path(name), bytes(content))
-        except Exception as error:
-            raise self._failed("write", name, error) from error
-
-    def write_pieces(self, name: str, pieces: Iterable[bytes]) -> None:
-        self.write(name, b"".join(pieces))
-
-    def sync(self, prefix: str) -> None:
-        pass
-
-    def list(self, prefix: str) -> "list[Listed]":
-        path = self._path(prefix)
-        try:
-            entries = self._system.ls(path, detail=True)
-        except FileNotFoundError:
-            return []
-        except Exception as error:
-            raise self._failed("list", prefix, error) from error
-        return sorted(
-            (
-                Listed(
-                    entry["name"].rstrip("/").rpartition("/")[2],
-                    _modified(entry),
-                    entry["type"] == "directory",
-                )
-                for entry in entries
-                if entry["name"].strip("/") != path.strip("/")
-            ),
-            key=lambda entry: entry.name,
-        )
-
-    def remove(self, prefix: str) -> None:
-        try:
-            self._system.rm(self._path(prefix), recursive=True)
-        except FileNotFoundError:
-            pass
-        except Exception as error:
-            raise self._failed("remove", prefix, error) from error
-
-    def holds(self, name: str) -> bool:
-        return ".." not in name.split("/")
-
-    def _path(self, name: str) -> str:
-        return f"{self._root}/{name}" if name else self._root
-
-    def _failed(self, what: str, name: str, error: Exception) -> StorageError:
-        return StorageError(f"can't {what} {self.address}/{name}: {type(error).__name__}: {error}")
-
-
 def _write_all(file: RawIOBase, piece: bytes) -> None:
     rest = memoryview(piece)
     while rest:
         rest = rest[file.write(rest) or 0 :]
 
 
-def _modified(entry: dict[str, Any]) -> float:
-    """Return when an object was written, by whichever name its back end has for it."""
-    for field in ("LastModified", "mtime", "last_modified", "created"):
-        value = entry.get(field)
-        if isinstance(value, datetime):
-            return value.timestamp()
-        if isinstance(value, int | float):
-            return float(value)
-    return 0.0
+def _stored_object(name: str, entry: os.DirEntry[str]) -> StoredObject:
+    status = entry.stat(follow_symlinks=False)
+    regular = entry.is_file(follow_symlinks=False)
+    return StoredObject(name, status.st_size, str(status.st_mtime_ns), regular)

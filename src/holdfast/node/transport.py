@@ -11,10 +11,11 @@ import httpx
 
 from holdfast.errors import InputError, NodeError, UnansweredError, UnreachableError
 from holdfast.node.clock import clock_signer
-from holdfast.node.deadline import DeadlineTransport, seconds_left, within
+from holdfast.node.deadline import DeadlineTransport
 from holdfast.node.identity import RequestKey
 from holdfast.node.responses import refusal_error, refusal_of
 from holdfast.node.signature import Head, Signer
+from holdfast.node.time_limit import seconds_left, within
 from holdfast.node.wire import Code, Message, NodeRefusedError, Reason
 
 TIMEOUT_SECONDS = 60.0  # for each step of a request

@@ -19,6 +19,7 @@ from holdfast.owner.operations import (
     put_file,
     repair_holding,
     replicas,
+    select_for_put,
     select_holdings,
 )
 from holdfast.owner.removal import (
@@ -80,5 +81,6 @@ __all__ = [
     "repair_file",
     "repair_holding",
     "replicas",
+    "select_for_put",
     "select_holdings",
 ]

@@ -5,7 +5,7 @@ crash it is known what may have happened.
 """
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, fields
 from importlib import import_module
@@ -170,7 +170,9 @@ class Catalogue:
         """Save a holding that is about to be registered; it may be known already."""
         with self._transaction() as connection:
             row = vars(record)
-            connection.execute(_insert(connection, tables.catalogue, row).on_conflict_do_nothing())
+            connection.execute(
+                insert_rows(connection, tables.catalogue, row).on_conflict_do_nothing()
+            )
 
     def registrations(self) -> dict[str, RegistrationRecord]:
         """Return the known transactions that registered holdings, by the holding's name."""
@@ -187,7 +189,7 @@ class Catalogue:
     def record_registration(self, name: str, registration: RegistrationRecord) -> None:
         row = {"holding": name, **vars(registration)}
         with self._transaction() as connection:
-            statement = _insert(connection, tables.registrations, row)
+            statement = insert_rows(connection, tables.registrations, row)
             connection.execute(statement.on_conflict_do_nothing())
 
     def number_holding(self, name: str, number: int) -> None:
@@ -259,7 +261,7 @@ class Catalogue:
         """Save what is about to be done, in place of what was before."""
         row = _row(holding, intent.file) | {"removes": intent.removes, "upload": intent.upload}
         with self._transaction() as connection:
-            statement = _insert(connection, tables.file_changes, row)
+            statement = insert_rows(connection, tables.file_changes, row)
             new = {name: statement.excluded[name] for name in row.keys() - {"holding", "name"}}
             connection.execute(
                 statement.on_conflict_do_update(index_elements=["holding", "name"], set_=new)
@@ -267,27 +269,24 @@ class Catalogue:
 
     def conclude(self, holding: str, intent: Intent) -> None:
         """Save that it is done: the node has confirmed it."""
-        file, row = intent.file, _row(holding, intent.file)
         with self._transaction() as connection:
             if intent.removes:
-                connection.execute(
-                    delete(tables.files).where(
-                        tables.files.c.holding == holding, tables.files.c.file_id == file.file_id
-                    )
-                )
+                _delete_file(connection, holding, intent.file.file_id)
             else:
-                statement = _insert(connection, tables.files, row)
-                changed = row.keys() - {"holding", "name", "file_id"}
-                connection.execute(
-                    statement.on_conflict_do_update(
-                        index_elements=["holding", "name"],
-                        set_={name: statement.excluded[name] for name in changed},
-                        where=statement.excluded.version > tables.files.c.version,
-                    )
-                )
+                _upsert(connection, holding, [intent.file])
             _drop(connection, holding, intent)
-            record = update(tables.catalogue).where(tables.catalogue.c.name == holding)
-            connection.execute(record.values(revision=tables.catalogue.c.revision + 1))
+            _count_revision(connection, holding)
+
+    def replace_files(
+        self, holding: str, files: Sequence[FileRecord], gone: Collection[bytes]
+    ) -> None:
+        """Save new files and new versions of known ones, in their order, and drop some by id."""
+        with self._transaction() as connection:
+            for file_id in gone:
+                _delete_file(connection, holding, file_id)
+            for first in range(0, len(files), MAX_NAMES_PER_QUERY):
+                _upsert(connection, holding, files[first : first + MAX_NAMES_PER_QUERY])
+            _count_revision(connection, holding)
 
     def abandon(self, holding: str, intent: Intent) -> None:
         with self._transaction() as connection:
@@ -339,35 +338,36 @@ _HOLDING = [tables.catalogue.c[field.name] for field in fields(HoldingRecord)]
 _REMOVAL = [tables.removals.c[field.name] for field in fields(Removal)]
 
 
-def move_holding(connection: Connection, name: str, url: str, ca: str | None) -> None:
-    """Save that the node of a holding is at another URL."""
-    moved = update(tables.catalogue).where(tables.catalogue.c.name == name)
-    connection.execute(moved.values(url=url, ca=ca))
-
-
-def rename_holding(connection: Connection, old: str, new: str) -> None:
-    """Give a holding another name; the rows of its files follow."""
-    renamed = update(tables.catalogue).where(tables.catalogue.c.name == old)
-    connection.execute(renamed.values(name=new))
-
-
-def delete_holding(connection: Connection, record: HoldingRecord, *, delete_files: bool) -> None:
-    """Delete a holding with all that is known of its files.
-
-    With `delete_files`, save that its node is still to delete them.
-    """
-    for table in filter(tables.refers_to_catalogue, tables.metadata.tables.values()):
-        connection.execute(delete(table).where(table.c.holding == record.name))
-    connection.execute(delete(tables.catalogue).where(tables.catalogue.c.name == record.name))
-    if delete_files:
-        row = {field.name: getattr(record, field.name) for field in fields(Removal)[1:]}
-        connection.execute(_insert(connection, tables.removals, row))
-
-
-def _insert(connection: Connection, table: Table, row: dict[str, Any]) -> Any:
-    """Return the insertion of a row in the database's own dialect, which knows conflicts."""
+def insert_rows(
+    connection: Connection, table: Table, row: dict[str, Any] | list[dict[str, Any]]
+) -> Any:
+    """Return the insertion of rows in the database's own dialect, which knows conflicts."""
     dialect = import_module(f"sqlalchemy.dialects.{connection.dialect.name}")
     return dialect.insert(table).values(row)
+
+
+def _upsert(connection: Connection, holding: str, files: Sequence[FileRecord]) -> None:
+    """Insert files; a known one is replaced by a newer version of it."""
+    rows = [_row(holding, file) for file in files]
+    statement = insert_rows(connection, tables.files, rows)
+    changed = rows[0].keys() - {"holding", "name", "file_id"}
+    connection.execute(
+        statement.on_conflict_do_update(
+            index_elements=["holding", "name"],
+            set_={name: statement.excluded[name] for name in changed},
+            where=statement.excluded.version > tables.files.c.version,
+        )
+    )
+
+
+def _delete_file(connection: Connection, holding: str, file_id: bytes) -> None:
+    file = tables.files.c
+    connection.execute(delete(tables.files).where(file.holding == holding, file.file_id == file_id))
+
+
+def _count_revision(connection: Connection, holding: str) -> None:
+    record = update(tables.catalogue).where(tables.catalogue.c.name == holding)
+    connection.execute(record.values(revision=tables.catalogue.c.revision + 1))
 
 
 def _drop(connection: Connection, holding: str, intent: Intent) -> None:

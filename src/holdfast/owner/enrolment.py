@@ -7,8 +7,12 @@ from pathlib import Path
 from holdfast.errors import InputError
 from holdfast.ledger.interface import holding_id
 from holdfast.node.client import greet
-from holdfast.owner.catalogue import HoldingRecord, RegistrationRecord
+from holdfast.node.objects import open_objects
+from holdfast.owner.catalogue import Catalogue, HoldingRecord, RegistrationRecord
 from holdfast.owner.checked import check_free
+from holdfast.owner.direct.address import DirectAddress
+from holdfast.owner.direct.enrolment import list_enrollable
+from holdfast.owner.direct.storage import DirectStorage
 from holdfast.owner.home import Home
 from holdfast.owner.keyring import SALT_BYTES
 from holdfast.owner.ledgers import ensure_registered
@@ -42,20 +46,54 @@ def add_holding(
             record = HoldingRecord(name, url, pinned, ca, salt, sectors, encrypted)
         elif record.number is not None:
             raise InputError(f"there is a holding {name!r} already: choose another name")
-        public = home.keyring.audit_key(record.salt, record.sectors).public
-        with (
-            home.client(record.url, record.node, record.ca) as node,
-            home.ledger(record.sectors) as ledger,
-        ):
-            node.holdings()  # or it refuses us, before anything is written down
-            catalogue.add_holding(record)
-            number, receipt = ensure_registered(ledger, public, record.node)
-            if receipt is not None:
-                where = (receipt.transaction, receipt.block, receipt.gas)
-                catalogue.record_registration(name, RegistrationRecord(*where))
-            node.create(public, holding_id(ledger.sender, number))
-        catalogue.number_holding(name, number)
-        return catalogue.holding(name)
+        return _register(home, catalogue, record)
+
+
+def add_direct(home: Home, name: str, address: DirectAddress, *, sectors: int) -> HoldingRecord:
+    """Make a direct holding, without any objects yet, or finish one that is half made.
+
+    Nothing is saved if there are no objects at the address, or they can't be read.
+    """
+    check_name(name)
+    with home.catalogue() as catalogue:
+        record = next((known for known in catalogue.holdings() if known.name == name), None)
+        if record is None:
+            list_enrollable(DirectStorage(address))
+            if address.beside:
+                check_writable(address)
+            salt = secrets.token_bytes(SALT_BYTES)
+            node = home.keyring.node_key(salt).address
+            record = HoldingRecord(name, address.url, node, None, salt, sectors, encrypted=False)
+        elif record.url != address.url or record.revision:
+            raise InputError(
+                f"there is a holding {name!r} already: choose another name, or let `holdfast "
+                f"holding refresh {name}` enrol new objects"
+            )
+        if record.number is not None:
+            return record
+        return _register(home, catalogue, record)
+
+
+def check_writable(address: DirectAddress) -> None:
+    """Raise unless tags can be written beside the data."""
+    place = open_objects(address.tags)
+    place.claim()
+    place.release()
+
+
+def _register(home: Home, catalogue: Catalogue, record: HoldingRecord) -> HoldingRecord:
+    """Register a holding with its node and the ledger."""
+    public = home.keyring.audit_key(record.salt, record.sectors).public
+    with home.client(record) as node, home.ledger(record.sectors) as ledger:
+        node.holdings()  # or it refuses us, before anything is written down
+        catalogue.add_holding(record)
+        number, receipt = ensure_registered(ledger, public, record.node)
+        if receipt is not None:
+            where = (receipt.transaction, receipt.block, receipt.gas)
+            catalogue.record_registration(record.name, RegistrationRecord(*where))
+        node.create(public, holding_id(ledger.sender, number))
+    catalogue.number_holding(record.name, number)
+    return catalogue.holding(record.name)
 
 
 def check_name(name: str) -> None:

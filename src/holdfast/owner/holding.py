@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.errors import InputError, RefusedError
-from holdfast.node.client import NodeClient
+from holdfast.node.access import NodeAccess
 from holdfast.owner.catalogue import Catalogue, FileRecord, HoldingRecord
 from holdfast.owner.cipher import EncryptedSource, FileCipher
 from holdfast.pdp import Inventory, SecretKey
@@ -18,7 +18,7 @@ class Holding:
     cipher_secret: bytes | None = field(repr=False)
     folder: Path
     catalogue: Catalogue
-    node: NodeClient
+    node: NodeAccess
     owner: bytes
 
     @property

@@ -3,7 +3,8 @@
 owner.key        the one secret, sealed
 owner.pub        the public key, by which nodes know the owner
 holdfast.toml    settings, if there are any
-holdings/SALT/   tags on their way, in a folder for each holding; or what its checker keeps
+holdings/SALT/   tags on their way, and those of a direct holding, in a folder for each holding; or
+                 what its checker keeps
 ledger-16.db     the local ledger for holdings of 16 sectors a block
 
 and, unless the settings name a PostgreSQL database:
@@ -20,16 +21,20 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Protocol, Self
 from urllib.parse import parse_qs, urlsplit
 
 from holdfast import atomic
 from holdfast.errors import InputError, RefusedError, StorageError
 from holdfast.ledger.interface import Ledger
+from holdfast.node.access import NodeAccess
 from holdfast.node.client import NodeClient
 from holdfast.node.identity import encode_owner, read_owner
 from holdfast.owner.catalogue import Catalogue, HoldingRecord
 from holdfast.owner.checked import HOLDINGS
+from holdfast.owner.direct.address import DirectAddress
+from holdfast.owner.direct.client import DirectClient
+from holdfast.owner.direct.commit import finish_commit
 from holdfast.owner.holding import Holding
 from holdfast.owner.keyring import Keyring, read_keyring, write_keyring
 from holdfast.owner.ledgers import evm_ledger, local_ledger
@@ -37,6 +42,21 @@ from holdfast.owner.settings import DATABASE, Settings, read_settings
 from holdfast.pdp.sealing import DEFAULT_COST, ScryptCost
 
 KEY, PUBLIC = "owner.key", "owner.pub"
+
+
+class HoldingPlace(Protocol):
+    """Where a holding is, and what its keys are derived from."""
+
+    @property
+    def url(self) -> str: ...
+    @property
+    def node(self) -> bytes: ...
+    @property
+    def ca(self) -> str | None: ...
+    @property
+    def salt(self) -> bytes: ...
+    @property
+    def sectors(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -77,9 +97,19 @@ class Home:
             return evm_ledger(self.address, evm, sectors)
         return local_ledger(self.folder, sender, sectors, self.clock)
 
-    def client(self, url: str, node: bytes, ca: str | None) -> NodeClient:
-        authority = Path(ca) if ca else None
-        return NodeClient(url, self.keyring.request_key, node, authority=authority)
+    def client(self, place: HoldingPlace) -> NodeAccess:
+        """Return a client of the node that a holding is on, or the node of a direct holding."""
+        direct = DirectAddress.parse(place.url)
+        if direct is None:
+            authority = Path(place.ca) if place.ca else None
+            return NodeClient(place.url, self.keyring.request_key, place.node, authority=authority)
+        return DirectClient(
+            direct,
+            self.keyring.owner,
+            self.keyring.node_key(place.salt),
+            self.keyring.audit_key(place.salt, place.sectors),
+            self._folder_of(place),
+        )
 
     @contextmanager
     def holding(self, name: str, catalogue: Catalogue | None = None) -> Iterator[Holding]:
@@ -88,7 +118,7 @@ class Home:
             if catalogue is None:
                 catalogue = stack.enter_context(self.catalogue())
             record = catalogue.holding(name)
-            node = stack.enter_context(self.client(record.url, record.node, record.ca))
+            node = stack.enter_context(self.client(record))
             key = self.keyring.audit_key(record.salt, record.sectors)
             secret = self.keyring.cipher_secret(record.salt) if record.encrypted else None
             folder, owner = self._folder_of(record), self.keyring.owner
@@ -111,12 +141,14 @@ class Home:
                 ) from error
             # Opened under the lock: it may have been moved, renamed or removed before.
             holding = stack.enter_context(self.holding(name, catalogue))
+            if isinstance(holding.node, DirectClient):
+                finish_commit(holding, holding.node)
             holding.reconcile()
             holding.sweep()
             yield holding
 
-    def _folder_of(self, record: HoldingRecord) -> Path:
-        folder = self.folder / HOLDINGS / record.salt.hex()  # which outlasts the name
+    def _folder_of(self, place: HoldingPlace) -> Path:
+        folder = self.folder / HOLDINGS / place.salt.hex()  # which outlasts the name
         atomic.make_directory(folder / "tags", mode=atomic.PRIVATE_FOLDER)
         return folder
 

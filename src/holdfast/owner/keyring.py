@@ -15,8 +15,9 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 from holdfast import atomic
 from holdfast.errors import InputError
 from holdfast.ledger.keccak import keccak
-from holdfast.node.identity import OWNER_BYTES, RequestKey
+from holdfast.node.identity import OWNER_BYTES, NodeKey, RequestKey
 from holdfast.pdp import SecretKey, encoding, sealing
+from holdfast.pdp.field import Q
 from holdfast.pdp.keyfile import MAX_KEY_FILE_BYTES
 from holdfast.pdp.sealing import DEFAULT_COST, SECRET_BYTES, ScryptCost
 
@@ -57,6 +58,11 @@ class Keyring:
 
     def cipher_secret(self, salt: bytes) -> bytes:
         return self._expand(b"cipher", salt)
+
+    def node_key(self, salt: bytes) -> NodeKey:
+        """Return the key with which the node of a direct holding signs its answers."""
+        number = int.from_bytes(self._expand(b"node", salt), "big") % (Q - 1) + 1
+        return NodeKey(number.to_bytes(SECRET_BYTES, "big"))
 
     def settings_key(self) -> bytes:
         """Return the key under which the evidence has digests of secret settings."""

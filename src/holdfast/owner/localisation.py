@@ -1,7 +1,8 @@
 """Finds the damaged blocks of a holding: by proofs over spans, and by reading spans that fail.
 
 Spans are examined side by side. Where most blocks are damaged, the next span is read at once: the
-proofs would all fail, and cost the node as much as reading.
+proofs would all fail, and cost the node as much as reading. Of a direct holding those objects are
+read that an audit named or that a listing shows to have changed, and all if there are none.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ import numpy as np
 
 from holdfast.node.lanes import run_in_lanes
 from holdfast.node.wire import Code, NodeRefusedError
+from holdfast.owner.direct.client import DirectClient
 from holdfast.owner.fingerprint import Progress
 from holdfast.owner.holding import Holding
 from holdfast.owner.replica import Replica
@@ -55,6 +57,9 @@ class DamageSearch:
         # One of the node's slots is left to audits.
         self._proving = BoundedSemaphore(max(1, limits.proofs_at_once - 1))
         self._mostly_damaged = False  # the span that was examined last
+        # A proof of a direct holding reads as much as we do, so each span is read at once.
+        self._direct = isinstance(holding.node, DirectClient)
+        self._suspects = holding.node.suspects() if isinstance(holding.node, DirectClient) else None
 
     def run(
         self, within: Span | None = None, *, wants_more: Callable[[], bool] = lambda: True
@@ -66,7 +71,7 @@ class DamageSearch:
         return run_in_lanes(self.examine, takewhile(lambda _: wants_more(), spans), LANES)
 
     def examine(self, span: Span) -> Examined:
-        if self._mostly_damaged:
+        if self._mostly_damaged or self._direct:
             damage = self._read(span)
         else:
             damage = []
@@ -92,9 +97,17 @@ class DamageSearch:
         while at < len(files) and (first := int(starts[at])) < span[1]:
             replica = self._replicas[at]
             part = max(span[0] - first, 0), min(span[1] - first, files[at].blocks)
-            if damaged := replica.run(*part).damaged:
+            suspect = self._suspects is None or files[at].file_id in self._suspects
+            if suspect and (damaged := self._damaged(replica, part)):
                 yield at, DamagedFile(replica, damaged)
             at += 1
+
+    def _damaged(self, replica: Replica, span: Span) -> Spans:
+        """Return the damaged blocks of a span; the last block of an object that has grown is."""
+        damaged, node = replica.run(*span).damaged, self._holding.node
+        last = replica.header.blocks - 1
+        grown = isinstance(node, DirectClient) and node.is_longer(replica.file.file_id)
+        return damaged.join(Spans(((last, last + 1),))) if grown and span[1] > last else damaged
 
     def _respond(self, challenge: Challenge) -> Proof | None:
         try:

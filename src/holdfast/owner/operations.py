@@ -12,12 +12,16 @@ from threading import Event, Lock
 from holdfast.errors import HoldfastError, InputError, NodeError
 from holdfast.node.wire import Code, NodeRefusedError
 from holdfast.owner.catalogue import FileRecord, HoldingRecord
+from holdfast.owner.direct.address import is_direct
+from holdfast.owner.direct.client import DirectClient
 from holdfast.owner.fingerprint import Original, absolute_source
 from holdfast.owner.home import Home
 from holdfast.owner.localisation import find_damage
 from holdfast.owner.losses import FileLoss
 from holdfast.owner.names import check_name
-from holdfast.owner.repair import Copy, LocalCopy, repair_file
+from holdfast.owner.own_copies import OwnCopies
+from holdfast.owner.repair import Copy, repair_file
+from holdfast.owner.repairable import check_repairable
 from holdfast.owner.replica import Replica
 from holdfast.owner.replica_sources import other_replicas
 from holdfast.owner.upload import UploadResult, check_path, check_source, put
@@ -53,6 +57,22 @@ def select_holdings(home: Home, names: Iterable[str]) -> list[HoldingRecord]:
         if not known:
             raise InputError("there are no holdings yet: create one with `holdfast holding add`")
         return [catalogue.holding(name) for name in dict.fromkeys(names)] or known
+
+
+def select_for_put(home: Home, names: Iterable[str]) -> list[str]:
+    """Return the names of the holdings that files are put into: if none is named, all on nodes."""
+    named = list(names)
+    records = select_holdings(home, named)
+    direct = [record.name for record in records if is_direct(record.url)]
+    if named and direct:
+        raise InputError(
+            f"holding {direct[0]!r} is direct: bring files to its storage by your own means, then "
+            f"`holdfast holding refresh {direct[0]}`"
+        )
+    chosen = [record.name for record in records if record.name not in direct]
+    if not chosen:
+        raise InputError("all holdings are direct, and files are put on nodes: add one first")
+    return chosen
 
 
 def put_file(
@@ -230,10 +250,13 @@ def repair_holding(
 ) -> list[RepairedFile]:
     """Find the damaged blocks of a holding, and put them back.
 
-    Blocks come from `sources`, files of the owner's own, and from other holdings that have the
-    same file.
+    Blocks come from `sources`, files of the owner's own or folders with files of the same names,
+    and from other holdings that have the same file. It is said before anything is read if nothing
+    can be put back.
     """
-    own = {Original.of(Location(file)).content.sha256: Location(file) for file in sources}
+    given = list(sources)
+    check_repairable(home, holding, given)
+    own = OwnCopies(given)
     files = []
     with home.changing(holding) as place:
         blocks = place.inventory.blocks
@@ -243,7 +266,7 @@ def repair_holding(
         done, total = 0, sum(damaged.blocks.count for damaged in damage)
         for damaged in damage:
             file = damaged.replica.file
-            copies: list[Copy] = [LocalCopy(own[file.sha256])] if file.sha256 in own else []
+            copies: list[Copy] = own.copies_of(file)
 
             def report(more: int, before: int = done) -> None:
                 on_progress(RepairProgress(True, before + more, total))
@@ -252,6 +275,8 @@ def repair_holding(
                 for name, error in others.unreachable.items():
                     on_unreachable(name, error)
                 lost = repair_file(damaged, [*copies, *others.replicas], report)
+            if isinstance(place.node, DirectClient) and not lost:
+                place.node.finish_repair(file.file_id)
             done += damaged.blocks.count
             loss = FileLoss.of(damaged.replica, lost)
             files.append(RepairedFile(file.name, damaged.blocks, lost, loss))

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import HoldfastError, InputError, RefusedError
-from holdfast.node.client import NodeClient, greet
+from holdfast.node.access import NodeAccess
+from holdfast.node.client import greet
 from holdfast.node.wire import Code, NodeRefusedError
 from holdfast.owner.catalogue import Catalogue, HoldingRecord, Intent, Removal
+from holdfast.owner.direct.address import DirectAddress, is_direct
 from holdfast.owner.holding import Holding
 from holdfast.owner.home import Home
 from holdfast.owner.names import check_name
@@ -35,6 +37,11 @@ class RemovalPlan:
 def remove(holding: Holding, name: str) -> None:
     """Remove a file, or give up its upload. Nobody else may change the holding meanwhile."""
     check_name(name)
+    if is_direct(holding.record.url):
+        raise InputError(
+            f"holding {holding.name!r} is direct: delete the object by your own means, then "
+            f"`holdfast holding accept {holding.name}`"
+        )
     catalogue = holding.catalogue
     held, pending = catalogue.file(holding.name, name), catalogue.intent(holding.name, name)
     if pending and not pending.removes:
@@ -55,7 +62,9 @@ def plan_removal(catalogue: Catalogue, name: str, *, keep_files: bool = False) -
     """Return what becomes of a holding's files; ask its node whether it is there."""
     record = catalogue.holding(name)
     unreachable = "" if keep_files else _why_unreachable(record)
-    delete_files = not keep_files and not unreachable
+    direct = DirectAddress.parse(record.url)
+    tags_in_home = direct is not None and not direct.beside  # they go with the holding's folder
+    delete_files = not keep_files and not unreachable and not tags_in_home
     return describe_removal(catalogue, record, delete_files=delete_files, unreachable=unreachable)
 
 
@@ -95,7 +104,10 @@ def delete_pending(home: Home, catalogue: Catalogue, name: str | None = None) ->
 
 def _delete_files(home: Home, removal: Removal) -> None:
     key_id = home.keyring.audit_key(removal.salt, removal.sectors).public.id
-    with home.client(removal.url, removal.node, removal.ca) as node:
+    with home.client(removal) as node:
+        if is_direct(removal.url):
+            node.remove(key_id)
+            return
         for _ in range(MAX_ATTEMPTS):
             try:
                 _delete_all(node, key_id)
@@ -107,7 +119,7 @@ def _delete_files(home: Home, removal: Removal) -> None:
         raise RefusedError(f"files of {removal.name!r} on its node keep changing: try again")
 
 
-def _delete_all(node: NodeClient, key_id: bytes) -> None:
+def _delete_all(node: NodeAccess, key_id: bytes) -> None:
     """Delete every file of a holding, then the holding itself."""
     inventory = node.inventory(key_id)
     for file in inventory.files:
@@ -119,6 +131,8 @@ def _delete_all(node: NodeClient, key_id: bytes) -> None:
 
 def _why_unreachable(record: HoldingRecord) -> str:
     """Return why the node of a holding can't be asked for anything; "" if it can."""
+    if is_direct(record.url):
+        return ""
     authority = Path(record.ca) if record.ca else None
     try:
         greeting = greet(record.url, authority=authority, timeout=GREETING_TIMEOUT_SECONDS)

@@ -5,7 +5,7 @@ from holdfast.pdp.inventory import FileEntry, Inventory
 from holdfast.pdp.keyfile import read_key, write_key
 from holdfast.pdp.keys import PublicKey, SecretKey
 from holdfast.pdp.localisation import Damage, locate
-from holdfast.pdp.proof import Proof, Prover, StoredFile
+from holdfast.pdp.proof import MapParts, Proof, Prover, StoredFile
 from holdfast.pdp.readers import Location
 from holdfast.pdp.tagfile import TagFile, TagHeader
 from holdfast.pdp.tagging import tag_file
@@ -25,6 +25,7 @@ __all__ = [
     "FileEntry",
     "Inventory",
     "Location",
+    "MapParts",
     "Proof",
     "Prover",
     "PublicKey",

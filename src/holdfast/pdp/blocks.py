@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.pdp.limbs import Bytes, Layout
-from holdfast.pdp.readers import Reader, read_rows
+from holdfast.pdp.readers import Part, Reader, read_rows
 
 PADDING = b"\x80"
 
@@ -29,6 +29,12 @@ def run_of_blocks(reader: Reader, length: int, layout: Layout, start: int, count
     offset = start * size
     stop = min(offset + count * size, length)
     (content,) = reader.read_many([(offset, stop - offset)])
+    return as_blocks(content, length, layout, start, count)
+
+
+def as_blocks(content: Part, length: int, layout: Layout, start: int, count: int) -> Bytes:
+    """Return the content of the blocks from `start` on as blocks, one row each."""
+    size = layout.block_bytes
     if start + count < count_blocks(length, layout):
         return np.frombuffer(content, np.uint8).reshape(count, size)
     run = np.zeros(count * size, np.uint8)

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 from holdfast.errors import InputError
 from holdfast.pdp import curve, encoding
 from holdfast.pdp.field import DEFAULT_SECTORS, MAX_SECTORS, SCALAR_BYTES, Q
-from holdfast.pdp.limbs import Layout
+from holdfast.pdp.limbs import Floats, Layout
 from holdfast.pdp.prf import BlockPrf
 
 MASTER_BYTES = 32
@@ -110,6 +110,11 @@ class SecretKey:
     @property
     def alphas(self) -> tuple[int, ...]:
         return tuple(alpha for alpha, _ in self._scalars)
+
+    @cached_property
+    def constants(self) -> Floats:
+        """The matrix that maps a block's limbs to sum_j alpha_j m_j, which taggers share."""
+        return self.layout.constants(self.alphas)
 
     @cached_property
     def public(self) -> PublicKey:

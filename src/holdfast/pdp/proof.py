@@ -4,7 +4,7 @@ sigma = sum v_i sigma_i and, for each sector, mu_j = sum v_i m_ij mod q. Making 
 challenged blocks and their tags, nothing else.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -98,12 +98,21 @@ class StoredFile:
         return layout.sums(sums.totals)
 
 
+Part = tuple[FileEntry, NDArray[np.int64], Bytes]  # a file, blocks of it, their coefficients
+MapParts = Callable[[Callable[[Part], list[int]], Iterable[Part]], Iterable[list[int]]]
+
+
 @dataclass(frozen=True)
 class Prover:
-    """What a storage node can answer for: an inventory, and the stored file of each entry."""
+    """What a storage node can answer for: an inventory, and the stored file of each entry.
+
+    `map_parts` applies a function to parts of the sample, of one file each: one after another, or
+    side by side where the files lie on storage that takes long to answer.
+    """
 
     inventory: Inventory
     files: Mapping[bytes, StoredFile]  # by file id
+    map_parts: MapParts = map
 
     def prove(self, challenge: Challenge) -> Proof:
         inventory = self.inventory
@@ -112,17 +121,24 @@ class Prover:
                 "the challenge is for another inventory than the one at hand: owner and node "
                 "disagree on what is stored"
             )
-        sample = challenge.sample
-        borders = np.searchsorted(sample.indices, inventory.starts).tolist()
         aggregates = [0] * (inventory.sectors + 1)
+        for sums in self.map_parts(self._weighted_sums, self._parts(challenge)):
+            aggregates = [a + b for a, b in zip(aggregates, sums, strict=True)]
+        *mu, sigma = (value % Q for value in aggregates)
+        return Proof(challenge.id, sigma, tuple(mu))
+
+    def _parts(self, challenge: Challenge) -> Iterable[Part]:
+        """Divide the sample by files, and by as many blocks as can be summed up exactly."""
+        inventory, sample = self.inventory, challenge.sample
+        borders = np.searchsorted(sample.indices, inventory.starts).tolist()
         for k, entry in enumerate(inventory.files):
             for start in range(borders[k], borders[k + 1], MAX_ROWS):
                 part = slice(start, min(start + MAX_ROWS, borders[k + 1]))
-                indices = sample.indices[part] - inventory.starts[k]
-                sums = self._stored(entry).weighted_sums(indices, sample.coefficients[part])
-                aggregates = [a + b for a, b in zip(aggregates, sums, strict=True)]
-        *mu, sigma = (value % Q for value in aggregates)
-        return Proof(challenge.id, sigma, tuple(mu))
+                yield entry, sample.indices[part] - inventory.starts[k], sample.coefficients[part]
+
+    def _weighted_sums(self, part: Part) -> list[int]:
+        entry, indices, coefficients = part
+        return self._stored(entry).weighted_sums(indices, coefficients)
 
     def _stored(self, entry: FileEntry) -> StoredFile:
         stored = self.files.get(entry.file_id)

@@ -16,7 +16,7 @@ class Tagger:
     def __init__(self, key: SecretKey, file_id: bytes, version: int, nonce: bytes) -> None:
         self._layout = key.layout
         self._prf = key.prf(file_id, version, nonce)
-        self._constants = key.layout.constants(key.alphas)
+        self._constants = key.constants
         self._reducer = Reducer(key.layout)
         self._columns = np.empty((len(self._constants), RUN_ROWS))
         self._limbs = np.empty((key.layout.tile_rows, key.layout.limbs))

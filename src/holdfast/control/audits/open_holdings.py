@@ -8,9 +8,10 @@ from typing import Self
 
 from holdfast.evidence import leaf
 from holdfast.ledger.interface import Ledger, holding_id
-from holdfast.node.client import NodeClient
+from holdfast.node.access import NodeAccess
 from holdfast.owner import Home, check_home
 from holdfast.owner.catalogue import HoldingRecord
+from holdfast.owner.direct.address import is_direct
 from holdfast.pdp import Inventory, PublicKey, SecretKey
 
 NodePlace = tuple[str, bytes, str | None]  # a node's URL, its address and its certificate authority
@@ -23,7 +24,7 @@ class OpenHolding:
     record: HoldingRecord
     key: SecretKey
     inventory: Inventory
-    node: NodeClient
+    node: NodeAccess
 
     @property
     def name(self) -> str:
@@ -46,7 +47,7 @@ class HomeFleet:
         self._stack = ExitStack()
         self._catalogue = self._stack.enter_context(home.catalogue())
         self._open: dict[str, OpenHolding] = {}
-        self._clients: dict[NodePlace, NodeClient] = {}
+        self._clients: dict[NodePlace, NodeAccess] = {}
         self._ledgers: dict[int, Ledger] = {}
 
     def __enter__(self) -> Self:
@@ -81,10 +82,10 @@ class HomeFleet:
             return known.key
         return self._home.keyring.audit_key(record.salt, record.sectors)
 
-    def _client(self, record: HoldingRecord) -> NodeClient:
+    def _client(self, record: HoldingRecord) -> NodeAccess:
         place = (record.url, record.node, record.ca)
         if place not in self._clients:
-            self._clients[place] = self._stack.enter_context(self._home.client(*place))
+            self._clients[place] = self._stack.enter_context(self._home.client(record))
         return self._clients[place]
 
     def ledger(self, sectors: int) -> Ledger:
@@ -113,11 +114,15 @@ class HomeFleet:
         holding = leaf.Holding(domain.chain, domain.contract, number, key.id, subject.address)
         return leaf.Registration(now, holding, key.sectors, transaction)
 
-    def nodes(self) -> dict[bytes, Callable[[], NodeClient]]:
-        """Return a function per node address that makes a client of the node."""
+    def nodes(self) -> dict[bytes, Callable[[], NodeAccess]]:
+        """Return a function per node address that makes a client of the node.
+
+        Direct holdings are left out: nobody can hide from a challenge there.
+        """
         return {
-            record.node: partial(self._home.client, record.url, record.node, record.ca)
+            record.node: partial(self._home.client, record)
             for record in self._catalogue.holdings()
+            if not is_direct(record.url)
         }
 
     def unscheduled(self) -> list[tuple[str, int, PublicKey]]:

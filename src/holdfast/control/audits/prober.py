@@ -17,7 +17,7 @@ from holdfast.control.audits.contacts import Contacts
 from holdfast.control.settings.models import ProbeSettings
 from holdfast.durations import SECOND
 from holdfast.errors import HoldfastError, NodeError, RefusedError, UnreachableError
-from holdfast.node.client import NodeClient
+from holdfast.node.access import NodeAccess
 
 MAX_PROBES_AT_ONCE = 16
 ENROL_INTERVAL = 30 * SECOND  # between two lookups of new nodes
@@ -25,7 +25,7 @@ MAX_WITNESSES = 3  # other nodes that are asked whether we are online ourselves
 log = structlog.get_logger()
 
 
-Clients = Mapping[bytes, Callable[[], NodeClient]]  # how to make the client of each node
+Clients = Mapping[bytes, Callable[[], NodeAccess]]  # how to make the client of each node
 
 
 class Prober:
@@ -93,7 +93,7 @@ class Prober:
             node = self._describe(address)
             log.warning("a probe could not be made", node=node, reason=str(error))
 
-    def _reaches(self, client: Callable[[], NodeClient]) -> bool:
+    def _reaches(self, client: Callable[[], NodeAccess]) -> bool:
         """Ask a node who it is; return whether it took the request."""
         with client() as node:
             try:

@@ -238,7 +238,7 @@ class RunningAudit:
         if self._had_verdict and self._refuted_by(answer) is not failed:
             outcome = Outcome.FAILED if failed else Outcome.UNKNOWN
             return self._result(ended, None, outcome, FAILURE_LOST if failed else PROOF_LOST)
-        return self._result(ended, answer)
+        return self._result(ended, answer, reason=answer.reason)
 
     def _without_answer(
         self, silence: NoAnswer, patience: Timeouts, now: int, judge_absence: JudgeAbsence
@@ -376,5 +376,6 @@ class RunningAudit:
                 signature=None if answer is None else answer.signature,
                 verdict=verdict,
                 spent=pending.spent,
+                objects=() if answer is None else answer.objects,
             ),
         )

@@ -92,6 +92,7 @@ class ProofDetail:
     signature: bytes | None
     verdict: Transaction | None
     spent: int = 0  # gas, on opening the challenge
+    objects: tuple[str, ...] = ()  # of a direct holding that are lost or changed: not for evidence
 
     @property
     def id(self) -> bytes:

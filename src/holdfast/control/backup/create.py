@@ -21,6 +21,8 @@ from holdfast.control.backup.manifest import FORMAT, MANIFEST, Manifest, Member
 from holdfast.control.backup.snapshot import copy_database, copy_file
 from holdfast.control.evidence.reader import VERIFIER
 from holdfast.errors import InputError, StorageError
+from holdfast.owner.checked import HOLDINGS
+from holdfast.owner.direct.client import TAGS
 from holdfast.owner.home import KEY, PUBLIC, address_in, check_home
 from holdfast.owner.settings import DATABASE, Settings, read_settings
 from holdfast.storage.database import Standing, exists, standing_of
@@ -83,7 +85,7 @@ def _files(folder: Path, settings: Settings, database: Path) -> tuple[list[Path]
     """Return the home's other files, and those that it needs and the backup leaves out."""
     named = [folder / KEY, folder / PUBLIC, folder / SETTINGS, folder / VERIFIER]
     named += sorted(folder.glob("evidence-*.bundle"))
-    left_out = []
+    left_out = sorted(folder.glob(f"{HOLDINGS}/*/{TAGS}"))  # of direct holdings, which may be large
     if settings.evm is not None:
         named.append(settings.evm.keystore)
         left_out += [settings.evm.passphrase_file] if settings.evm.passphrase_file else []

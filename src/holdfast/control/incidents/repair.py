@@ -24,9 +24,11 @@ from holdfast.owner import (
     ReplicaSources,
     other_replicas,
 )
+from holdfast.owner.direct.client import DirectClient
 from holdfast.owner.repair import LANES
 from holdfast.pdp.spans import EMPTY, Spans
 
+MAX_NAMED = 20  # damaged files in an alert
 Version = tuple[str, int]  # of a file: its id in hexadecimal, and its number
 WantsMore = Callable[[], bool]  # whether the slice has time left
 
@@ -155,6 +157,16 @@ def find_losses(holding: Holding, damage: Damage) -> list[FileLoss]:
     ]
 
 
+def name_damaged(holding: Holding, damage: Damage) -> list[FileLoss]:
+    """Return which bytes of which files are damaged, of so many as an alert can name."""
+    versions = _versions(holding)
+    spots = [spot for spot in damage.spots if spot.blocks and spot.version in versions]
+    return [
+        FileLoss.of(Replica(holding, versions[spot.version]), spot.blocks)
+        for spot in spots[:MAX_NAMED]
+    ]
+
+
 def _versions(holding: Holding) -> dict[Version, FileRecord]:
     files = holding.catalogue.files(holding.name)
     return {(file.file_id.hex(), file.version): file for file in files}
@@ -179,9 +191,19 @@ def _repair_spot(
                 lost=spot.lost.join(restored.lost),
                 untagged=spot.untagged.join(restored.untagged),
             )
+            _finish_object(holding, file, spot)
             yield spot
         if spot.untagged and not spot.remaining:
-            yield repair_tags(spot, replica, others)
+            spot = repair_tags(spot, replica, others)
+            _finish_object(holding, file, spot)
+            yield spot
+
+
+def _finish_object(holding: Holding, file: FileRecord, spot: Spot) -> None:
+    """Write an object of a direct holding again, once all its blocks are there."""
+    complete = not (spot.remaining or spot.untagged or spot.lost)
+    if complete and isinstance(holding.node, DirectClient):
+        holding.node.finish_repair(file.file_id)
 
 
 def repair_tags(spot: Spot, replica: Replica, others: ReplicaSources) -> Spot:

@@ -7,7 +7,13 @@ from collections.abc import Callable
 
 from holdfast.control.audits.checked_fleet import CheckedFleet
 from holdfast.control.incidents.check_responder import CheckResponder
-from holdfast.control.incidents.repair import Damage, find_losses, locate_more, repair_more
+from holdfast.control.incidents.repair import (
+    Damage,
+    find_losses,
+    locate_more,
+    name_damaged,
+    repair_more,
+)
 from holdfast.control.incidents.store import Cases
 from holdfast.control.incidents.types import Progress, ResponseRecord, Step, Task
 from holdfast.control.settings.models import Responses
@@ -16,6 +22,7 @@ from holdfast.errors import HoldfastError, InputError
 from holdfast.evidence import leaf
 from holdfast.evidence.codecs import MAX_ITEMS
 from holdfast.owner import Home
+from holdfast.owner.direct.address import is_direct
 from holdfast.pdp.spans import Spans
 
 BUSY_DELAY = SECOND  # until a holding that is being audited is tried again
@@ -91,6 +98,7 @@ class Responder:
         with self._home.holding(task.name) as holding:
             damage, complete = locate_more(holding, known, self._slice())
             total = holding.inventory.blocks
+            damages = name_damaged(holding, damage) if complete else []
         if not complete:
             self._save(task, damage, Progress(damage.reached, total))
             return
@@ -104,6 +112,7 @@ class Responder:
             drop=drop,
             hand_on=damage.encode(),
             damaged=damage.count,
+            damages=damages,
             progress=Progress(total, total),
         )
 
@@ -111,6 +120,9 @@ class Responder:
         if task.progress is None:
             raise InputError("it is not known what to repair")
         with self._home.changing(task.name, wait=False) as holding:
+            if is_direct(holding.record.url) and not self._settings.repair_direct:
+                self._leave_repair(task)
+                return
             known = Damage.decode(task.progress)
             damage, complete = repair_more(self._home, holding, known, self._slice())
             losses = find_losses(holding, damage) if complete else []
@@ -132,6 +144,11 @@ class Responder:
             losses=losses,
             progress=Progress(damage.count, damage.count),
         )
+
+    def _leave_repair(self, task: Task) -> None:
+        """Leave the repair of a direct holding to its owner, whose data we only read."""
+        detail = f"the repair is yours: `holdfast repair {task.name}` shows what can be put back"
+        self._cases.finish(task, [], detail, self._clock(), drop=(Step.FOLLOW_UP,))
 
     def _slice(self) -> Callable[[], bool]:
         """Return whether a step that begins now may go on, to be asked again and again."""

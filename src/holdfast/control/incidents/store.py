@@ -164,14 +164,15 @@ class Cases:
         hand_on: bytes | None = None,
         damaged: int | None = None,
         losses: Sequence[FileLoss] = (),
+        damages: Sequence[FileLoss] = (),
         note: str = "",
         progress: Progress | None = None,
     ) -> None:
         """End a step, drop planned steps that have become pointless, and ready the next one.
 
         `hand_on` is the state with which a repair begins. `damaged` is how many damaged blocks
-        the audit of the case met. The names of files in `losses` and in `note` stay out of the
-        evidence, which others read.
+        the audit of the case met. The names of files in `losses`, `damages` and `note` come into
+        alerts, and stay out of the evidence, which others read.
         """
         with transaction(self._engine) as connection:
             if damaged is not None:
@@ -180,8 +181,8 @@ class Cases:
             for response in recorded:
                 _record(connection, task, response, now)
                 if response.step in _DAMAGE and (response.blocks or response.units):
-                    lost = losses if response.step is leaf.Step.LOST else ()
-                    parts = [response.detail, describe_losses(lost), note]
+                    named = losses if response.step is leaf.Step.LOST else damages
+                    parts = [response.detail, describe_losses(named), note]
                     what = ": ".join(filter(None, parts))
                     raise_damage_alert(connection, task.holding, what, now)
             if hand_on is not None:

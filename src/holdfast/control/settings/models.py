@@ -231,6 +231,7 @@ class Responses(Table):
     failed: tuple[Step, ...] = ALL_STEPS
     admitted: tuple[Step, ...] = ALL_STEPS
     timed_out: tuple[Step, ...] = ALL_STEPS
+    repair_direct: Switch = False  # whether objects of a direct holding are written again
     repairs: Count = 3  # of one holding, after which it is quarantined
     repairs_within: Duration = 30 * DAY  # if they come within this time
     delay: Delay = 0  # until an audit that follows up

@@ -1,0 +1,1 @@
+"""Direct holdings: data in a bucket or folder, audited by a node inside the owner's process."""
