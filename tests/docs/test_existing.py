@@ -20,6 +20,7 @@ import pytest
 from tests.docs.blocks import blocks_of
 from tests.support import parts
 from tests.support.checks import kill_jobs
+from tests.support.object_store import object_store
 from tests.support.processes import end_with_tests, running
 from tests.support.restic_repositories import flip, make_repository
 
@@ -112,6 +113,10 @@ class Machine:
             if command == "holdfast init":
                 (self.home / "holdfast.toml").write_text(SETTINGS)
         return "".join(printed)
+
+    def key(self) -> str:
+        """Return the key by which anyone verifies the evidence."""
+        return (self.home / "evidence.pub").read_text().strip()
 
     def _shell(self, command: str) -> list[str]:
         for folder in ("/srv/", "/etc/"):
@@ -214,6 +219,23 @@ def test_the_quickstart_for_a_folder_finds_a_flipped_byte(machine: Machine) -> N
     expect_damage_named(machine, "folder", "papers", folder / "paper7.pdf", "paper7.pdf", "file")
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_quickstart_for_a_bucket_finds_a_changed_object(machine: Machine) -> None:
+    parts.package("s3fs")
+    rng = random.Random(1)
+    objects = {f"photos/2024/{number}.jpg": rng.randbytes(20_000) for number in range(8)}
+    with object_store(objects) as bucket:
+        assert "photos: passed: " in machine.follow("bucket")
+        bucket.objects["photos/2024/5.jpg"] = rng.randbytes(20_000)  # as on a disk that rots
+        (audit,) = machine.data("holdfast audit now photos", code=1)["audits"]
+        assert audit["outcome"] == "failed", audit
+        assert "5.jpg" in audit["reason"], audit
+        verified = machine.data(f"holdfast evidence verify --key '{machine.key()}'")
+    assert verified["checks"] == 0
+    assert verified["proofs"] >= 2
+
+
 def expect_damage_named(
     machine: Machine, kind: str, holding: str, file: Path, name: str, unit: str
 ) -> None:
@@ -229,9 +251,12 @@ def expect_damage_named(
     assert [damaged["name"] for damaged in audit["damaged"]] == [name]
 
     wait_for(lambda: count_failures(machine, holding) >= 2)  # the service has followed it up
-    assert machine.run("holdfast status").returncode == 1
-    key = (machine.home / "evidence.pub").read_text().strip()
-    verified = machine.data(f"holdfast evidence verify --key '{key}'")
+    alerts = {
+        alert["kind"]: alert["detail"]
+        for alert in machine.data("holdfast status", code=1)["alerts"]
+    }
+    assert name in alerts["holding-damaged"]
+    verified = machine.data(f"holdfast evidence verify --key '{machine.key()}'")
     assert verified["proofs"] == 0
     assert verified["checks"] >= 3
 
