@@ -6,8 +6,14 @@ from typing import Any
 import pytest
 from tests.support.sample_checks import PASSED
 
-from holdfast.checkers.interface import DamagedUnit, Defect, Finding, Report
-from holdfast.checkers.report_check import LARGEST, NO_REASON, validate_report
+from holdfast.checkers.interface import DamagedUnit, Defect, Extent, Finding, Group, Report
+from holdfast.checkers.report_check import (
+    LARGEST,
+    NO_REASON,
+    validate_extent,
+    validate_report,
+)
+from holdfast.errors import InputError
 from holdfast.evidence import leaf
 from holdfast.evidence.escaping import escape_words, hash_words
 
@@ -101,3 +107,26 @@ def test_whatever_makes_sense_can_be_recorded(report: Report) -> None:
         words_hash=hash_words(judged.words),
     )
     assert leaf.decode(leaf.encode(check)) == check
+
+
+EXTENT = Extent("pack", 3, 30, "tool", (Group("a", 1, 10), Group("b", 2, 20)))
+
+
+def test_an_extent_that_makes_sense_is_taken_as_it_is() -> None:
+    assert validate_extent(EXTENT) is EXTENT
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"unit": ""},
+        {"units": -1},
+        {"bytes": 1.5},
+        {"groups": (Group("", 1, 1),)},
+        {"groups": (Group("a", 1, 1), Group("a", 1, 1))},
+        {"groups": (Group("a", -1, 1),)},
+    ],
+)
+def test_an_extent_that_makes_no_sense_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="makes no sense"):
+        validate_extent(replace(EXTENT, **changes))

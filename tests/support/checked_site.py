@@ -97,7 +97,7 @@ class CheckedSite:
                 service.responder.tick()
             if not tick.busy:
                 due = service.schedule.next_due()
-                self.times.now = max(self.times.now + 1, due or 0)
+                self.times.now = max(self.times.now + 1, end if due is None else min(due, end))
         service.sequencer.sequence()
         service.monitor.on_success()
         return results

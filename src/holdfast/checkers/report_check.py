@@ -6,7 +6,8 @@ A checker may come from another package, and repeats what a tool said. Both may 
 from collections.abc import Iterator
 from dataclasses import replace
 
-from holdfast.checkers.interface import Finding, Report
+from holdfast.checkers.interface import Extent, Finding, Report
+from holdfast.errors import InputError
 
 LARGEST = 2**50  # of a count, so that all sums of them can be recorded
 NO_REASON = "the auditor gives no reason"
@@ -35,6 +36,23 @@ def validate_report(report: Report) -> Report:
     silent = report.finding in {Finding.UNREACHABLE, Finding.UNKNOWN} and not report.reason
     named = tuple(unit for unit in report.damaged if unit.name)
     return replace(report, reason=NO_REASON if silent else report.reason, damaged=named)
+
+
+def validate_extent(extent: Extent) -> Extent:
+    """Return what a checker says there is; raise if that makes no sense."""
+    names = [group.name for group in extent.groups]
+    counts = [extent.units, extent.bytes]
+    counts += [number for group in extent.groups for number in (group.units, group.bytes)]
+    faults = {
+        "it does not say what a unit is called": not extent.unit,
+        "a group has no name": not all(names),
+        "two groups have one name": len(set(names)) < len(names),
+        f"a count is not a number from 0 to {LARGEST}": not all(map(_is_count, counts)),
+    }
+    for fault, present in faults.items():
+        if present:
+            raise InputError(f"what the auditor says of its storage makes no sense: {fault}")
+    return extent
 
 
 def _contradictions(report: Report) -> Iterator[str]:

@@ -10,7 +10,13 @@ from typing import Any
 from holdfast.cli.control import operator
 from holdfast.control import checked_commands
 from holdfast.control.checked_commands import NewChecked
+from holdfast.control.planning.costs import MONTH
 from holdfast.control.queries.coverage import Coverage, list_coverage
+from holdfast.control.queries.coverage_words import (
+    describe_bound,
+    describe_coverage,
+    describe_promise,
+)
 from holdfast.control.scheduling.coverage import CYCLE_SHARE
 from holdfast.control.service import milliseconds
 from holdfast.control.settings.models import read_control
@@ -18,7 +24,7 @@ from holdfast.durations import DAY, format_duration, parse_duration
 from holdfast.errors import InputError
 from holdfast.owner import Catalogue, catalogue_in
 from holdfast.owner.checked import CheckedRecord, find_checked, list_checked
-from holdfast.words import plural, size, span
+from holdfast.words import plural, size
 
 
 @dataclass(frozen=True)
@@ -114,10 +120,12 @@ def add_checked(
     sentences = [f"holding {name} has {units}, checked by {extent.tool}"]
     if record.verify_within is not None:
         every = CYCLE_SHARE if extent.groups else 1.0
-        daily = extent.bytes * DAY / (every * record.verify_within)
+        turns = MONTH / (every * record.verify_within)  # in a month
+        money = settings.prices.money(extent.bytes * turns, extent.units * turns)
+        price = "" if money is None else f", {money:,.2f} in money a month"
         sentences.append(
             f"each {extent.unit} is read within {format_duration(record.verify_within)}: about "
-            f"{size(daily)} a day"
+            f"{size(extent.bytes * turns / MONTH * DAY)} a day{price}"
         )
     sentences.append(f"`holdfast serve` checks it by itself, `holdfast audit now {name}` at once")
     return record_facts(record) | {"tool": extent.tool}, sentences
@@ -125,11 +133,13 @@ def add_checked(
 
 def list_facts(catalogue: Catalogue) -> list[dict[str, Any]]:
     """Return all checked holdings with their coverage."""
+    now = milliseconds()
     with catalogue.transaction() as connection:
-        coverage = {one.holding: one for one in list_coverage(connection, milliseconds())}
+        listed = list_coverage(connection, now)
+        coverage = {one.holding: one for one in listed}
         records = list_checked(connection)
     return [
-        record_facts(record) | {"coverage": _coverage_facts(coverage[record.name])}
+        record_facts(record) | {"coverage": coverage_facts(coverage[record.name], now)}
         for record in records
     ]
 
@@ -158,15 +168,8 @@ def describe(facts: dict[str, Any]) -> Iterator[str]:
     """Yield what a list says of a checked holding."""
     units = f"{plural(facts['units'], facts['unit'])}, {facts['bytes']} bytes"
     yield f"{facts['holding']}: {units}, {facts['kind']} at {facts['address']}"
-    coverage = facts["coverage"]
-    shares = ", ".join(
-        f"{share:.0%} within {plural(int(days), 'day')}"
-        for days, share in coverage["verified_within_days"].items()
-    )
-    oldest = coverage["oldest_seconds"]
-    age = "" if oldest is None else f"; the oldest {span(1000 * oldest)} ago"
-    late = ", later than it should be" if coverage["behind"] else ""
-    yield f"  verified: {shares}{age}{late}"
+    for sentence in facts["coverage"]["sentences"]:
+        yield f"  {sentence}"
 
 
 def describe_removal(record: CheckedRecord) -> Iterator[str]:
@@ -176,12 +179,24 @@ def describe_removal(record: CheckedRecord) -> Iterator[str]:
     )
 
 
-def _coverage_facts(coverage: Coverage) -> dict[str, Any]:
+def coverage_facts(coverage: Coverage, now: int) -> dict[str, Any]:
+    """Return what is known of a holding's units, in figures and in sentences."""
+    bound, promise = coverage.bound, describe_promise(coverage)
     return {
         "never_verified": coverage.never,
         "verified_within_days": {str(days): share for days, share in coverage.verified.items()},
         "oldest_seconds": None if coverage.oldest is None else coverage.oldest / 1000,
         "behind": coverage.behind,
+        "read": bound.read,
+        "read_within_seconds": bound.within // 1000,
+        "damaged": bound.damaged,
+        "damaged_at_most": bound.at_most,
+        "damaged_share_at_most": bound.share,
+        "sentences": [
+            describe_bound(coverage, now),
+            describe_coverage(coverage),
+            *([] if promise is None else [promise]),
+        ],
     }
 
 

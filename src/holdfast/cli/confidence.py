@@ -2,21 +2,25 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
 from holdfast.cli import terminal
+from holdfast.cli.checked_holding import coverage_facts
 from holdfast.cli.control import ControlPlane, open_control
 from holdfast.cli.home import DEFAULT_HOME, HomeFolder
 from holdfast.cli.terminal import Json, report, table
 from holdfast.control.inference.confidence import Confidences, declared_ceiling
 from holdfast.control.inference.refresh_lease import LEASE_SECONDS
-from holdfast.control.queries.confidence import ConfidenceReport, read_confidence
+from holdfast.control.queries.confidence import ConfidenceReport, count_proven, read_confidence
+from holdfast.control.queries.coverage import Coverage, list_coverage
+from holdfast.control.queries.coverage_words import CAVEAT
 from holdfast.durations import HOUR
 from holdfast.errors import InputError, RefusedError
 from holdfast.storage.database import transaction
@@ -57,25 +61,50 @@ def confidence(
     yet, they are inferred now. They come from the log with the latest fit, or one made for them.
     Nobody can observe damage that no audit has sampled. Needs no passphrase.
 
+    Storage that a tool checks has a bound in its own unit, from what was read lately.
+
     Example: holdfast confidence
     """
     with open_control(home, read_only=not fresh) as control:
         inferred = None if fresh else _read(control)
-    if inferred is None:
-        with open_control(home) as control:
-            _refresh(control)
-            inferred = _read(control)
-    if inferred is None:
-        raise RefusedError("the holdings changed while their damage was inferred: try again")
+        with transaction(control.engine) as connection:
+            checked = list_coverage(connection, control.now())
+            proven = count_proven(connection)
+    missing = None
+    if inferred is None and (proven or not checked):
+        try:
+            inferred = _infer(home)
+        except InputError as error:
+            if not checked:
+                raise
+            missing = str(error)
     with open_control(home, read_only=True) as control:
         if ceiling is None:
             ceiling = declared_ceiling(control.engine, control.settings)
         now, unit = control.now(), control.settings.rails.unit
+    _check_names(holding or (), inferred, checked)
     data = _data(inferred, holding or (), ceiling) | {
-        "stale": not now - unit - REFRESH_TIME < inferred.fleet.at <= now
+        "stale": inferred is not None and not now - unit - REFRESH_TIME < inferred.fleet.at <= now,
+        "checked": [
+            {"holding": coverage.holding, "kind": coverage.kind, "unit": coverage.unit}
+            | {"units": coverage.units}
+            | coverage_facts(coverage, now)
+            for coverage in checked
+            if not holding or coverage.holding in holding
+        ],
     }
-    report(data, _describe(data, now), as_json=as_json)
+    sentences = _describe(data, now) if inferred is not None else _describe_missing(missing)
+    report(data, [*sentences, *_describe_checked(data)], as_json=as_json)
     return 1 if data["broken"] else 0
+
+
+def _infer(home: Path) -> ConfidenceReport:
+    with open_control(home) as control:
+        _refresh(control)
+        inferred = _read(control)
+    if inferred is None:
+        raise RefusedError("the holdings changed while their damage was inferred: try again")
+    return inferred
 
 
 def _read(control: ControlPlane) -> ConfidenceReport | None:
@@ -112,15 +141,26 @@ def _progress() -> Iterator[Callable[[int, int], None]]:
         yield on_progress
 
 
-def _data(
-    inferred: ConfidenceReport, names: list[str] | tuple[()], ceiling: float | None
-) -> dict[str, Any]:
-    known = {estimate.holding for estimate in inferred.holdings}
+def _check_names(
+    names: Sequence[str], inferred: ConfidenceReport | None, checked: Sequence[Coverage]
+) -> None:
+    """Raise if nothing is known of a holding that was named."""
+    known = {coverage.holding for coverage in checked}
+    known |= {estimate.holding for estimate in inferred.holdings} if inferred else set()
     for name in names:
-        if name in inferred.waiting:
+        if inferred is not None and name in inferred.waiting:
             raise InputError(f"nothing is inferred of holding {name!r} yet: {REFRESH_HINT}")
         if name not in known:
             raise InputError(f"holding {name!r} is not on the schedule")
+
+
+def _data(
+    inferred: ConfidenceReport | None, names: Sequence[str], ceiling: float | None
+) -> dict[str, Any]:
+    if inferred is None:
+        nothing = ("at", "miss_rate", "detections", "ceiling", "fleet_at_most")
+        empty: dict[str, Any] = {"observed": False} | dict.fromkeys(nothing)
+        return empty | {"broken": False, "holdings": [], "waiting": []}
     fleet = inferred.fleet
     return {
         "observed": False,
@@ -137,6 +177,22 @@ def _data(
         ],
         "waiting": list(inferred.waiting),
     }
+
+
+def _describe_missing(reason: str | None) -> Iterator[str]:
+    if reason is not None:
+        yield f"holdings on nodes: {reason}"
+
+
+def _describe_checked(data: dict[str, Any]) -> Iterator[str]:
+    """Yield a bound per holding that a tool checks, each in its own unit."""
+    for facts in data["checked"]:
+        bound, *rest = facts["sentences"]
+        yield f"{facts['holding']} ({facts['kind']}): {bound}"
+        for sentence in rest:
+            yield f"  {sentence}"
+    if data["checked"]:
+        yield CAVEAT
 
 
 def _describe(data: dict[str, Any], now: int) -> Iterator[str | Table]:

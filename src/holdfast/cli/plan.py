@@ -4,9 +4,9 @@ import math
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -18,10 +18,12 @@ from holdfast.cli.plan_report import PlanReport
 from holdfast.cli.terminal import Json, report
 from holdfast.control.inference.fits import world_of_fleet
 from holdfast.control.planning import planner
+from holdfast.control.planning.check_costs import CheckForecast, forecast_checks
 from holdfast.control.planning.costs import MONTH, Currency, Fleet, Prices, fleet_in
 from holdfast.control.planning.planner import PlanRequest
 from holdfast.control.policies.aliases import read_aliases
 from holdfast.control.policies.versions import Registry
+from holdfast.control.service import milliseconds
 from holdfast.control.settings.models import ControlSettings, read_control
 from holdfast.durations import parse_duration
 from holdfast.errors import InputError
@@ -96,6 +98,12 @@ def plan(
             metavar="NAME|DIR", help="The policy to set the dial of. Default: the champion."
         ),
     ] = None,
+    verify_within: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help='Show what it costs to check all storage within "30 days".'
+        ),
+    ] = None,
     references: Annotated[
         bool, typer.Option(help="Compare it with rules and with the planner `belief`.")
     ] = True,
@@ -117,12 +125,20 @@ def plan(
     that meets your limits is simulated again on new episodes. The plan shows these figures, with
     95 % intervals; `holdfast evaluate` confirms them.
 
+    Storage that a tool checks costs no gas: without a budget, ceiling or deadline the plan shows
+    what its checks read in a month, in its own unit, in bytes and at [control.prices] in money.
+
     Example: holdfast plan --gas-per-month 50000000 --holdings 100 --out frontier.svg
     """
     folder = home.expanduser()
     if out:
         check_can_draw(out)
     settings, known, running = _home(folder, named=policy is not None)
+    checks = _forecasts(folder, settings, verify_within)
+    wanted = (gas_per_month, money_per_month, units, ceiling, deadline)
+    if checks and all(limit is None for limit in wanted):
+        report({"checks": _facts(checks)}, _describe_checks(checks), as_json=as_json)
+        return
     fleet = _fleet(known, holdings, sectors)
     world = _world(running.world, scenario, blocks or (None if scenario else fleet.blocks))
     currency, budget = _budget(gas_per_month, money_per_month, units, normalised=normalised)
@@ -160,7 +176,8 @@ def plan(
     )
     if out:
         made.draw(out)
-    report(made.data(), _describe(made, unit, running), as_json=as_json)
+    described = [*_describe(made, unit, running), *_describe_checks(checks)]
+    report(made.data() | {"checks": _facts(checks)}, described, as_json=as_json)
 
 
 @dataclass(frozen=True)
@@ -177,6 +194,32 @@ def _describe(made: PlanReport, unit: int, running: Operation) -> Iterator[str |
     if running.champion:
         yield f"{running.champion} is the champion; to run this one in shadow:"
         yield shlex.join(("holdfast", "policy", "add", made.policy, "--challenger"))
+
+
+def _forecasts(
+    folder: Path, settings: ControlSettings, verify_within: str | None
+) -> list[CheckForecast]:
+    """Return what checks by tools cost in a month; all of them, within a time if one is given."""
+    within = None if verify_within is None else parse_duration(verify_within)
+    checks: list[CheckForecast] = []
+    if (folder / KEY).exists() and standing_of(settings.address(folder))[0] is Standing.CURRENT:
+        with (
+            open_engine(settings.address(folder), read_only=True) as engine,
+            transaction(engine) as connection,
+        ):
+            checks = forecast_checks(connection, settings, milliseconds(), within)
+    if within is not None and not checks:
+        raise InputError("--verify-within is for storage that a tool checks, and there is none")
+    return checks
+
+
+def _facts(checks: Sequence[CheckForecast]) -> list[dict[str, Any]]:
+    return [asdict(forecast) for forecast in checks]
+
+
+def _describe_checks(checks: Sequence[CheckForecast]) -> Iterator[str]:
+    for forecast in checks:
+        yield from forecast.describe()
 
 
 def _home(folder: Path, *, named: bool) -> tuple[ControlSettings, Fleet | None, Operation]:

@@ -11,6 +11,8 @@ from holdfast.cli.control import open_control
 from holdfast.cli.home import DEFAULT_HOME, HomeFolder
 from holdfast.cli.terminal import Json, report, table
 from holdfast.control.queries.coverage import WITHIN_DAYS, Coverage
+from holdfast.control.queries.coverage_words import describe_bound, percent_down
+from holdfast.control.queries.daily import CheckCosts
 from holdfast.control.queries.fleet import (
     PAST_LOSS_DAYS,
     Activity,
@@ -21,7 +23,7 @@ from holdfast.control.queries.fleet import (
     read_status,
 )
 from holdfast.storage.database import transaction
-from holdfast.words import ago, ahead, plural, span, when
+from holdfast.words import ago, ahead, plural, size, span, when
 
 RECENT_AUDITS = 5
 
@@ -61,7 +63,7 @@ def _describe(fleet: Status, activity: Activity) -> Iterator[str | Table]:
         yield f"-> {hint}"
     yield ""
     if fleet.worst:
-        titles = ("holding", "health", "last audit", "next", "audits>", "blocks>")
+        titles = ("holding", "health", "last audit", "next", "audits>", "size>")
         yield table(titles, [_row(fleet, holding) for holding in fleet.worst])
     if fleet.holdings > len(fleet.worst):
         yield f"and {plural(fleet.holdings - len(fleet.worst), 'more holding')}"
@@ -79,6 +81,8 @@ def _describe(fleet: Status, activity: Activity) -> Iterator[str | Table]:
             f"confidence: at most {fleet.confidence.fleet_at_most:.2%} of all blocks damaged, "
             f"at 95 %, inferred {ago(fleet.confidence.at, fleet.at)}; see holdfast confidence"
         )
+    for coverage in fleet.coverage:
+        yield f"{coverage.holding}: {describe_bound(coverage, fleet.at)}"
     for alias, policy in fleet.policies.items():
         yield f"{alias}: {policy.name} ({policy.version[:12]})"
 
@@ -130,12 +134,12 @@ def _row(fleet: Status, holding: HoldingStatus) -> tuple[str, ...]:
     if holding.audited is not None:
         last = f"{holding.outcome} {ago(holding.audited, fleet.at)}"
     due = "-" if holding.due is None else ahead(holding.due, fleet.at)
-    figures = str(holding.audits), str(holding.blocks)
+    figures = str(holding.audits), plural(holding.blocks, holding.unit)
     return holding.holding, str(holding.health), last, due, *figures
 
 
 def _coverage(coverage: Coverage) -> tuple[str, ...]:
-    shares = (f"{coverage.verified[days]:.0%}" for days in WITHIN_DAYS)
+    shares = (percent_down(coverage.verified[days]) for days in WITHIN_DAYS)
     oldest = "-" if coverage.oldest is None else span(coverage.oldest)
     within = "-" if coverage.verify_within is None else span(coverage.verify_within)
     return coverage.holding, *shares, oldest, f"{within}, behind" if coverage.behind else within
@@ -143,14 +147,22 @@ def _coverage(coverage: Coverage) -> tuple[str, ...]:
 
 def _recent(fleet: Status, activity: Activity) -> Iterator[tuple[str, str]]:
     for audit in activity.last:
-        blocks = plural(audit.samples, "block")
-        what = f"audit {audit.number} of {audit.holding}, {blocks}: {audit.outcome}"
+        sampled = plural(audit.samples, audit.unit)
+        what = f"audit {audit.number} of {audit.holding}, {sampled}: {audit.outcome}"
         yield ago(audit.ended, fleet.at), what
     for period in activity.periods:
         days = "last day" if period.days == 1 else f"last {period.days} days"
         outcomes = ", ".join(f"{count:,} {outcome}" for outcome, count in period.outcomes.items())
-        yield days, f"{outcomes or 'no audits'}; {period.gas:,.0f} gas"
+        yield days, f"{outcomes or 'no audits'}; {period.gas:,.0f} gas{_check_costs(period.checks)}"
     yield "next day", plural(activity.due, "audit is due", "audits are due")
+
+
+def _check_costs(costs: CheckCosts) -> str:
+    """Return what checks by tools read and how long they took, if there were any."""
+    if not costs.checks:
+        return ""
+    read = f"{size(costs.read_bytes)} in {plural(costs.requests, 'request')}"
+    return f"; {plural(costs.checks, 'check')} read {read} and took {span(costs.lasted)}"
 
 
 def _head(fleet: Status, head: Head | None) -> str:

@@ -17,6 +17,7 @@ import structlog
 
 from holdfast.checkers.interface import Extent
 from holdfast.checkers.registry import open_checker
+from holdfast.checkers.report_check import validate_extent
 from holdfast.control.audits.pending import decode_pending
 from holdfast.control.audits.pending_check import PendingCheck
 from holdfast.control.holding_commands import find_scheduled, lock_holding, rename_rows, unschedule
@@ -161,7 +162,7 @@ def _look(record: CheckedRecord, home: Path, timeout: int) -> Extent:
     """Return what there is to check, or raise why it can't be checked."""
 
     def look() -> Extent:
-        return open_checker(record.kind, record.place(home)).extent()
+        return validate_extent(open_checker(record.kind, record.place(home)).extent())
 
     extent = _call_within(timeout, look, record)
     if not extent.units:

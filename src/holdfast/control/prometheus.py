@@ -14,10 +14,12 @@ from sqlalchemy import Engine
 
 from holdfast.control.policies.aliases import named_aliases
 from holdfast.control.queries.confidence import FleetConfidence, read_fleet_confidence
+from holdfast.control.queries.coverage import Coverage, list_coverage
 from holdfast.control.queries.fleet import read_figures
 from holdfast.control.queries.nodes import Reachability, list_reachability
 from holdfast.control.scheduling import guardrails
 from holdfast.control.scheduling.worker import Tick
+from holdfast.durations import SECOND
 from holdfast.errors import HoldfastError, InputError, LedgerError, NodeError, StorageError
 from holdfast.evidence.leaf import Outcome
 from holdfast.storage.database import transaction
@@ -133,6 +135,7 @@ class _Database(Collector):
                 aliases = named_aliases(connection)
                 nodes = list_reachability(connection, self._clock())
                 confidence = read_fleet_confidence(connection)
+                coverage = list_coverage(connection, self._clock())
         except HoldfastError:
             yield GaugeMetricFamily(*up, value=0)
             return
@@ -144,6 +147,7 @@ class _Database(Collector):
             policy.add_metric((alias,), {"name": named.name, "version": named.version})
         yield policy
         yield from _hours(nodes)
+        yield from _covered(coverage)
         lag, evidence = figures.lag, figures.evidence
         for name, meaning, value in (
             (
@@ -181,6 +185,37 @@ def _hours(nodes: Sequence[Reachability]) -> Iterator[Metric]:
         for node in nodes:
             hours.add_metric((node.address,), getattr(node, name))
         yield hours
+
+
+def _covered(checked: Sequence[Coverage]) -> Iterator[Metric]:
+    """Yield what checks by tools have read; shares are of the holding's own units."""
+    share = GaugeMetricFamily(
+        "holdfast_check_verified_ratio",
+        "Share of a holding's units that were read and intact within so many days.",
+        labels=("holding", "days"),
+    )
+    ages = ("oldest_unit_age_seconds", "Seconds since the oldest unit was read, or added.")
+    kept = ("promise_seconds", "Seconds within which the owner wants every unit read.")
+    bound = ("damaged_ratio_at_most", "Share of the units that is damaged at most, at 95 %.")
+    units = ("units", "Units of the holding: packs, objects, files.")
+    of_holding = {
+        name: GaugeMetricFamily(f"holdfast_check_{name}", meaning, labels=("holding",))
+        for name, meaning in (units, ages, kept, bound)
+    }
+    for coverage in checked:
+        for days, verified in coverage.verified.items():
+            share.add_metric((coverage.holding, str(days)), verified)
+        within, oldest = coverage.verify_within, coverage.oldest
+        for name, value in (
+            ("units", coverage.units),
+            ("oldest_unit_age_seconds", None if oldest is None else oldest / SECOND),
+            ("promise_seconds", None if within is None else within / SECOND),
+            ("damaged_ratio_at_most", coverage.bound.share),
+        ):
+            if value is not None:
+                of_holding[name].add_metric((coverage.holding,), value)
+    yield share
+    yield from of_holding.values()
 
 
 def _inferred(confidence: FleetConfidence, now: int) -> Iterator[Metric]:

@@ -63,6 +63,10 @@ holdings = Table(
     sqlite_autoincrement=True,  # audits and leaves have the ids of removed holdings
 )
 
+# Holdings on nodes, whose audits are proofs about blocks. What is inferred, fitted or compared in
+# blocks or gas is about these alone.
+has_proofs = ~holdings.c.checked
+
 # Names that holdings had before they were renamed or removed.
 former_names = Table(
     "former_names",
@@ -93,8 +97,11 @@ audits = Table(
     Column("unanswered", Boolean, nullable=False, server_default=false()),  # a failure is, at first
     Column("observation", LargeBinary, nullable=False),  # what it was decided on
     Column("found", BigInteger),  # damaged blocks, counted after it failed
-    Column("read_bytes", BigInteger, nullable=False, server_default="0"),  # by a check, as requests
+    # Of a check by a tool: its samples are units of another kind, and cost these instead of gas.
+    Column("checked", Boolean, nullable=False, server_default=false()),
+    Column("read_bytes", BigInteger, nullable=False, server_default="0"),
     Column("requests", BigInteger, nullable=False, server_default="0"),
+    Column("lasted", BigInteger, nullable=False, server_default="0"),  # milliseconds
     Column("report", LargeBinary),  # of a check that found damage: all that it said
     Index(None, "holding", "number", unique=True),
     # The newest of all, of an outcome, or of those that a rail changed; and sums over days, which
@@ -107,6 +114,12 @@ audits = Table(
         "id",
         sqlite_where=Column("overrides", Integer) != 0,
         postgresql_where=Column("overrides", Integer) != 0,
+    ),
+    Index(
+        "audits_checked",
+        "ended",
+        sqlite_where=Column("checked", Boolean),
+        postgresql_where=Column("checked", Boolean),
     ),
     Index(
         "audits_unanswered",

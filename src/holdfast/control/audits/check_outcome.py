@@ -95,7 +95,7 @@ def make_result(
             address=record.address,
             seed=pending.seed,
             unit=pending.unit or record.unit,
-            tool=(report.tool if report else "") or pending.tool,
+            tool=(report.tool if report else "") or pending.tool or record.kind,
             drawn=pending.drawn,
             sample=pending.sample or hash_names(()),
             overrides=pending.overrides,

@@ -14,7 +14,8 @@ import structlog
 from sqlalchemy import Connection, Engine
 
 from holdfast.checkers import codec
-from holdfast.checkers.interface import Checker, Extent, Finding, Report, Sample
+from holdfast.checkers.interface import Checker, Extent, Finding, Report, Running, Sample
+from holdfast.checkers.report_check import validate_extent, validate_report
 from holdfast.control.audits.check_outcome import (
     Verdict,
     damaged_groups,
@@ -33,7 +34,7 @@ from holdfast.control.scheduling.coverage import Draw, Promise, Wanted
 from holdfast.control.scheduling.guardrails import Override, Rails
 from holdfast.control.settings.models import CheckSettings, Timeouts
 from holdfast.durations import MINUTE, SECOND
-from holdfast.errors import HoldfastError, UnreachableError
+from holdfast.errors import HoldfastError, InputError, UnreachableError
 from holdfast.evidence.codecs import plain
 from holdfast.evidence.escaping import hash_names
 from holdfast.evidence.leaf import Outcome
@@ -135,7 +136,7 @@ class CheckSteps:
         """See what there is, and draw the sample."""
         claim, kind = subject.claim, subject.record.kind
         with _checker_errors(kind):
-            extent = checker.extent()
+            extent = validate_extent(checker.extent())
         now = self._clock()
         with transaction(self._engine) as connection:
             save_extent(connection, claim.id, extent)
@@ -269,7 +270,9 @@ def _poll(checker: Checker, job: bytes, stopping: Event) -> Report | None:
     while True:
         answer = checker.poll(job)
         if isinstance(answer, Report):
-            return codec.bound(answer)
+            return codec.bound(validate_report(answer))
+        if not isinstance(answer, Running):
+            raise InputError(f"the auditor returned no report but {type(answer).__name__}")
         if waited * SECOND >= WATCH or stopping.wait(pause):
             return None
         waited += pause

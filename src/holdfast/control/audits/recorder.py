@@ -171,8 +171,10 @@ def _check_columns(result: AuditResult) -> dict[str, object]:
     detail = result.detail
     report = detail.report if isinstance(detail, CheckDetail) else None
     return {
+        "checked": isinstance(detail, CheckDetail),
         "read_bytes": result.read_bytes,
         "requests": result.requests,
+        "lasted": max(result.ended - result.began, 0) if isinstance(detail, CheckDetail) else 0,
         "report": None if report is None else codec.dump(report),
         "found": None if report is None else result.damaged,
     }

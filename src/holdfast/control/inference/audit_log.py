@@ -5,6 +5,7 @@ nodes that were not reached, and audits that failed on our side. So are failures
 after which no damaged block was counted, and time-outs that the next audit cleared by passing. Any
 other time-out counts as a failure. Otherwise a node that does not answer challenges it can't pass
 would look healthy. Audits of damage that the owner planted are left out, too: see `canaries`.
+So are checks by tools, whose units are no blocks.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,7 @@ from holdfast.model.arrays import BoolArray, Float32Array, IntArray
 from holdfast.model.observation import OBSERVATION
 from holdfast.storage.database import transaction
 from holdfast.storage.inference_schema import canaries
-from holdfast.storage.schema import audits, holdings
+from holdfast.storage.schema import audits, has_proofs, holdings
 
 NOT_COUNTED = -1
 
@@ -54,15 +55,17 @@ def read_episodes(
 ) -> Episodes:
     """Return the log and its holdings; only those with the given ids, if there are any."""
     columns = ("id", "name", "number", "blocks", "added")
-    chosen = select(*(holdings.c[name] for name in columns))
+    chosen = select(*(holdings.c[name] for name in columns)).where(has_proofs)
     during = and_(
         canaries.c.holding == audits.c.holding,
         audits.c.ended > canaries.c.planted,
         audits.c.ended <= canaries.c.lifted,
     )
     # Audits of removed holdings say nothing about those that are left.
-    carried_out = select(*[audits.c[name] for name in _COLUMNS], exists().where(during)).join(
-        holdings, holdings.c.id == audits.c.holding
+    carried_out = (
+        select(*[audits.c[name] for name in _COLUMNS], exists().where(during))
+        .join(holdings, holdings.c.id == audits.c.holding)
+        .where(has_proofs)
     )
     if only is not None:
         chosen = chosen.where(holdings.c.id.in_(only))

@@ -35,7 +35,7 @@ from holdfast.policy.serving import load_serving
 from holdfast.storage.database import transaction
 from holdfast.storage.inference_schema import confidence_parts as parts
 from holdfast.storage.inference_schema import confidences, fleet_confidence
-from holdfast.storage.schema import holdings
+from holdfast.storage.schema import has_proofs, holdings
 
 MAX_HOLDINGS = 256  # refreshed at once; they belong to one size class
 # Without a stored fit, one is made from this many holdings, and again after a day.
@@ -90,7 +90,8 @@ class Confidences:
                 return False
             with transaction(self._engine) as connection:
                 connection.execute(delete(parts))
-                total = connection.execute(select(func.count()).select_from(holdings)).scalar_one()
+                count = select(func.count()).select_from(holdings).where(has_proofs)
+                total = connection.execute(count).scalar_one()
             on_progress(0, total)
             basis, done = self._basis(now, renew, refit=True), 0
             while refreshed := self._refresh_class(basis, now, renew, missing_only=True):
@@ -141,11 +142,13 @@ class Confidences:
                 parts.c.at > now,  # by a clock that was set back since
             ]
         joined = holdings.outerjoin(parts, parts.c.holding == holdings.c.id)
-        query = select(holdings.c.id, holdings.c.blocks).select_from(joined).where(or_(*outdated))
+        query = select(holdings.c.id, holdings.c.blocks).select_from(joined)
+        query = query.where(has_proofs, or_(*outdated))
+        distinct = select(holdings.c.blocks).where(has_proofs).distinct()
         with transaction(self._engine) as connection:
             order = func.coalesce(parts.c.at, 0), holdings.c.id
             stale = connection.execute(query.order_by(*order)).all()
-            sizes = connection.execute(select(holdings.c.blocks).distinct()).scalars().all()
+            sizes = connection.execute(distinct).scalars().all()
         if not stale:
             return {}, []
         known = np.maximum(np.array(sizes, np.int64), 1)
@@ -166,7 +169,8 @@ class Confidences:
         kept = fleet_confidence.c
         with transaction(self._engine) as connection:
             made, text = connection.execute(select(kept.fitted, kept.fit)).one()
-            ids = connection.execute(select(holdings.c.id).order_by(holdings.c.id)).scalars().all()
+            listed = select(holdings.c.id).where(has_proofs).order_by(holdings.c.id)
+            ids = connection.execute(listed).scalars().all()
         last = Fitted.of_document(json.loads(text)) if text and not refit else None
         if last is not None and made <= now < made + DAY:
             return last
@@ -202,10 +206,11 @@ def _part_rows(
 
 def _publish(connection: Connection, basis: str) -> None:
     """Replace what readers see, if every holding has a part of this basis."""
-    connection.execute(delete(parts).where(parts.c.holding.not_in(select(holdings.c.id))))
+    proven = select(holdings.c.id).where(has_proofs)
+    connection.execute(delete(parts).where(parts.c.holding.not_in(proven)))
     joined = holdings.outerjoin(parts, _is_part_of(basis))
     columns = (parts.c.holding, parts.c.at, parts.c.detections, parts.c.samples, holdings.c.blocks)
-    rows = connection.execute(select(*columns).select_from(joined)).all()
+    rows = connection.execute(select(*columns).select_from(joined).where(has_proofs)).all()
     if any(row.holding is None for row in rows):
         return
     misses, lost = _sums([row.samples for row in rows])

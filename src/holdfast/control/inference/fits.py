@@ -29,7 +29,10 @@ def last_taught(engine: Engine) -> int | None:
     """Return when the fleet was last fitted, or else audited for the first time."""
     with transaction(engine) as connection:
         fitted: int | None = connection.execute(select(func.max(fits.c.at))).scalar()
-        return fitted or connection.execute(select(func.min(audits.c.ended))).scalar()
+        if fitted:
+            return fitted
+        first = select(audits.c.ended).where(~audits.c.checked).order_by(audits.c.ended).limit(1)
+        return connection.execute(first).scalar()
 
 
 def world_of_fleet(engine: Engine, scenario: Scenario) -> Scenario:

@@ -110,7 +110,8 @@ def _rows(
 ) -> list[tuple[dict[str, Any], dict[str, Any] | None]]:
     """Return per holding the row of the shadow's state, and what both decisions add to the sums.
 
-    Where either began with a new state, which brings the fail-safe once, nothing is compared.
+    Where either began with a new state, which brings the fail-safe once, nothing is compared; nor
+    is it where a tool checks other units than blocks, which cost no gas.
     """
     ids, time = [claim.id for claim in context.claims], champion.plan.interval
     states: dict[str, Sequence[Any]] = {
@@ -133,9 +134,11 @@ def _rows(
         **_terms("champion_", context, champion, time),
     }
     restarted = (shadow.plan.overrides | champion.plan.overrides) & int(Override.STATE)
-    compared = [
-        None if new else row for new, row in zip(restarted.tolist(), _dicts(sums), strict=True)
+    left_out = [
+        bool(new) or claim.checked
+        for new, claim in zip(restarted.tolist(), context.claims, strict=True)
     ]
+    compared = [None if skip else row for skip, row in zip(left_out, _dicts(sums), strict=True)]
     return list(zip(_dicts(states), compared, strict=True))
 
 

@@ -5,9 +5,10 @@ from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, RowMapping, func, select, tuple_
 
-from holdfast.control.queries.names import name_of
+from holdfast.control.queries.names import name_of, unit_of
 from holdfast.control.scheduling import guardrails
 from holdfast.evidence.leaf import Outcome
+from holdfast.storage.home_schema import checked_holdings
 from holdfast.storage.schema import audits
 
 
@@ -22,10 +23,18 @@ class AuditRow:
     outcome: str
     interval: int
     ratio: float
-    samples: int
+    samples: int  # blocks, or units
+    unit: str
     overrides: list[str]
     latency: float  # seconds until the node's answer
     gas: float
+    checked: bool  # by a tool: samples are units, and these are its costs
+    read_bytes: int
+    requests: int
+    lasted: int  # milliseconds
+
+
+_ELSEWHERE = ("name", "unit")  # columns of other tables
 
 
 class Mark(NamedTuple):
@@ -67,9 +76,10 @@ def list_audits(
     conditions = wanted.conditions()
     if after is not None:
         conditions.append(tuple_(column, audits.c.id) < tuple_(*after))
-    columns = (audits.c[name] for name in AuditRow.__dataclass_fields__ if name != "name")
+    columns = (audits.c[name] for name in AuditRow.__dataclass_fields__ if name not in _ELSEWHERE)
     query = (
-        select(*columns, name_of(audits.c.holding))
+        select(*columns, name_of(audits.c.holding), unit_of(audits.c.checked).label("unit"))
+        .outerjoin(checked_holdings, checked_holdings.c.scheduled == audits.c.holding)
         .where(*conditions)
         .order_by(column.desc(), audits.c.id.desc())
         .limit(limit + 1)

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 
 from holdfast.model.estimate import Estimate
 from holdfast.storage.inference_schema import confidences, fleet_confidence
-from holdfast.storage.schema import holdings
+from holdfast.storage.schema import has_proofs, holdings
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,12 @@ class ConfidenceReport:
     waiting: tuple[str, ...]  # holdings of which nothing is inferred yet
 
 
+def count_proven(connection: Connection) -> int:
+    """Return how many holdings are on nodes: only of these damage is inferred."""
+    query = select(func.count()).select_from(holdings).where(has_proofs)
+    return int(connection.execute(query).scalar_one())
+
+
 def read_fleet_confidence(connection: Connection) -> FleetConfidence | None:
     """Return the fleet's figures; None before the first refresh."""
     row = connection.execute(select(fleet_confidence).where(fleet_confidence.c.basis != "")).first()
@@ -51,6 +57,7 @@ def read_confidence(connection: Connection) -> ConfidenceReport | None:
     inferred = confidences.c
     query = select(holdings.c.name, inferred.at_most, inferred.damaged, inferred.at)
     query = query.outerjoin_from(holdings, confidences, inferred.holding == holdings.c.id)
+    query = query.where(has_proofs)
     rows = connection.execute(query.order_by(inferred.at_most.desc(), holdings.c.id)).all()
     return ConfidenceReport(
         fleet,

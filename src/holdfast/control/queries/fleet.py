@@ -11,6 +11,7 @@ from holdfast.control.incidents.alerts import Alert
 from holdfast.control.policies.aliases import Named, named_aliases
 from holdfast.control.queries.confidence import FleetConfidence, read_fleet_confidence
 from holdfast.control.queries.coverage import Coverage, list_coverage
+from holdfast.control.queries.daily import CheckCosts, read_check_costs
 from holdfast.control.queries.incidents import (
     CaseStep,
     list_alerts,
@@ -19,15 +20,16 @@ from holdfast.control.queries.incidents import (
     open_alert_count,
     open_case_count,
 )
-from holdfast.control.queries.names import name_of
+from holdfast.control.queries.names import name_of, unit_of
 from holdfast.control.queries.nodes import Reachability, list_reachability
 from holdfast.control.scheduling.claims import Lag
 from holdfast.control.scheduling.lag import lag_at
 from holdfast.control.scheduling.telemetry import LOSSES
 from holdfast.durations import DAY
 from holdfast.evidence.leaf import Outcome
+from holdfast.storage.home_schema import checked_holdings
 from holdfast.storage.inference_schema import confidences
-from holdfast.storage.schema import audits, checkpoints, holdings, leaves, trees
+from holdfast.storage.schema import NEVER, audits, checkpoints, holdings, leaves, trees
 
 PERIODS = (1, 30)  # days over which recent audits are summed
 PAST_LOSS_DAYS = 30  # for which the status shows damage that was repaired
@@ -157,7 +159,9 @@ def _rest() -> Select[Any]:
 class HoldingStatus:
     holding: str
     health: Health
-    blocks: int
+    kind: str | None  # of the auditor, if a tool checks it
+    unit: str  # what is sampled
+    blocks: int  # or other units
     audits: int
     outcome: str | None  # of the last audit
     audited: int | None  # when that was
@@ -194,7 +198,7 @@ class Status:
     nodes: tuple[Reachability, ...]  # those that were unreachable for longest
     confidence: FleetConfidence | None  # none until it is inferred
     repairs: tuple[CaseStep, ...]  # blocks that are searched or repaired, or were lost
-    coverage: tuple[Coverage, ...]  # of checked holdings
+    coverage: tuple[Coverage, ...]  # storage without a node: what was read, what may be damaged
 
 
 def read_status(connection: Connection, now: int, *, grace: int, limit: int) -> Status:
@@ -222,7 +226,7 @@ def read_status(connection: Connection, now: int, *, grace: int, limit: int) -> 
         nodes=tuple(list_reachability(connection, now, limit=limit)),
         confidence=read_fleet_confidence(connection),
         repairs=tuple(list_repairs(connection)),
-        coverage=tuple(list_coverage(connection, now)),
+        coverage=tuple(list_coverage(connection, now, limit=limit)),
     )
 
 
@@ -231,7 +235,9 @@ def _worst(connection: Connection, now: int, grace: int, limit: int) -> tuple[Ho
     columns = ("name", "blocks", "number", "audited", "due", "quarantined", "outcome")
     query = (
         select(*(holdings.c[name] for name in columns), health.label("health"))
+        .add_columns(checked_holdings.c.kind, unit_of(holdings.c.checked).label("unit"))
         .outerjoin(confidences, confidences.c.holding == holdings.c.id)
+        .outerjoin(checked_holdings, checked_holdings.c.scheduled == holdings.c.id)
         .order_by(*worst_first(health))
         .limit(limit)
     )
@@ -239,6 +245,8 @@ def _worst(connection: Connection, now: int, grace: int, limit: int) -> tuple[Ho
         HoldingStatus(
             row.name,
             Health(row.health),
+            row.kind,
+            row.unit,
             row.blocks,
             row.number,
             row.outcome,
@@ -262,6 +270,7 @@ class Period:
     days: int
     outcomes: dict[str, int]
     gas: float
+    checks: CheckCosts
 
 
 @dataclass(frozen=True)
@@ -273,6 +282,7 @@ class Ended:
     outcome: str
     ended: int
     samples: int
+    unit: str
 
 
 @dataclass(frozen=True)
@@ -288,7 +298,8 @@ def read_activity(connection: Connection, now: int, *, limit: int) -> Activity:
     due = connection.execute(select(func.count()).where(soon)).scalar_one()
     columns = (audits.c.number, audits.c.outcome, audits.c.ended, audits.c.samples)
     newest = (
-        select(name_of(audits.c.holding), *columns)
+        select(name_of(audits.c.holding), *columns, unit_of(audits.c.checked))
+        .outerjoin(checked_holdings, checked_holdings.c.scheduled == audits.c.holding)
         .order_by(audits.c.ended.desc(), audits.c.id.desc())
         .limit(limit)
     )
@@ -305,4 +316,5 @@ def _period(connection: Connection, now: int, days: int) -> Period:
     )
     rows = connection.execute(query).all()
     outcomes = {outcome: count for outcome, count, _ in rows}
-    return Period(days, outcomes, sum((gas for *_, gas in rows), 0.0))
+    gas = sum((gas for *_, gas in rows), 0.0)
+    return Period(days, outcomes, gas, read_check_costs(connection, now - days * DAY + 1, NEVER))

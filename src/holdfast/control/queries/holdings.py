@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import ColumnElement, Connection, Row, Select, func, literal, select
 
+from holdfast.control.queries.coverage import Coverage, list_coverage
 from holdfast.control.queries.fleet import Health, bound_on_damage, health_of, worst_first
 from holdfast.control.queries.names import name_of
 from holdfast.control.queries.nodes import Reachability, read_reachability
@@ -57,7 +58,7 @@ class HoldingRow:
     quarantined: bool
     working: bool  # whether it is being audited now
     due: int | None
-    blocks: int
+    blocks: int  # or units, if a tool checks it
     audits: int
     outcome: str | None  # of the last audit
     audited: int | None
@@ -65,6 +66,7 @@ class HoldingRow:
     ratio: float
     overrides: list[str]
     confidence: Confidence | None  # none until it is inferred
+    checked: Coverage | None = None  # by a tool, what it read, and what may be damaged
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ class HoldingFilter:
 
 _LISTED = (
     *("id", "name", "quarantined", "due", "lease", "blocks", "number", "audited", "outcome"),
-    *("interval", "ratio", "overrides"),
+    *("interval", "ratio", "overrides", "checked"),
 )
 _DETAIL = (*_LISTED, "decided", "version", "chosen", "observation")
 _SAME = confidences.c.holding == holdings.c.id
@@ -139,7 +141,9 @@ def list_holdings(
     ids = ids.limit(limit).offset((page - 1) * limit)
     listed = connection.execute(ids).scalars().all()
     query = _select(as_of, _LISTED).where(holdings.c.id.in_(listed))
-    rows = {row.id: _holding(as_of, row) for row in connection.execute(query)}
+    found = connection.execute(query).all()
+    checked = _coverage(connection, as_of, [row.name for row in found if row.checked])
+    rows = {row.id: _holding(as_of, row, checked.get(row.name)) for row in found}
     return HoldingPage(total, page, -(-total // limit), [rows[id_] for id_ in listed])
 
 
@@ -148,9 +152,10 @@ def read_holding(connection: Connection, as_of: AsOf, holding: int) -> HoldingDe
     row = connection.execute(_select(as_of, _DETAIL).where(holdings.c.id == holding)).first()
     if row is None:
         raise _missing(connection, holding)
+    checked = _coverage(connection, as_of, [row.name] if row.checked else [])
     seen = np.frombuffer(row.observation, np.float32).tolist()
     return HoldingDetail(
-        holding=_holding(as_of, row),
+        holding=_holding(as_of, row, checked.get(row.name)),
         decided=row.decided or None,
         policy=row.version,
         chosen=Chosen(*GRID.action(row.chosen)) if row.chosen >= 0 else None,
@@ -174,6 +179,12 @@ def read_blocks(connection: Connection, holding: int) -> int:
     if blocks is None:
         raise _missing(connection, holding)
     return blocks
+
+
+def is_checked(connection: Connection, holding: int) -> bool:
+    """Return whether a tool checks a holding, instead of a node that gives proofs."""
+    query = select(holdings.c.checked).where(holdings.c.id == holding)
+    return bool(connection.execute(query).scalar())
 
 
 @dataclass(frozen=True)
@@ -223,7 +234,13 @@ def _select(as_of: AsOf, names: tuple[str, ...]) -> Select[Any]:
     return query.outerjoin(catalogue, catalogue.c.scheduled == holdings.c.id)
 
 
-def _holding(as_of: AsOf, row: Row[Any]) -> HoldingRow:
+def _coverage(connection: Connection, as_of: AsOf, names: Sequence[str]) -> dict[str, Coverage]:
+    """Return the coverage of those holdings of a page that a tool checks."""
+    listed = list_coverage(connection, as_of.now, names) if names else []
+    return {coverage.holding: coverage for coverage in listed}
+
+
+def _holding(as_of: AsOf, row: Row[Any], checked: Coverage | None) -> HoldingRow:
     return HoldingRow(
         id=row.id,
         name=row.name,
@@ -240,6 +257,7 @@ def _holding(as_of: AsOf, row: Row[Any]) -> HoldingRow:
         ratio=row.ratio,
         overrides=guardrails.override_names(row.overrides),
         confidence=_confidence(row),
+        checked=checked,
     )
 
 

@@ -3,13 +3,13 @@
 from contextlib import suppress
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Engine, func, select
+from sqlalchemy import ColumnElement, Connection, Engine, case, func, select
 
 from holdfast.control.evidence.leaves import OfHolding
 from holdfast.errors import HoldfastError
 from holdfast.evidence import leaf
 from holdfast.storage.database import transaction
-from holdfast.storage.home_schema import catalogue
+from holdfast.storage.home_schema import catalogue, checked_holdings
 from holdfast.storage.schema import former_names, holdings, leaves
 
 MAX_NAMES = 5  # of a node's holdings in a line of the log
@@ -26,6 +26,14 @@ def name_of(holding: ColumnElement[Any]) -> ColumnElement[Any]:
     )
     today = select(holdings.c.name).where(holdings.c.id == holding).scalar_subquery()
     return func.coalesce(today, former).label("name")
+
+
+def unit_of(checked: ColumnElement[bool]) -> ColumnElement[str]:
+    """Return what is sampled; the query must join `checked_holdings`.
+
+    A holding that was removed no longer says what its units were.
+    """
+    return case((checked, func.coalesce(checked_holdings.c.unit, "unit")), else_="block")
 
 
 def describe_node(engine: Engine, node: bytes) -> str:

@@ -23,6 +23,9 @@ delay = "at once"
 tool_repair = "show"               # or "run": let tools repair what they checked
 [control.checks]
 deadline = "12 hours"              # how long one check of storage without a node may take
+[control.prices]
+egress_gb = 0.01                   # money for 10^9 bytes that checks read; none unless it is set
+request = 0.0000004                # money for one request of theirs
 [control.promotion]
 ceiling = 0.05                     # of the miss rate, for a version that is to decide
 [control.metrics]
@@ -196,6 +199,20 @@ class CheckSettings(Table):
 
 
 @dataclass(frozen=True)
+class PriceSettings(Table):
+    """What the provider of checked storage asks for, in any currency."""
+
+    egress_gb: Number | None = None  # for 10^9 bytes that are read
+    request: Number | None = None
+
+    def money(self, read_bytes: float, requests: float) -> float | None:
+        """Return what reading costs; None if nobody has set a price."""
+        if self.egress_gb is None and self.request is None:
+            return None
+        return read_bytes / 1e9 * (self.egress_gb or 0.0) + requests * (self.request or 0.0)
+
+
+@dataclass(frozen=True)
 class Upkeep(Table):
     """How often the work beside audits is done."""
 
@@ -315,6 +332,7 @@ class ControlSettings(Table):
     rails: Rails = field(default_factory=Rails)
     patience: Timeouts = field(default_factory=Timeouts)
     checks: CheckSettings = field(default_factory=CheckSettings)
+    prices: PriceSettings = field(default_factory=PriceSettings)
     pace: Pace = field(default_factory=Pace)
     upkeep: Upkeep = field(default_factory=Upkeep)
     probes: ProbeSettings = field(default_factory=ProbeSettings)

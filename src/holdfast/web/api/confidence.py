@@ -6,6 +6,7 @@ from fastapi import APIRouter
 
 from holdfast.control.inference.confidence import declared_ceiling
 from holdfast.control.queries.confidence import HoldingConfidence, read_confidence
+from holdfast.control.queries.coverage import Coverage, list_coverage
 from holdfast.errors import NotFoundError
 from holdfast.model.estimate import Figure
 from holdfast.web.context import RequestContext
@@ -22,6 +23,12 @@ class Confidence:
     fleet_at_most: float  # share of all blocks damaged, at 95 %
     holdings: list[HoldingConfidence]  # the worst first
     waiting: list[str]  # holdings of which nothing is inferred yet
+
+
+@router.get("/coverage", summary="What checks by tools have read, and what may be damaged")
+def get_coverage(context: RequestContext) -> list[Coverage]:
+    with context.read() as connection:
+        return list_coverage(connection, context.clock())
 
 
 @router.get("/confidence", summary="What is inferred of misses and damage, and as of when")

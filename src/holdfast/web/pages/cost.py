@@ -3,12 +3,14 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from fastapi.responses import HTMLResponse, RedirectResponse
 
+from holdfast.control.planning.check_costs import forecast_checks
 from holdfast.control.policies.aliases import read_aliases
 from holdfast.control.queries.audits import AuditFilter, list_audits
-from holdfast.control.queries.daily import Day
+from holdfast.control.queries.daily import CheckCosts, Day
 from holdfast.control.scheduling import guardrails
 from holdfast.control.scheduling.guardrails import FAIL_SAFE, Override
 from holdfast.web.pages import words
@@ -53,8 +55,11 @@ def show_cost(visit: AsVisitor, after: MarkText | None = None) -> HTMLResponse:
             connection, AuditFilter(overridden=True), after=mark, limit=ROWS
         )
         champion = read_aliases(connection).champion
+        forecasts = forecast_checks(connection, context.settings, context.clock())
     comparison = context.baselines.compare(context.champion.find(champion))
-    gas, audits = sum(day.gas for day in days), sum(day.audits for day in days)
+    gas = sum(day.gas for day in days)
+    audits = sum(day.audits - day.checks.checks for day in days)
+    checks = reduce(CheckCosts.plus, (day.checks for day in days), CheckCosts())
     rows = sorted(comparison.policies, key=lambda costs: costs.gas.value or 0)
     series = Series("tone-0", "gas", [day.gas for day in days])
     return visit.show(
@@ -65,6 +70,10 @@ def show_cost(visit: AsVisitor, after: MarkText | None = None) -> HTMLResponse:
         audits=audits,
         gas_per_audit=gas / audits if audits else 0.0,
         chart=Columns("Gas per day", [words.day(day.start) for day in days], [series]),
+        checks=checks,
+        money=context.settings.prices.money(checks.read_bytes, checks.requests),
+        check_chart=read_chart(days),
+        forecasts=forecasts,
         comparison=comparison,
         rows=rows,
         most=max((costs.gas.value or 0 for costs in rows), default=0) or 1.0,
@@ -74,6 +83,12 @@ def show_cost(visit: AsVisitor, after: MarkText | None = None) -> HTMLResponse:
         following=write_mark(following),
         later=after is not None,
     )
+
+
+def read_chart(days: Sequence[Day]) -> Columns:
+    """Draw what checks by tools read each day."""
+    series = Series("tone-0", "MB", [day.checks.read_bytes / 1e6 for day in days])
+    return Columns("Read by checks per day", [words.day(day.start) for day in days], [series])
 
 
 @router.get("/rails")

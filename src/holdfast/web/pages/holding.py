@@ -1,13 +1,15 @@
 """The page of a holding: its state, its next audit and why, its node, and its past."""
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 from fastapi import Query
 from fastapi.responses import HTMLResponse
 
+from holdfast.control.queries.coverage_words import CAVEAT
 from holdfast.control.queries.holdings import read_holding
 from holdfast.control.queries.incidents import list_steps
-from holdfast.control.queries.leaves import read_timeline
+from holdfast.control.queries.leaves import LeafView, read_timeline
 from holdfast.durations import DAY
 from holdfast.web.pages import words
 from holdfast.web.pages.chart import Plane, Point
@@ -30,11 +32,14 @@ def show_holding(
     context = visit.context
     with visit.read() as connection:
         detail = read_holding(connection, context.as_of_now(), holding)
-        observations = observe(connection, context.settings, holding)
+        checked = detail.holding.checked
+        observations = None if checked else observe(connection, context.settings, holding)
         timeline = read_timeline(connection, holding, before=before, limit=ROWS)
         steps = list_steps(connection, holding=holding, limit=ROWS).steps
         cases = cases_under_way(connection, holding)
-    belief = context.posteriors.infer_within(observations, BELIEF_TIMEOUT_SECONDS)
+    belief = None
+    if observations is not None:
+        belief = context.posteriors.infer_within(observations, BELIEF_TIMEOUT_SECONDS)
     return visit.show(
         "holding.html",
         "/",
@@ -45,10 +50,18 @@ def show_holding(
         entries=[entry(leaf, visit.unit) for leaf in timeline.leaves],
         following=timeline.next,
         later=before != LARGEST,
+        checked=checked,
+        caveat=CAVEAT,
+        last_check=last_check(timeline.leaves),
         steps=steps,
         cases=cases,
         more_cases=0,
     )
+
+
+def last_check(leaves: Sequence[LeafView]) -> dict[str, Any] | None:
+    """Return what the newest check among these leaves says."""
+    return next((leaf.content for leaf in leaves if leaf.kind == "check"), None)
 
 
 def belief_chart(belief: Belief) -> Plane:

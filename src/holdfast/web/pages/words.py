@@ -5,8 +5,15 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
 
+from holdfast.control.queries.coverage_words import (
+    describe_bound,
+    describe_promise,
+    percent_down,
+    percent_up,
+)
 from holdfast.control.scheduling import guardrails
-from holdfast.words import distance, plural, span, when
+from holdfast.durations import format_duration
+from holdfast.words import distance, plural, size, span, when
 
 LONGEST_NAME = 80
 SMALLEST_SHARE = 1e-4  # that is written with figures
@@ -69,6 +76,11 @@ def bound(share: float) -> str:
     return percent(max(share, SMALLEST_SHARE) if share else share)
 
 
+def sentence(words: str) -> str:
+    """Return words as a sentence of their own."""
+    return f"{words[:1].upper()}{words[1:]}."
+
+
 def short(hash_: str) -> str:
     return hash_.removeprefix("0x")[:12]
 
@@ -86,6 +98,15 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     function.__name__: function
     for function in (
         *(name, iso, minute, day, distance, count, amount, percent, bound),
-        *(hours, short, reason, queried),
+        *(hours, short, reason, sentence, queried),
     )
-} | {"things": plural, "lasted": span}
+} | {
+    "things": plural,
+    "lasted": span,
+    "size": size,
+    "bound_words": describe_bound,
+    "promise_words": describe_promise,
+    "percent_down": percent_down,
+    "percent_up": percent_up,
+    "duration": format_duration,
+}

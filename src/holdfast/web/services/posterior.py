@@ -12,10 +12,11 @@ import numpy as np
 from sqlalchemy import Connection
 
 from holdfast.control.queries.audits import ObservedAudit, last_audits
-from holdfast.control.queries.holdings import read_blocks
+from holdfast.control.queries.holdings import is_checked, read_blocks
 from holdfast.control.scheduling.guardrails import Rails
 from holdfast.control.scheduling.telemetry import FAILURES, TEACHING
 from holdfast.control.settings.models import ControlSettings
+from holdfast.errors import NotFoundError
 from holdfast.model.scenario import MAX_BLOCKS, Scenario
 from holdfast.policy.filter import BayesFilter, reduced_filter
 
@@ -49,7 +50,9 @@ class Observations(NamedTuple):
 
 
 def observe(connection: Connection, settings: ControlSettings, holding: int) -> Observations:
-    """Read what the belief about a holding's node depends on."""
+    """Read what the belief about a holding's node depends on; raise if it is on none."""
+    if is_checked(connection, holding):
+        raise NotFoundError("it is on no node: a tool checks it, and there is nobody to believe")
     blocks = min(max(read_blocks(connection, holding), 1), MAX_BLOCKS)
     audits = last_audits(connection, holding, MAX_AUDITS)
     return Observations(settings.scenario, settings.rails, blocks, audits)

@@ -52,10 +52,13 @@ def _control() -> None:
         sa.Column("unanswered", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.Column("observation", sa.LargeBinary(), nullable=False),
         sa.Column("found", sa.BigInteger(), nullable=True),
+        sa.Column("checked", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.Column("read_bytes", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("requests", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("lasted", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("report", sa.LargeBinary(), nullable=True),
     )
+    partial_index("audits_checked", "audits", ["ended"], "checked")
     partial_index("audits_unanswered", "audits", ["id"], "unanswered")
     op.create_index(
         "audits_by_end",

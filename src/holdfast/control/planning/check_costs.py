@@ -1,0 +1,97 @@
+"""What checks by tools cost in a month: units, bytes, requests and money, each holding by itself.
+
+Bytes and requests per unit are those of the last checks, or else the size of the storage.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from holdfast.control.planning.costs import MONTH
+from holdfast.control.queries.check_loads import CheckLoad, list_loads
+from holdfast.control.scheduling.coverage import CYCLE_SHARE
+from holdfast.control.scheduling.guardrails import Rails
+from holdfast.control.settings.models import ControlSettings, PriceSettings
+from holdfast.durations import format_duration
+from holdfast.model.detection import samples
+from holdfast.words import plural, size
+
+
+@dataclass(frozen=True)
+class MonthlyCost:
+    """What a month costs, in the holding's own unit."""
+
+    units: float
+    read_bytes: float
+    requests: float
+    money: float | None  # none without prices
+
+    def describe(self, unit: str) -> str:
+        money = "" if self.money is None else f", {self.money:,.2f} in money"
+        parts = f"{plural(round(self.units), unit)}, {size(self.read_bytes)}"
+        return f"{parts}, {plural(round(self.requests), 'request')}{money}"
+
+
+@dataclass(frozen=True)
+class CheckForecast:
+    """What checks of a holding cost in a month as they are decided now, and to keep a promise."""
+
+    holding: str
+    kind: str
+    unit: str
+    units: int
+    bytes: int
+    as_decided: MonthlyCost
+    verify_within: int | None  # milliseconds, as the owner asked for or the plan supposes
+    to_keep: MonthlyCost | None  # what that takes, at least
+
+    def describe(self) -> Iterator[str]:
+        yield f"{self.holding} ({self.kind}): a month of checks reads " + self.as_decided.describe(
+            self.unit
+        )
+        if self.to_keep is not None and self.verify_within is not None:
+            promise = f"every {self.unit} within {format_duration(self.verify_within)}"
+            yield f"  {promise} takes at least {self.to_keep.describe(self.unit)}"
+
+
+def forecast_checks(
+    connection: Connection, settings: ControlSettings, now: int, verify_within: int | None = None
+) -> list[CheckForecast]:
+    """Return the forecasts by name; `verify_within` supposes a promise for all of them."""
+    rows = list_loads(connection, now)
+    return [_forecast(load, settings, verify_within or load.verify_within) for load in rows]
+
+
+def promised_units(units: int, within: int, *, whole: bool) -> float:
+    """Return how many units a month are read to keep a promise; a whole tool reads all at once."""
+    return units * MONTH / (within if whole else CYCLE_SHARE * within)
+
+
+def _forecast(load: CheckLoad, settings: ControlSettings, within: int | None) -> CheckForecast:
+    rails = settings.rails
+    to_keep = None
+    if within is not None:
+        promised = promised_units(load.units, within, whole=load.whole)
+        to_keep = _cost(load, promised, settings.prices)
+    decided = _cost(load, _decided_units(load, rails), settings.prices)
+    if to_keep is not None and within == load.verify_within and to_keep.units > decided.units:
+        decided = to_keep  # the rail reads that much, whatever the policy chooses
+    return CheckForecast(
+        load.name, load.kind, load.unit, load.units, load.bytes, decided, within, to_keep
+    )
+
+
+def _decided_units(load: CheckLoad, rails: Rails) -> float:
+    """Return how many units a month the decision in force reads; at first, the fail-safe's."""
+    interval, ratio = (load.interval, load.ratio) if load.interval else rails.fail_safe
+    checks = MONTH / (interval * rails.unit) * rails.audits_per_interval
+    return float(samples(ratio, max(load.units, 1), max(load.units, 1)) * checks)
+
+
+def _cost(load: CheckLoad, units: float, prices: PriceSettings) -> MonthlyCost:
+    per_unit, requests = load.bytes / max(load.units, 1), 1.0
+    if load.read and load.read_bytes:
+        per_unit, requests = load.read_bytes / load.read, load.requests / load.read
+    read_bytes, asked = units * per_unit, units * requests
+    return MonthlyCost(units, read_bytes, asked, prices.money(read_bytes, asked))
