@@ -14,7 +14,7 @@ from tests.support.processes import running
 from tests.support.rest_server import rest_server
 from tests.support.restic_repositories import PASSWORD, ResticRepository, flip, make_repository
 
-from holdfast.checkers import restic_check
+from holdfast.checkers import restic_check, restic_repository
 from holdfast.checkers.interface import Defect, Finding, Place, Report, Sample
 from holdfast.checkers.restic import ResticChecker
 from holdfast.errors import InputError, UnreachableError
@@ -333,8 +333,9 @@ def test_a_lock_of_others_does_not_keep_us_from_reading(
 
 
 def test_with_locks_wanted_a_lock_of_others_is_never_damage(
-    repository: ResticRepository, folder: Path
+    repository: ResticRepository, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(restic_repository, "LOCK_WAIT", "1s")
     checker = open_restic(repository, folder, lock="yes")
     sample = sample_all(checker)
     assert run(checker, sample).finding is Finding.INTACT
@@ -421,7 +422,11 @@ def test_a_server_that_dies_in_mid_check_is_an_outage(
     assert report.verified == ()
 
 
-def test_a_server_that_is_away_is_an_outage(repository: ResticRepository, folder: Path) -> None:
+def test_a_server_that_is_away_is_an_outage(
+    repository: ResticRepository, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(restic_check, "OUTAGE_SECONDS", 2.0)
+    monkeypatch.setattr(restic_repository, "LIST_OUTAGE_SECONDS", 2.0)
     with rest_server(repository.path) as server:
         checker = open_restic(repository, folder, server.address)
         sample = sample_all(checker)

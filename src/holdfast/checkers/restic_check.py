@@ -15,7 +15,7 @@ from holdfast.checkers.interface import (
     Sample,
 )
 from holdfast.checkers.process_checker import Progress, now
-from holdfast.checkers.restic_repository import Repository, Trouble, is_away
+from holdfast.checkers.restic_repository import Outage, Repository, Trouble
 from holdfast.checkers.restic_words import CheckWords, Complaint, Weight
 from holdfast.checkers.tool_process import Ended, is_unreadable, monotonic_deadline
 from holdfast.errors import HoldfastError
@@ -70,27 +70,6 @@ def cover(wanted: Collection[int], free: Collection[int]) -> list[Subset]:
 
 
 @dataclass
-class _Outage:
-    """Knows when nothing but failing connections has been seen for long.
-
-    restic tries each pack for up to 15 minutes: all packs that are left would take days.
-    """
-
-    is_declared: bool = False
-    _done: int = 0
-    _since: float | None = None
-
-    def lasts(self, words: CheckWords, line: str) -> bool:
-        now = time.monotonic()
-        if words.done != self._done:
-            self._done, self._since = words.done, None
-        elif self._since is None and line.startswith("Load") and is_away(line):
-            self._since = now
-        self.is_declared = self._since is not None and now > self._since + OUTAGE_SECONDS
-        return self.is_declared
-
-
-@dataclass
 class _Stall:
     """Knows when a call only waits for packs that are gone, as older versions do for long."""
 
@@ -131,7 +110,7 @@ class Check:
     _damaged: dict[str, DamagedUnit] = field(default_factory=dict)
     _trouble: Trouble | None = None
     _words: str = ""
-    _outage: _Outage = field(default_factory=_Outage)
+    _outage: Outage = field(default_factory=lambda: Outage(OUTAGE_SECONDS))
 
     def run(self) -> Report:
         began = now()
@@ -156,12 +135,14 @@ class Check:
 
     def _call(self, subset: Subset, words: CheckWords) -> Ended:
         stall = _Stall(subset) if self.repository.tool.version < RETRIES_WHAT_IS_GONE else None
-        self._outage = outage = _Outage()
+        self._outage = outage = Outage(OUTAGE_SECONDS)
         total = sum(self.groups[name].units for name in self.sample.groups if name in self.groups)
 
         def watch(line: str) -> bool:
             self.on_progress(min(self._checked + words.done, total), total)
-            return outage.lasts(words, line) or (stall is not None and stall.is_over(words, line))
+            return outage.lasts(line, words.done) or (
+                stall is not None and stall.is_over(words, line)
+            )
 
         return self.repository.check(
             str(subset), self.scratch / "cache", self._deadline, watch, words
@@ -186,7 +167,10 @@ class Check:
             if not confirmed:
                 self._trouble = self.repository.explain(ended, words)
             return True
-        self._count(subset, words, {one.pack for one in doubts} - {one.pack for one in confirmed})
+        pruned = {one.pack for one in doubts} - {one.pack for one in confirmed}
+        if 0 < (words.packs_read or 0) <= sum(pack in subset for pack in pruned if pack):
+            return False
+        self._count(subset, words, pruned)
         return True
 
     def _count(self, subset: Subset, words: CheckWords, pruned: set[str]) -> None:

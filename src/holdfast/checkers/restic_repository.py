@@ -9,6 +9,7 @@ in a fresh index before it counts. With the option `lock=yes` restic locks, and 
 import json
 import math
 import re
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import IO
 
 from holdfast.checkers import tool_process
 from holdfast.checkers.interface import Place
-from holdfast.checkers.restic_words import LINES, CheckWords
+from holdfast.checkers.restic_words import ATTEMPT, LINES, CheckWords
 from holdfast.checkers.tool_process import Ended, Excerpt, OnLine, Requirement, Tool, run_tool
 from holdfast.errors import HoldfastError, InputError, StorageError, UnreachableError
 
@@ -25,11 +26,13 @@ OPTIONS = ("lock", "password-env", "password-file", "program", "repository-file"
 PROGRESS_PER_SECOND = 2  # lines
 MAX_LINES = 1_000_000  # of one check; progress of six days
 MAX_INDEX_BYTES = 256 << 20
+LIST_OUTAGE_SECONDS = 60.0
 LOCK_WAIT, WAITS_FOR_LOCKS = "15m", (0, 16)
 
 # restic reads these; all else of its own in the environment would change what is checked.
 _KEPT = ("RESTIC_REST_USERNAME", "RESTIC_REST_PASSWORD", "RESTIC_CACERT", "RESTIC_TLS_CLIENT_CERT")
-_PACK = re.compile(rb"^[0-9a-f]{64}$", re.MULTILINE)
+_PACK_NAME = re.compile("[0-9a-f]{64}")
+_LISTED = re.compile(rb"^(?:[0-9a-f]{64}|(?:Load|List|Stat)\([^\n]*)$", re.MULTILINE)
 _SCHEME = re.compile(r"[a-z0-9]+:")
 _AWAY = re.compile(
     r"connection re(?:fused|set)|no such host|dial tcp|timeout|timed out|network is unreachable"
@@ -53,6 +56,29 @@ class Trouble:
         if self.is_mistake:
             return InputError(text)
         return UnreachableError(text) if self.is_away else StorageError(text)
+
+
+@dataclass
+class Outage:
+    """Knows when nothing but failing connections has been seen for long.
+
+    restic tries each file for up to 15 minutes: all packs that are left would take days.
+    """
+
+    seconds: float
+    is_declared: bool = False
+    _done: int = 0
+    _since: float | None = None
+
+    def lasts(self, line: str, done: int = 0) -> bool:
+        """Return whether it lasts too long, by a line and how much was done until then."""
+        now = time.monotonic()
+        if done != self._done:
+            self._done, self._since = done, None
+        elif self._since is None and ATTEMPT.match(line) and is_away(line):
+            self._since = now
+        self.is_declared = self._since is not None and now > self._since + self.seconds
+        return self.is_declared
 
 
 class Repository:
@@ -151,13 +177,13 @@ class Repository:
     def _explain(self, ended: Ended, words: CheckWords | None) -> Trouble:
         text = ended.words.text()  # as it is: a password may be one of the words that matter
         last = (words and words.fatal) or ended.words.last_line()
-        if ended.is_late and not (words and is_away(words.last_retry)):
-            return Trouble("restic did not end in time", is_away=False)
         if ended.code == 12 or "wrong password or no key found" in text:
             cure = "correct the password-file or password-env"
             return Trouble("the password opens no key of the repository", cure, is_mistake=True)
         if ended.code == 11 or "already locked" in text:
             return Trouble("the repository is locked")
+        if ended.is_late and not (words and is_away(words.last_retry)):
+            return Trouble("restic did not end in time", is_away=False)
         if is_away(text):
             return Trouble(
                 f"the repository can't be reached: {(words and words.last_retry) or last}"
@@ -175,11 +201,14 @@ class Repository:
     def _list(self, what: str, deadline: float) -> list[str]:
         names: list[str] = []
 
-        def take(line: str) -> bool:
-            names.append(line)
-            return False
+        outage = Outage(LIST_OUTAGE_SECONDS)
 
-        ended = self._run(["--no-cache", "list", what], deadline, on_line=take, lines=_PACK)
+        def take(line: str) -> bool:
+            if _PACK_NAME.fullmatch(line):
+                names.append(line)
+            return outage.lasts(line)
+
+        ended = self._run(["--no-cache", "list", what], deadline, on_line=take, lines=_LISTED)
         if ended.code:
             raise self.explain(ended).error()
         return names

@@ -20,9 +20,11 @@ _REST = "[^\n]+"
 # The lines that are read at all, so that others cost nothing, however many they are.
 LINES = re.compile(
     rb"^(?:\x1b\[2K|\r)*(?:[Pp]ack |read |error|  |download |check |no errors |\[|Fatal|snapshot "
-    rb'|Load|\{"message_type"|.*already locked)[^\n]*$',
+    rb'|(?:Load|List|Stat)\(|\{"message_type"|.*already locked)[^\n]*$',
     re.MULTILINE,
 )
+
+ATTEMPT = re.compile(r"(?:Load|List|Stat)\(")  # that failed; others may follow
 
 
 class Weight(StrEnum):
@@ -87,13 +89,14 @@ class CheckWords:
         }
 
     def _take_text(self, line: str) -> None:
-        if not line.startswith(("[", "Load")):
+        is_attempt = ATTEMPT.match(line) is not None
+        if not is_attempt and not line.startswith("["):
             self.said.add(f"{line}\n".encode())
         if match := re.fullmatch(r"error for tree ([0-9a-f]+):", line):
             self._tree = match[1]  # its errors follow, amidst lines about other things
         elif line.startswith("  "):
             self._add(_about_tree(self._tree, line.strip()))
-        elif line.startswith("Load"):
+        elif is_attempt:
             self.last_retry = line  # about one attempt of several
             if match := re.match("Load.<data/([0-9a-f]+)>.*retrying after", line):
                 self.retried.add(match[1])
