@@ -12,6 +12,7 @@ from tests.support.command_line import Finished, Workplace
 from tests.support.owner_env import RunningNode, World, new_node_key, node_process
 
 from holdfast.evidence import leaf
+from holdfast.owner import find_damage
 from holdfast.storage.database import connect, transaction
 from holdfast.storage.schema import leaves
 
@@ -88,6 +89,9 @@ def test_a_node_that_no_longer_knows_a_holding_admits_its_loss(
 ) -> None:
     audited = desk.run("audit", "now", "attic", "--json")
     assert (audited.code, audited.data["audits"][0]["outcome"]) == (1, "admitted")
+    with world.home.holding("attic") as holding:
+        damage = sum(file.blocks.count for file in find_damage(holding))
+        assert damage == holding.inventory.blocks
     sentence = desk.run("put", str(world.file(b"new", "new")), "--to", "attic").sentence()
     assert "no longer knows it: `holdfast repair attic` puts its files there again" in sentence
     removed = desk.run("holding", "rm", "attic", "--yes")
