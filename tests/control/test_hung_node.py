@@ -8,19 +8,25 @@ import random
 import signal
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
+from sqlalchemy import select, update
 from tests.support.live_service import Site, site
-from tests.support.owner_env import RunningNode, new_node_key, node_process
+from tests.support.owner_env import RunningNode, flip, new_node_key, node_process
 
+from holdfast.control.incidents.types import Kind
 from holdfast.control.scheduling.guardrails import Rails
-from holdfast.control.service import milliseconds
+from holdfast.control.service import Service, milliseconds
 from holdfast.control.settings.models import ControlSettings, Timeouts
 from holdfast.durations import SECOND
+from holdfast.evidence import leaf
 from holdfast.evidence.leaf import Outcome
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import holdings, leaves
 
 pytestmark = pytest.mark.slow
 
@@ -120,3 +126,75 @@ def test_a_hung_node_excuses_nobody_who_is_away(place: Site) -> None:
         came = outcomes(place)
         assert came[dead.address] == [Outcome.OFFLINE]
         assert came[place.node.address] == [Outcome.TIMED_OUT]
+
+
+def test_audits_behind_a_hung_request_are_asked_for_in_time(place: Site) -> None:
+    """Silence of a hung node is its own, also where another request of ours waits for it.
+
+    Before, they were asked for after their deadline, and ended as `unknown`: our fault.
+    """
+    for name in ("first", "second"):
+        place.holding(name, CONTENT)
+    with place.service(milliseconds) as service:
+        service.step()
+        time.sleep(1.1)
+        put_off(service, "second", 60 * SECOND)
+        with stopped(place.node):
+            service.step()
+            time.sleep(0.3)
+            put_off(service, "second", 0)
+            while len(outcomes(place)[place.node.address]) < 2:
+                service.step()
+                time.sleep(0.05)
+    assert outcomes(place)[place.node.address] == [Outcome.TIMED_OUT] * 2
+
+
+def put_off(service: Service, name: str, wait: int) -> None:
+    due = update(holdings).where(holdings.c.name == name).values(due=milliseconds() + wait)
+    with transaction(service.schedule.engine) as connection:
+        connection.execute(due)
+
+
+def test_a_hung_node_delays_no_alert_and_no_repair_of_others(place: Site) -> None:
+    """Threads that wait for a hung node leave others for the cases of other nodes.
+
+    Before, four threads waited for it, and nobody was alerted of the others' damage meanwhile.
+    """
+    with more_nodes(place, 2) as (damaged, sound):
+        for number in range(5):
+            place.holding(f"hung-{number}", CONTENT)
+        place.holding("damaged", CONTENT, damaged)
+        place.holding("sound", CONTENT, sound)
+        (path,) = damaged.folder.glob("*/*/*/data.*")
+        over = Event()
+
+        def harm() -> None:
+            try:
+                with stopped(place.node):
+                    wait_for(lambda: Outcome.TIMED_OUT in outcomes(place)[place.node.address])
+                    flip(path, *range(0, len(CONTENT), 50))
+                    wait_for(lambda: leaf.Step.REPAIRED in steps_of(place))
+            finally:
+                over.set()
+
+        with place.service(milliseconds) as service:
+            harming = Thread(target=harm)
+            harming.start()
+            service.run(over.is_set)
+            harming.join()
+    assert leaf.Step.REPAIRED in steps_of(place), "while the node hung"
+    assert (Kind.DAMAGED, "damaged") in [(alert.kind, alert.subject) for alert in place.alerts()]
+
+
+def steps_of(place: Site) -> list[leaf.Step]:
+    with place.log() as log, transaction(log._engine) as connection:
+        bodies = connection.execute(select(leaves.c.body)).scalars().all()
+    decoded = [leaf.decode(bytes(body)) for body in bodies]
+    return [response.step for response in decoded if isinstance(response, leaf.Response)]
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    over = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < over
+        time.sleep(0.2)

@@ -245,7 +245,7 @@ def test_the_first_confirmed_loss_alerts_and_status_says_so_until_it_is_repaired
             damage(place, "cellar")
             clock.now += DAY
             service.step()
-            assert_status(desk, "1 damaged", damaged=1)
+            assert_status(desk, "1 damaged, 1 under repair, 1 alert", damaged=1, cases=1)
             service.responder.tick()
             service.step()
             assert_status(desk, "1 damaged, 1 under repair, 1 alert", damaged=1, cases=1)
@@ -261,7 +261,7 @@ def test_the_first_confirmed_loss_alerts_and_status_says_so_until_it_is_repaired
             assert_status(desk, "1 damaged, 1 under repair, 1 alert", damaged=1, cases=1)
             changed = receiver.bodies[-1]
             assert (changed["state"], changed["id"]) == ("changed", raised["id"])
-            assert re.match("[0-9]+ blocks damaged; node 0x", changed["detail"])
+            assert re.match("[0-9]+ blocks damaged: cellar, bytes .*; node 0x", changed["detail"])
 
             move_node(place.home, place.node.url, "attic")
             clock.now += HOUR
@@ -399,7 +399,7 @@ def test_status_tells_what_needs_a_look_first(place: Site, clock: Clock, desk: W
     shown = desk.run("status").stdout.splitlines()
     assert shown[0] == "2 holdings: 1 quarantined, 2 alerts"
     assert shown[1].startswith("ALERT holding-quarantined: cellar")
-    assert re.match(r"ALERT holding-damaged: cellar: \d+ blocks damaged; node 0x", shown[2])
+    assert re.match(r"ALERT holding-damaged: cellar: \d+ blocks damaged: cellar, bytes ", shown[2])
     assert "-> repair the quarantined holdings, then: holdfast audit release NAME" in shown
     assert desk.run("audit", "release", "cellar").code == 0
     clock.now += 2 * HOUR

@@ -33,7 +33,7 @@ from holdfast.policy.serving import Serving
 from holdfast.storage.database import transaction
 from holdfast.storage.schema import audits, holdings, shadow_sums, shadows, versions
 
-COUNT = 12
+COUNT = 6
 TWIN = "drqn-cmdp-plus:rho=0.05,latency=9.1"  # another version, whose dial is the default one
 Before = Callable[[Operation], None]
 
@@ -84,7 +84,7 @@ def test_a_challenger_has_no_effect(tmp_path: Path, name: str) -> None:
     plain, shaded = started(tmp_path / "plain"), started(tmp_path / "shaded")
     version = named(shaded, name)
     for running in (plain, shaded):
-        running.until(START + 40 * DAY + HOUR)
+        running.until(START + 30 * DAY + HOUR)
     audited = told_audits(shaded)
     assert [leaf.encode(without_shadow(each)) for each in audited] == [
         leaf.encode(each) for each in told_audits(plain)
@@ -107,7 +107,7 @@ def test_a_challenger_that_decides_alike_agrees_in_everything(tmp_path: Path) ->
     running = started(tmp_path / "run")
     running.world.subjects[4].unreachable = 1.0
     version = named(running, TWIN)
-    running.until(START + 60 * DAY)
+    running.until(START + 40 * DAY)
     with transaction(running.engine) as connection:
         rows = connection.execute(select(shadow_sums)).all()
         states = dict(connection.execute(select(shadows.c.holding, shadows.c.memory)).all())
@@ -134,16 +134,16 @@ def test_a_challenger_that_decides_alike_agrees_in_everything(tmp_path: Path) ->
 def test_a_promotion_and_a_rollback_find_every_state_in_its_place(tmp_path: Path) -> None:
     """Who takes over decides as if it had done so all along, and so does who comes back."""
     plain, changed = started(tmp_path / "plain"), started(tmp_path / "changed")
-    plain.until(START + 90 * DAY)
+    plain.until(START + 60 * DAY)
     old = str(aliases(changed).champion)
     new = named(changed, TWIN)
-    changed.until(START + 30 * DAY)
+    changed.until(START + 20 * DAY)
     promote(changed.engine, aliases(changed), new, author(changed))
-    changed.until(START + 60 * DAY)
+    changed.until(START + 40 * DAY)
     rollback(changed.engine, aliases(changed), author(changed))
-    changed.until(START + 90 * DAY)
+    changed.until(START + 60 * DAY)
 
-    deciders = {old: [(0, 30), (60, 90)], new: [(30, 60)]}
+    deciders = {old: [(0, 20), (40, 60)], new: [(20, 40)]}
     for audit in told_audits(changed):
         choice = audit.decision.chosen
         assert choice is not None

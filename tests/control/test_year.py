@@ -28,7 +28,7 @@ from holdfast.storage.database import transaction
 from holdfast.storage.schema import audits, holdings, leaves
 
 LONG = bool(os.environ.get("HOLDFAST_LONG"))
-STEADY, FLAKY, OFFLINE = (960, 20, 20) if LONG else (50, 4, 4)
+STEADY, FLAKY, OFFLINE = (960, 20, 20) if LONG else (30, 2, 2)
 
 
 def check_invariants(running: Operation, rails: Rails) -> None:
@@ -119,9 +119,9 @@ def test_the_same_seed_gives_the_same_bytes_of_evidence(
     for seed, name in ((5, "one"), (5, "two"), (6, "three")):
         folder = tmp_path / name
         folder.mkdir()
-        running = operation(folder, PAPER, 12, seed=seed, rails=Rails())
+        running = operation(folder, PAPER, 6, seed=seed, rails=Rails())
         running.world.subjects[3].unreachable = 0.7
-        running.until(START + 40 * DAY + HOUR)
+        running.until(START + 20 * DAY + HOUR)
         logs.append([entry.leaf for entry in running.log().entries()])
     assert logs[0] == logs[1]
     assert logs[0] != logs[2]

@@ -7,8 +7,11 @@ from hypothesis import strategies as st
 from tests.inference.enumeration import Audit, histories, log_of
 
 from holdfast.inference.backward_sampling import sample_histories
-from holdfast.inference.banded_filter import filter_of
-from holdfast.inference.forward_filter import make_batches, run_filter
+from holdfast.inference.forward_filter import World, make_batches
+from holdfast.inference.growth_bands import table_of
+from holdfast.inference.likelihood import log_likelihoods
+from holdfast.inference.log import Log
+from holdfast.model.arrays import FloatArray
 from holdfast.model.scenario import Scenario
 
 STEADY = Scenario(blocks=3, honest_rate=0.1, malicious_rate=0.4)
@@ -23,14 +26,18 @@ failures = st.builds(
 )
 
 
+def likelihood_of(scenario: Scenario, log: Log) -> FloatArray:
+    (batch,) = make_batches(log)
+    (likelihood,) = log_likelihoods([World(scenario)], log, batch, table_of(scenario, 3))
+    return np.asarray(likelihood, np.float64)
+
+
 @settings(max_examples=50)
 @given(worlds, st.lists(passes | failures, min_size=1, max_size=3))
 def test_the_likelihood_of_a_log_is_that_of_all_its_histories(
     scenario: Scenario, audits: list[Audit]
 ) -> None:
-    log = log_of(3, audits)
-    (batch,) = make_batches(log)
-    (log_likelihood,) = run_filter(filter_of(scenario, 3), log, batch).log_likelihood
+    (log_likelihood,) = likelihood_of(scenario, log_of(3, audits))
     assert np.exp(log_likelihood) == pytest.approx(
         sum(p for _, p in histories(scenario, audits)), rel=1e-6
     )
@@ -48,7 +55,8 @@ def test_histories_are_drawn_as_often_as_they_are_likely(scenario: Scenario) -> 
     ]
     log = log_of(3, audits)
     (batch,) = make_batches(log)
-    sampled = sample_histories(filter_of(scenario, 3), log, batch, 20_000, np.random.default_rng(1))
+    worlds, rng = [World(scenario)], np.random.default_rng(1)
+    (sampled,) = sample_histories(worlds, log, batch, table_of(scenario, 3), 20_000, rng)
     expected = np.zeros(5)
     for met, chance in histories(scenario, audits):
         missed = [d > 0 and not a.failed for d, a in zip(met, audits, strict=True)]
@@ -62,11 +70,5 @@ def test_nodes_with_different_numbers_of_audits_do_not_touch_each_other() -> Non
     parts = [log_of(3, long), log_of(3, short)]
     joined = {name: np.concatenate([vars(p)[name] for p in parts]) for name in vars(parts[0])}
     joined["node"] = np.array([0, 0, 0, 1])
-    (batch,) = make_batches(type(parts[0])(**joined))
-    log_likelihood = run_filter(
-        filter_of(STEADY, 3), type(parts[0])(**joined), batch
-    ).log_likelihood
-    alone = [
-        run_filter(filter_of(STEADY, 3), p, make_batches(p)[0]).log_likelihood[0] for p in parts
-    ]
-    assert log_likelihood.tolist() == pytest.approx(alone)
+    alone = [likelihood_of(STEADY, part)[0] for part in parts]
+    assert likelihood_of(STEADY, Log(**joined)).tolist() == pytest.approx(alone)

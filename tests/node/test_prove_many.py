@@ -109,7 +109,7 @@ def test_each_refusal_stands_in_its_place_and_spoils_no_other(
     )
     assert codes(answers) == [
         None,
-        Code.NOT_FOUND,
+        Code.UNKNOWN_HOLDING,
         Code.INVENTORY,
         Code.DAMAGED,
         Code.MALFORMED,
@@ -127,7 +127,7 @@ def test_another_owners_holding_is_not_there(
 ) -> None:
     with running.client(site.other, site.clock) as stranger:
         answers = stranger.prove_many([question(holdings[0])], seconds=5)
-    assert codes(answers) == [Code.NOT_FOUND]
+    assert codes(answers) == [Code.UNKNOWN_HOLDING]
 
 
 def test_an_answer_that_is_not_the_nodes_is_an_error_in_its_place(

@@ -193,7 +193,7 @@ def test_each_owner_has_its_own_holdings(site: Site) -> None:
             assert client.holdings() == []
             with pytest.raises(NodeRefusedError) as refused:
                 client.inventory(PUBLIC.id)
-            assert refused.value.code == Code.NOT_FOUND
+            assert refused.value.code == Code.UNKNOWN_HOLDING
 
 
 @given(

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterable, Iterator
 from functools import partial
+from io import RawIOBase
 from math import floor
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from holdfast.node.layout import Part
 from holdfast.node.node import Node
 from holdfast.node.objects import open_objects
 from holdfast.node.segments import combine_digests, segment_range
-from holdfast.node.wire import Code, Missing, NodeRefusedError, UploadRequest
+from holdfast.node.wire import Code, Missing, NodeRefusedError, RepairTarget, UploadRequest
 from holdfast.pdp import FileEntry, draw_challenge
 from holdfast.pdp.readers import Memory
 
@@ -364,6 +365,58 @@ def test_segments_that_were_lost_are_put_back_block_by_block(anywhere: Site) -> 
         assert bench.content(0, Part.TAGS) == own.tags[0]
 
 
+def test_a_document_that_was_lost_is_written_again_by_the_next_proof(anywhere: Site) -> None:
+    own = Holding.of(2 * SEGMENT + 500)
+    with anywhere.node() as node:
+        bench = Bench(anywhere, node, own)
+        bench.put(0)
+        anywhere.objects.remove(bench.kept.layout.document)
+        assert bench.passes()
+    with anywhere.node() as node:
+        kept = node.store.account(anywhere.owner.owner).holding(own.key.public.id)
+        anywhere.objects.write(kept.layout.document, b"cut")
+        kept.prove(draw_challenge(own.inventory, own.inventory.blocks))
+    with anywhere.node() as node:
+        assert Bench(anywhere, node, own).passes()
+
+
+def test_a_holding_that_was_lost_whole_outlasts_a_restart_after_its_repair(anywhere: Site) -> None:
+    own = Holding.of(2 * SEGMENT + 500)
+    with anywhere.node() as node:
+        bench = Bench(anywhere, node, own)
+        bench.put(0)
+        assert bench.passes()
+        anywhere.objects.remove(bench.kept.layout.prefix)
+        target = RepairTarget(own.ids[0], 1, own.inventory.hash)
+        span = [(0, own.inventory.blocks)]
+        content, tags = bytes(own.contents[0]), b"".join(own.get_tags())
+        bench.kept.repair(target, bench.kept.replace_blocks, span, content)
+        bench.kept.repair(target, bench.kept.replace_tags, span, tags)
+    with anywhere.node() as node:
+        assert Bench(anywhere, node, own).passes()
+
+
+def test_a_removed_holding_is_not_brought_back_by_a_late_request(site: Site) -> None:
+    own = Holding.of(SEGMENT)
+    with site.node() as node:
+        bench = Bench(site, node, own)
+        bench.account.remove(own.key.public.id)
+        bench.kept.ensure_document()
+        assert site.objects.read(bench.kept.layout.document) is None
+
+
+def test_an_announcement_that_was_lost_is_written_again_when_it_is_repeated(anywhere: Site) -> None:
+    own = Holding.of(2 * SEGMENT + 500)
+    with anywhere.node() as node:
+        bench = Bench(anywhere, node, own)
+        upload, _ = bench.begin(0)
+        anywhere.objects.remove(bench.kept.layout.request(upload))
+        bench.send_all(0)
+    with anywhere.node() as node:
+        bench = Bench(anywhere, node, own)
+        assert bench.begin(0)[1] == Missing(data=[], tags=[])
+
+
 def test_a_deleted_or_replaced_file_leaves_nothing_behind(anywhere: Site) -> None:
     own = Holding.of(SEGMENT + 5, 100)
     with anywhere.node() as node:
@@ -438,8 +491,14 @@ def test_a_segment_in_a_folder_is_replaced_whole_or_not_at_all(
             write(path, content[: len(content) // 2])
             raise OSError(28, "No space left on device")
 
+        def torn_piece(file: RawIOBase, piece: memoryview) -> None:
+            file.write(piece[: len(piece) // 2])
+            if piece:
+                raise OSError(28, "No space left on device")
+
         with monkeypatch.context() as patch:
             patch.setattr(Path, "write_bytes", torn)
+            patch.setattr("holdfast.node.objects._write_all", torn_piece)
             with pytest.raises(StorageError, match="No space left"):
                 bench.kept.replace_blocks(own.ids[0], [(0, 1)], bytes(own.block_bytes))
             rest = own.inventory.without_file(own.ids[0])

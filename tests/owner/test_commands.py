@@ -345,6 +345,17 @@ def test_what_cannot_be_done_is_said_in_one_sentence(
     assert reason in desk.run(*words.split()).sentence()
 
 
+@pytest.mark.parametrize("sectors", ["0", "-1", "1025"])
+def test_impossible_sectors_are_refused_before_anything_is_written(
+    world: World, desk: Workplace, sectors: str
+) -> None:
+    before = sorted(world.home.folder.rglob("*"))
+    for where in ([world.one.url], ["--direct", str(world.folder)]):
+        refused = desk.run("holding", "add", "new", *where, "--sectors", sectors)
+        assert refused.sentence() == "--sectors must be between 1 and 1024"
+    assert sorted(world.home.folder.rglob("*")) == before
+
+
 def test_an_empty_holding_keeps_no_other_from_being_audited(world: World, desk: Workplace) -> None:
     world.file(CONTENT, "photos")
     must(desk, "put", "photos", "--to", "secret")

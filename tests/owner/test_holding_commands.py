@@ -2,6 +2,7 @@
 
 import io
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,6 +65,49 @@ def test_a_node_that_moved_is_followed(
         must(desk, "get", "file", "--out", "back")
     assert (world.folder / "back").read_bytes() == CONTENT
     assert instructions(world) == [(leaf.Order.SET_URL, f"attic to {moved.url}", "")]
+
+
+@pytest.fixture
+def lost(
+    world: World, desk: Workplace, moving: tuple[RunningNode, Path, Path]
+) -> Iterator[RunningNode]:
+    """Yield the node of `attic`, started again after all that it stored was deleted."""
+    node, folder, key = moving
+    world.put("attic", world.file(b"more" * 1000, "more"))
+    node.process.kill()
+    node.process.wait()
+    shutil.rmtree(folder / world.home.keyring.owner.hex())
+    with node_process(folder, key, world.home.keyring.owner) as again:
+        must(desk, "holding", "set-url", "attic", again.url)
+        yield again
+
+
+@pytest.mark.slow
+def test_a_node_that_no_longer_knows_a_holding_admits_its_loss(
+    world: World, desk: Workplace, lost: RunningNode
+) -> None:
+    audited = desk.run("audit", "now", "attic", "--json")
+    assert (audited.code, audited.data["audits"][0]["outcome"]) == (1, "admitted")
+    sentence = desk.run("put", str(world.file(b"new", "new")), "--to", "attic").sentence()
+    assert "no longer knows it: `holdfast repair attic` puts its files there again" in sentence
+    removed = desk.run("holding", "rm", "attic", "--yes")
+    assert removed.code == 0
+    assert f"the node at {lost.url} no longer knows it" in removed.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("lost")
+def test_a_lost_holding_is_put_on_its_node_again(world: World, desk: Workplace) -> None:
+    sentence = desk.run("repair", "attic").sentence()
+    assert "no longer has 'file', and no other holding has all of it" in sentence
+    world.put("secret", world.folder / "more")
+    repaired = must(desk, "repair", "attic", "--source", "file", "--json").data
+    assert [file["name"] for file in repaired["files"]] == ["file", "more"]
+    assert repaired["audit"]["outcome"] == "passed"
+    must(desk, "get", "more", "--from", "attic", "--out", "back")
+    assert (world.folder / "back").read_bytes() == b"more" * 1000
+    must(desk, "put", str(world.file(b"new", "new")), "--to", "attic")
+    assert must(desk, "repair", "attic", "--json").data["files"] == []
 
 
 def test_another_node_at_the_new_url_is_refused(world: World, desk: Workplace) -> None:

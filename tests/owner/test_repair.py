@@ -13,13 +13,14 @@ from holdfast.owner import (
     Copies,
     Copy,
     DamagedFile,
+    FileRepair,
     Holding,
     LocalCopy,
     Replica,
     find_damage,
     repair_file,
 )
-from holdfast.owner.replica import Excerpt
+from holdfast.owner.replica import MAX_SPANS, MAX_WINDOWS, SPARSE, Excerpt
 from holdfast.pdp import Location
 from holdfast.pdp.readers import Range
 from holdfast.pdp.spans import Spans
@@ -307,6 +308,78 @@ def test_blocks_that_lie_far_apart_are_repaired_without_what_lies_between(
         assert len(damaged.blocks.spans) > len(data)
         assert not repair_file(damaged, [copy_in(elsewhere)])
         assert [segment.read_bytes() for segment in data] == before
+
+
+@pytest.fixture
+def _far_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let two blocks of a small file lie far apart."""
+    monkeypatch.setattr("holdfast.owner.replica.NEAR_BYTES", 0)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("path", "_far_apart")
+def test_single_blocks_of_many_segments_are_repaired_by_one_request(world: World) -> None:
+    with world.home.changing("plain") as place, world.home.holding("secret") as elsewhere:
+        data = segments(world, place, "data")
+        before = [segment.read_bytes() for segment in data]
+        for segment in data[1:]:
+            flip(segment, 7)
+        (damaged,) = find_damage(place)
+        repair = FileRepair(damaged.replica, Copies([copy_in(elsewhere)]))
+        assert list(repair.windows(damaged.blocks)) == [damaged.blocks]
+        assert not repair_file(damaged, [copy_in(elsewhere)])
+        assert [segment.read_bytes() for segment in data] == before
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_far_apart")
+@pytest.mark.parametrize("part", ["data", "tags"])
+def test_a_segment_that_a_copy_lost_keeps_no_scattered_block_of_another_from_being_restored(
+    world: World, path: Path, part: str
+) -> None:
+    with world.home.changing("plain") as place, world.home.holding("secret") as elsewhere:
+        data = segments(world, place, "data")
+        before = [segment.read_bytes() for segment in data]
+        for segment in data[:-1]:
+            flip(segment, 2 * BLOCK_BYTES)
+        segments(world, elsewhere, part)[1].unlink()
+        (damaged,) = find_damage(place)
+        lost = repair_file(damaged, [copy_in(elsewhere)])
+        assert lost.count == (1 if part == "data" else 0)
+        assert not repair_file(damaged, [copy_in(elsewhere), LocalCopy(Location(str(path)))])
+        assert [segment.read_bytes() for segment in data] == before
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("path", "_far_apart")
+def test_a_damaged_header_of_tags_is_put_back_with_scattered_blocks(world: World) -> None:
+    with world.home.changing("plain") as place, world.home.holding("secret") as elsewhere:
+        tags = segments(world, place, "tags")[0]
+        before = tags.read_bytes()
+        flip(tags, 20)
+        for segment in segments(world, place, "data"):
+            flip(segment, 7)
+        (damaged,) = find_damage(place)
+        assert not repair_file(damaged, [copy_in(elsewhere)])
+        assert tags.read_bytes() == before
+        assert find_damage(place) == []
+
+
+@pytest.mark.usefixtures("path")
+def test_blocks_are_divided_into_requests(world: World) -> None:
+    with world.home.holding("plain") as place:
+        replica = copy_in(place)
+        size, end = replica.window_blocks, replica.header.blocks
+        rng = random.Random(2)
+        for count in (1, 3, 5, 20, end // 2, end):
+            blocks = Spans.of_blocks(sorted(rng.sample(range(end), count)))
+            parts = list(replica.divide(blocks))
+            assert Spans().join(*parts) == blocks
+            for part in parts:
+                windows = {block // size for block in part.blocks.tolist()}
+                assert len(windows) == 1 or SPARSE * part.count <= size
+                assert len(windows) <= MAX_WINDOWS
+                assert len(part.spans) <= MAX_SPANS
 
 
 def test_the_copy_that_had_most_is_asked_first() -> None:

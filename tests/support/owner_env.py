@@ -9,12 +9,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 from sqlalchemy import Connection, Engine, event
-from tests.support.processes import running
+from tests.support.processes import ForkedProcess, adopted, start_for_all_tests
 from tests.support.small_node import SEGMENT_BYTES
 
 from holdfast.node.client import NodeClient
@@ -38,7 +39,7 @@ class RunningNode:
     folder: Path
     url: str
     address: bytes
-    process: subprocess.Popen[str]
+    process: ForkedProcess
 
     def stored(self, holding: Holding, part: str) -> list[Path]:
         """Return the segments of what the node keeps for a holding of one file."""
@@ -49,13 +50,22 @@ class RunningNode:
 
 @contextmanager
 def node_process(folder: Path, key: Path, owner: bytes, port: int = 0) -> Iterator[RunningNode]:
-    script = Path(__file__).with_name("small_node.py")
-    arguments = (script, folder, key, PASSPHRASE.decode(), owner.hex(), port)
-    command = [sys.executable, *map(str, arguments)]
-    with running(command, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        told = json.loads(process.stdout.readline())
-        yield RunningNode(folder, told["url"], bytes.fromhex(told["address"]), process)
+    arguments = [str(folder), str(key), PASSPHRASE.decode(), owner.hex(), port]
+    forks = _node_forks()
+    assert forks.stdin is not None
+    assert forks.stdout is not None
+    forks.stdin.write(json.dumps(arguments) + "\n")
+    forks.stdin.flush()
+    started = json.loads(forks.stdout.readline())
+    assert "error" not in started, started["error"]
+    with adopted(started["pid"]) as process:
+        yield RunningNode(folder, started["url"], bytes.fromhex(started["address"]), process)
+
+
+@cache
+def _node_forks() -> subprocess.Popen[str]:
+    """Start the process that forks nodes, once."""
+    return start_for_all_tests([sys.executable, Path(__file__).with_name("small_node.py")])
 
 
 def new_node_key(path: Path) -> NodeKey:

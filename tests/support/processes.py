@@ -3,11 +3,13 @@
 import atexit
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from subprocess import Popen
@@ -48,7 +50,50 @@ def running(command: Sequence[str | Path], **options: Any) -> Iterator[Popen[str
             release()
 
 
-def _end(process: Popen[str]) -> None:
+@dataclass(frozen=True)
+class ForkedProcess:
+    """A process that another one has forked, at the head of its own session."""
+
+    pid: int
+    descriptor: int
+
+    def poll(self) -> int | None:
+        return 0 if self._has_ended(0.0) else None
+
+    def wait(self, timeout: float | None = None) -> None:
+        if not self._has_ended(timeout):
+            raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
+
+    def send_signal(self, number: int) -> None:
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self.descriptor, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def _has_ended(self, seconds: float | None) -> bool:
+        watch = select.poll()
+        watch.register(self.descriptor, select.POLLIN)
+        return bool(watch.poll(None if seconds is None else 1000 * seconds))
+
+
+@contextmanager
+def adopted(pid: int) -> Iterator[ForkedProcess]:
+    """Yield a process that was forked for us; end its whole session with the context."""
+    process = ForkedProcess(pid, os.pidfd_open(pid))
+    release = end_with_tests(process=pid)
+    try:
+        yield process
+    finally:
+        _end(process)
+        release()
+        os.close(process.descriptor)
+
+
+def _end(process: Popen[str] | ForkedProcess) -> None:
     if process.poll() is None:
         process.terminate()
         process.send_signal(signal.SIGCONT)  # a stopped process would not see the first signal
@@ -73,6 +118,25 @@ def _write(cleaner: Popen[str], verb: str, process: int | None, folder: str | No
     assert cleaner.stdin is not None
     cleaner.stdin.write(json.dumps([verb, process, folder]) + "\n")
     cleaner.stdin.flush()
+
+
+def start_for_all_tests(command: Sequence[str | Path]) -> Popen[str]:
+    """Start a program that reads and writes lines until the tests are over."""
+    process = Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    end_with_tests(process=process.pid)
+
+    def stop() -> None:
+        with process:
+            process.kill()
+
+    atexit.register(stop)
+    return process
 
 
 @cache

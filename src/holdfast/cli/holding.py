@@ -24,7 +24,7 @@ from holdfast.control import checked_commands, holding_commands
 from holdfast.errors import InputError
 from holdfast.owner import Catalogue, HoldingRecord, add_holding, catalogue_in
 from holdfast.pdp import encoding
-from holdfast.pdp.field import DEFAULT_SECTORS
+from holdfast.pdp.field import DEFAULT_SECTORS, MAX_SECTORS
 
 ADDRESS_BYTES = 20
 TOOLS = "Storage without a node"
@@ -150,6 +150,8 @@ def add(
         password_env,
         verify_within,
     )
+    if not 1 <= sectors <= MAX_SECTORS:
+        raise InputError(f"--sectors must be between 1 and {MAX_SECTORS}")
     if direct is not None:
         if tool.kind is not None or verify_within is not None:
             raise InputError("--direct needs no tool: leave out the options for tools")
@@ -303,7 +305,7 @@ def rm(
         resumed = opened is not None and _is_pending(catalogue, name)
         plan = None
         if not resumed:
-            plan = owner.plan_removal(catalogue, name, keep_files=keep_files)
+            plan = owner.plan_removal(catalogue, name, keep_files=keep_files, home=opened)
             terminal.confirm(describe_plan(plan), f"Remove holding {name}?", yes=yes)
             holding_commands.remove(catalogue, plan, operator(reason))
             owner.discard_tags(folder, plan.holding)

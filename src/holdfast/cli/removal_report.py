@@ -16,6 +16,11 @@ def describe_plan(plan: RemovalPlan) -> Iterator[str]:
         yield f"holding {name} has no files"
     elif is_direct(url):
         yield f"holding {name} has {files}: they stay where they are, and only their tags go"
+    elif plan.unknown:
+        yield (
+            f"holding {name} has {files}: the node at {url} no longer knows it, so there is "
+            "nothing to delete"
+        )
     elif plan.delete_files:
         yield f"holding {name} has {files}: they are deleted on the node at {url}"
     else:
@@ -42,7 +47,9 @@ def removal_facts(name: str, plan: RemovalPlan | None, failure: str | None) -> d
         facts |= {
             "url": url,
             "files": list(plan.files),
-            "files_deleted": plan.delete_files and failure is None and not is_direct(url),
+            "files_deleted": (
+                plan.delete_files and failure is None and not (plan.unknown or is_direct(url))
+            ),
             "unreachable": plan.unreachable or None,
             "unfinished": list(plan.unfinished),
             "last_replicas": list(plan.last_replicas),

@@ -1,5 +1,6 @@
 """`holdfast status`: the state of all holdings, whether the service runs or not."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Annotated
@@ -17,6 +18,7 @@ from holdfast.control.queries.fleet import (
     PAST_LOSS_DAYS,
     Activity,
     Head,
+    Health,
     HoldingStatus,
     Status,
     read_activity,
@@ -121,10 +123,15 @@ def _hints(fleet: Status) -> Iterator[str]:
         yield "is `holdfast serve` running? If it is, give it more --workers; see holdfast doctor"
     if fleet.quarantined:
         yield "repair the quarantined holdings, then: holdfast audit release NAME"
-    if fleet.damaged and not fleet.cases:
+    checked = Counter(row.health for row in fleet.worst if row.kind is not None)
+    if fleet.damaged > checked[Health.DAMAGED] and not fleet.cases:
         yield "restore damaged blocks from a replica: holdfast repair NAME"
-    if fleet.silent:
+    if checked[Health.DAMAGED] and not fleet.cases:
+        yield "a tool found damage: its alert names the units, and what could be done"
+    if fleet.silent > checked[Health.SILENT]:
         yield "a node gave no proof or can't be reached: is it running? See holdfast doctor"
+    if checked[Health.SILENT]:
+        yield "a check could not say whether its storage is intact: see holdfast doctor"
     if fleet.alerts:
         yield "holdfast doctor names faults and their cures"
 

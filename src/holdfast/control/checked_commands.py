@@ -15,7 +15,7 @@ from threading import Thread
 
 import structlog
 
-from holdfast.checkers.interface import Extent
+from holdfast.checkers.interface import Extent, Place
 from holdfast.checkers.registry import open_checker
 from holdfast.checkers.report_check import validate_extent
 from holdfast.control.audits.pending import decode_pending
@@ -76,7 +76,7 @@ def add(
         verify_within=new.verify_within,
     )
     try:
-        extent = _look(record, home, settings.checks.listing)
+        extent = look_at(record, record.place(home), settings.checks.listing)
         if new.verify_within is not None:
             check_promise(new.verify_within, extent, settings.rails, settings.checks)
         record = replace(record, unit=extent.unit, units=extent.units, bytes=extent.bytes)
@@ -158,11 +158,11 @@ def _days(milliseconds: float) -> str:
     return plural(max(math.ceil(milliseconds / DAY), 1), "day")
 
 
-def _look(record: CheckedRecord, home: Path, timeout: int) -> Extent:
+def look_at(record: CheckedRecord, place: Place, timeout: int) -> Extent:
     """Return what there is to check, or raise why it can't be checked."""
 
     def look() -> Extent:
-        return validate_extent(open_checker(record.kind, record.place(home)).extent())
+        return validate_extent(open_checker(record.kind, place).extent())
 
     extent = _call_within(timeout, look, record)
     if not extent.units:

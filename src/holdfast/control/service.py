@@ -41,6 +41,7 @@ from holdfast.control.removals import Removals
 from holdfast.control.scheduling.claims import LeaseLostError
 from holdfast.control.scheduling.decider import system_rng
 from holdfast.control.scheduling.schedule import Schedule
+from holdfast.control.scheduling.telemetry import FAILURES
 from holdfast.control.scheduling.worker import Tick, Worker
 from holdfast.control.settings.configuration import operator, record_configuration
 from holdfast.control.settings.models import (
@@ -168,6 +169,8 @@ class Service:
         self.metrics.count_tick(tick, time.perf_counter() - start)
         self.monitor.on_tick(tick)
         _log_results(tick)
+        if any(result.outcome in FAILURES for result in tick.concluded):
+            self.responder.open_cases()
         sequenced = self.sequencer.sequence()
         if now - self._checked >= self.upkeep.enrol or now < self._checked:
             self.check_health(now)

@@ -11,14 +11,15 @@ from holdfast.control.evidence.anchors import first_block
 from holdfast.control.queries.fleet import last_outcomes
 from holdfast.control.service import check_settings
 from holdfast.control.settings.models import ControlSettings, read_control
+from holdfast.doctor import checked_storage, database, disk, evidence, keys, ledger, nodes, versions
 from holdfast.doctor import clock as clocks
-from holdfast.doctor import database, disk, evidence, keys, ledger, nodes, versions
 from holdfast.doctor.clock import Reference
 from holdfast.doctor.finding import Check, Grade, fault, ok, one_line, run_check, skipped
 from holdfast.doctor.nodes import StoredHolding
 from holdfast.errors import HoldfastError
 from holdfast.ledger import local_reader
 from holdfast.ledger.interface import Receipt
+from holdfast.owner.checked import CheckedRecord, list_checked
 from holdfast.owner.home import KEY, catalogue_in
 from holdfast.owner.keyring import Keyring
 from holdfast.owner.ledgers import public_sender
@@ -113,6 +114,7 @@ class _Examination:
         on_ledger = self._ledger(sectors, references)
         yield from on_ledger
         yield from self._evidence(address, stored, on_ledger, sectors)
+        yield from checked_storage.check(*self._checked(address))
         for state in nodes.check(holdings, self.keyring, self.world.clock):
             yield from state.checks
             references += [state.reference] if state.reference else []
@@ -127,7 +129,7 @@ class _Examination:
                 files = {record.name: catalogue.files(record.name) for record in records}
                 busy = {record.name for record in records if catalogue.intents(record.name)}
             with open_engine(address, read_only=True) as engine, transaction(engine) as connection:
-                outcomes = last_outcomes(connection)
+                outcomes, checked = last_outcomes(connection), len(list_checked(connection))
         except HoldfastError as error:
             cure = "bring the catalogue back from a backup: `holdfast restore BACKUP --home DIR`"
             return [], [fault("holdings", one_line(str(error)), self._cure(cure))]
@@ -137,7 +139,18 @@ class _Examination:
             )
             for record in records
         ]
-        return stored, [ok("holdings", f"{len(stored)} in the catalogue")]
+        others = f", {checked} that tools check" if checked else ""
+        return stored, [ok("holdings", f"{len(stored)} in the catalogue{others}")]
+
+    def _checked(self, address: str) -> tuple[list[CheckedRecord], dict[str, str]]:
+        """Return storage that tools check, with the outcomes of its last checks."""
+        try:
+            if standing_of(address)[0] is not Standing.CURRENT:
+                return [], {}
+            with open_engine(address, read_only=True) as engine, transaction(engine) as connection:
+                return list_checked(connection), last_outcomes(connection)
+        except HoldfastError:  # the check of the holdings says so
+            return [], {}
 
     def _ledger(self, sectors: set[int], references: list[Reference]) -> list[Check]:
         evm, clock = self.settings.evm, self.world.clock

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast.inference.backward_sampling import sample_histories, sample_index
-from holdfast.inference.banded_filter import filter_of, table_of
+from holdfast.inference.backward_sampling import sample_histories
 from holdfast.inference.efficacy import PERFECT, Efficacy
 from holdfast.inference.fit import Fitted, expit
-from holdfast.inference.forward_filter import make_batches
+from holdfast.inference.forward_filter import World, make_batches
+from holdfast.inference.growth_bands import table_of
 from holdfast.inference.log import Log
+from holdfast.inference.sampling import sample_index
 from holdfast.inference.size_classes import MAX_RATIO, in_classes, size_classes
 from holdfast.model.arrays import FloatArray, IntArray
 from holdfast.model.estimate import Estimate
-from holdfast.model.scenario import Scenario
 
 WORLDS = 25
 HISTORIES = 8  # per world
@@ -97,15 +97,14 @@ def infer_nodes(
             table = table_of(fitted.scenario, batch.blocks)
         scale = log.blocks[batch.nodes] / batch.blocks
         mixture = np.zeros((len(batch.nodes), len(table.cells)))
-        for world, (scenario, share) in enumerate(worlds):
+        sampled = sample_histories(worlds, classed, batch, table, HISTORIES, rng)
+        for world, histories in enumerate(sampled):
             on_world()
-            bayes = filter_of(scenario, batch.blocks, share, table)
-            histories = sample_histories(bayes, classed, batch, HISTORIES, rng)
             misses[batch.nodes, world] = histories.misses.T
-            count = bayes.count(bayes.predict(histories.belief, classed.elapsed[batch.nodes]))
-            mixture += count / WORLDS
-            now = sample_index(np.broadcast_to(count, (HISTORIES, *count.shape)), rng)
-            lost[batch.nodes, world] = np.rint(bayes.cells[now] * scale).T
+            damage = histories.damage
+            mixture += damage / WORLDS
+            now = sample_index(np.broadcast_to(damage, (HISTORIES, *damage.shape)), rng)
+            lost[batch.nodes, world] = np.rint(table.cells[now] * scale).T
         at_most[batch.nodes] = upper(table.cells, mixture) / batch.blocks
         damaged[batch.nodes] = np.maximum(1.0 - mixture[:, 0], 0.0)
     samples = (log.nodes, SAMPLES)
@@ -121,11 +120,11 @@ def summarise(misses: IntArray, lost: IntArray, *, detections: int, blocks: int)
     )
 
 
-def _worlds(fitted: Fitted, efficacy: Efficacy, seed: int) -> Iterator[tuple[Scenario, float]]:
+def _worlds(fitted: Fitted, efficacy: Efficacy, seed: int) -> Iterator[World]:
     """Yield scenarios sampled from the fit, each with an efficacy; the same for any log."""
     rng = np.random.default_rng((seed, 0))
     for _ in range(WORLDS):
-        yield fitted.sample(rng), efficacy.sample(rng)
+        yield World(fitted.sample(rng), efficacy.sample(rng))
 
 
 def upper(cells: IntArray, count: FloatArray) -> IntArray:

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from holdfast.errors import InputError
-from holdfast.inference.banded_filter import BandedFilter, filter_of, table_of
-from holdfast.inference.forward_filter import NodeBatch, make_batches, run_filter, subsample
-from holdfast.inference.growth_bands import SizeTable
+from holdfast.inference.forward_filter import NodeBatch, World, make_batches, subsample
+from holdfast.inference.growth_bands import SizeTable, table_of
 from holdfast.inference.latency import fit_latency
+from holdfast.inference.likelihood import log_likelihoods
 from holdfast.inference.log import Log
 from holdfast.inference.size_classes import MAX_RATIO, in_classes, size_classes
 from holdfast.model.arrays import FloatArray
@@ -100,10 +100,10 @@ def fit(
     likelihood = _LogLikelihood(classed, batches, base, hidden, tables, on_round)
     if start is None and (log.damaged > 0).any():
         rough = replace(likelihood, batches=subsample(batches, ROUGH_NODES), blur=ROUGH_BLUR)
-        logits = rough.maximise(logits, ROUGH_TOLERANCE)
+        logits = rough.maximise(logits, ROUGH_TOLERANCE).logits
     curvature = None if start is None else np.linalg.inv(np.array(start.covariance))
-    logits = likelihood.maximise(logits, TOLERANCE, curvature)
-    covariance = _covariance(likelihood.information(logits))
+    best = likelihood.maximise(logits, TOLERANCE, curvature)
+    logits, covariance = best.logits, _covariance(likelihood.information(best))
     latency = fit_latency(log, base)
     timing: dict[str, Any] = {name: estimate.value for name, estimate in latency.items()}
     widths = NORMAL_95 * np.sqrt(np.diag(covariance))
@@ -116,7 +116,7 @@ def fit(
             replace(base, name=f"{base.name}-fitted", **timing), hidden, logits
         ),
         parameters=estimates | latency,
-        log_likelihood=float(likelihood.by_node(logits).sum()),
+        log_likelihood=best.log_likelihood,
         audits=log.audits,
         nodes=log.nodes,
         hidden=hidden,
@@ -158,6 +158,17 @@ def expit(x: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
+class _Point:
+    """The log likelihood at some logits, and its derivatives."""
+
+    logits: FloatArray
+    log_likelihood: float
+    value: float  # penalised
+    gradient: FloatArray  # of the value
+    squared: FloatArray  # sum over nodes of the squared gradient
+
+
+@dataclass(frozen=True, eq=False)
 class _LogLikelihood:
     """The log likelihood of logits, penalised by their distance from the base scenario."""
 
@@ -171,36 +182,15 @@ class _LogLikelihood:
 
     def by_node(self, *points: FloatArray) -> FloatArray:
         """Return the log likelihood of each node at each of these logits: (points, nodes)."""
-        scenarios = [with_parameters(self.base, self.names, logits) for logits in points]
+        worlds = [World(with_parameters(self.base, self.names, logits)) for logits in points]
         values = []
         for batch in self.batches:
             self.on_round()
             table = self.tables[batch.blocks]
-            filters = [filter_of(scenario, batch.blocks, table=table) for scenario in scenarios]
-            values.append(self._of_batch(batch, filters))
+            values.append(log_likelihoods(worlds, self.log, batch, table, blur=self.blur))
             if len(self.tables) > 1:
                 table.clear()
         return np.concatenate(values, axis=1)
-
-    def _of_batch(self, batch: NodeBatch, filters: Sequence[BandedFilter]) -> FloatArray:
-        """Return the log likelihood of each node of a batch by each of the filters.
-
-        Nodes that keep their mode have a likelihood in each, which depends on its rate alone. So
-        points that share a rate share the pass over the log.
-        """
-        if not filters[0].modes.fixed:
-            return np.stack([self._run(batch, bayes) for bayes in filters])
-        single = {key: one for bayes in filters for key, one in bayes.by_mode()}
-        in_mode = {key: self._run(batch, one) for key, one in single.items()}
-        values = []
-        for bayes in filters:
-            log_prior = np.log(np.maximum(bayes.modes.prior, 1e-300))
-            joint = np.array([in_mode[key] for key, _ in bayes.by_mode()])
-            values.append(np.logaddexp.reduce(log_prior[:, np.newaxis] + joint, axis=0))
-        return np.stack(values)
-
-    def _run(self, batch: NodeBatch, bayes: BandedFilter) -> FloatArray:
-        return run_filter(bayes, self.log, batch, blur=self.blur).log_likelihood
 
     def totals(self, points: Sequence[FloatArray]) -> list[float]:
         """Return the penalised log likelihood at each of these logits."""
@@ -208,40 +198,39 @@ class _LogLikelihood:
         return [self._penalised(row, x) for row, x in zip(by_node, points, strict=True)]
 
     def maximise(
-        self, x: FloatArray, tolerance: float, curvature: FloatArray | None = None
-    ) -> FloatArray:
+        self, start: FloatArray, tolerance: float, curvature: FloatArray | None = None
+    ) -> _Point:
         """Return the maximum, by the quasi-Newton method of Broyden, Fletcher, Goldfarb, Shanno.
 
         The first estimate of the curvature, if none is given, is the sum of squared gradients of
         single nodes.
         """
-        value, gradient, squared = self._gradients(x)
-        curvature = squared if curvature is None else curvature
+        here = self._differentiate(start)
+        curvature = here.squared if curvature is None else curvature
         for _ in range(MAX_ROUNDS):
-            step = np.linalg.solve(curvature, gradient)
-            if float(step @ gradient) < tolerance**2:
-                return x
+            step = np.linalg.solve(curvature, here.gradient)
+            if float(step @ here.gradient) < tolerance**2:
+                return here
             step *= min(1.0, 2.0 / float(np.abs(step).max()))
             # Most first steps are taken, and the gradient there is cheap beside the value.
-            after = self._gradients(x + step)
-            while after[0] < value + 1e-4 * float(step @ gradient):
+            after = self._differentiate(here.logits + step)
+            while after.value < here.value + 1e-4 * float(step @ here.gradient):
                 step /= 2
                 if np.abs(step).max() < EPSILON:
-                    return x
-                after = self._gradients(x + step)
-            x, previous = x + step, gradient
-            value, gradient, _ = after
-            y, curved = previous - gradient, curvature @ step
+                    return here
+                after = self._differentiate(here.logits + step)
+            y, curved = here.gradient - after.gradient, curvature @ step
+            here = after
             if float(y @ step) > 0:
                 curvature = curvature + np.outer(y, y) / float(y @ step)
                 curvature -= np.outer(curved, curved) / float(step @ curved)
         raise InputError("the log has no likeliest parameters: the search for them did not end")
 
-    def information(self, x: FloatArray) -> FloatArray:
+    def information(self, at: _Point) -> FloatArray:
         """Return the observed information: the negative Hessian, by differences."""
-        middle, _, information = self._gradients(x)
+        x, middle = at.logits, at.value
         # About a third of a standard error, where the function is close to a parabola.
-        width = 0.3 / np.sqrt(np.diag(information))
+        width = 0.3 / np.sqrt(np.diag(at.squared))
         steps, pairs = np.diag(width), np.tril_indices(len(x), -1)
         both = [steps[i] + steps[j] for i, j in zip(*pairs, strict=True)]
         values = self.totals([x + sign * step for step in [*steps, *both] for sign in (1, -1)])
@@ -253,13 +242,16 @@ class _LogLikelihood:
             hessian[i, j] = hessian[j, i] = mixed / (2 * width[i] * width[j])
         return hessian
 
-    def _gradients(self, x: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        """Return the value, its gradient, and the sum over nodes of the squared gradient."""
+    def _differentiate(self, x: FloatArray) -> _Point:
         by_node, *moved = self.by_node(x, *(x + EPSILON * np.eye(len(x))))
         gradients = (np.stack(moved, axis=1) - by_node[:, np.newaxis]) / EPSILON
-        gradient = gradients.sum(axis=0) - (x - self._prior_mean) / PRIOR_SD**2
-        information = gradients.T @ gradients + np.eye(len(x)) / PRIOR_SD**2
-        return self._penalised(by_node, x), gradient, information
+        return _Point(
+            logits=x,
+            log_likelihood=float(by_node.sum()),
+            value=self._penalised(by_node, x),
+            gradient=gradients.sum(axis=0) - (x - self._prior_mean) / PRIOR_SD**2,
+            squared=gradients.T @ gradients + np.eye(len(x)) / PRIOR_SD**2,
+        )
 
     @property
     def _prior_mean(self) -> FloatArray:

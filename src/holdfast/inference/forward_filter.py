@@ -10,6 +10,7 @@ import numpy as np
 
 from holdfast.inference.log import Log
 from holdfast.model.arrays import FloatArray, IntArray, take
+from holdfast.model.scenario import Scenario
 from holdfast.policy.filter import BayesFilter, Belief
 
 # The probability that a count is an outlier, which may be any: no count rules a type out forever.
@@ -17,6 +18,14 @@ OUTLIER = 1e-9
 BATCH_SIZE = 256  # nodes whose beliefs after every audit are in memory at once to sample histories
 
 OnStep = Callable[[Belief, Belief], None]  # called with the belief before and after each audit
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """A scenario, and the share of samples with a damaged block that fail in it."""
+
+    scenario: Scenario
+    efficacy: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,14 +96,9 @@ def update_on_audits(
     counted = np.flatnonzero(damaged > 0)
     if not len(counted):
         return after
+    density = count_density(bayes.cells, belief.counts[counted], damaged[counted], blur)
     detection = bayes.efficacy * bayes.scenario.detection_probability(
         damaged[counted], sampled[counted]
-    )
-    counts, exact = belief.counts[counted], damaged[counted]
-    density = (
-        _blurred_density(bayes.cells, counts, exact, blur)
-        if blur > 0
-        else _density(bayes.cells, counts, exact)
     )
     likelihood = (density + OUTLIER / bayes.scenario.blocks) * detection[:, np.newaxis]
     log_joint = belief.log_weights[counted] + np.log(likelihood)
@@ -104,30 +108,44 @@ def update_on_audits(
     return after
 
 
+def count_density(
+    cells: IntArray, counts: FloatArray, damaged: IntArray, blur: float
+) -> FloatArray:
+    """Return the probability of exactly this many damaged blocks: (batch, modes).
+
+    A cell stands for the counts around it, with weights that fall with the distance. `counts` may
+    have only the first cells; the others have probability 0. With a blur, the result is the density
+    of the logarithm of a count that has this standard error.
+    """
+    width = counts.shape[2]
+    if blur > 0:
+        kernel = blurred_kernel(cells[:width], damaged, blur)
+        return np.asarray(np.einsum("bmc,bc->bm", counts, kernel), np.float64)
+    lower, share = interpolate(cells, damaged)
+    density = np.zeros(counts.shape[:2])
+    for cell, part in ((lower, 1 - share), (lower + 1, share)):
+        inside = np.flatnonzero(cell < width)
+        here = cell[inside]
+        weight = part[inside] / _cell_width(cells, here)
+        density[inside] += counts[inside, :, here] * weight[:, np.newaxis]
+    return density
+
+
+def _cell_width(cells: IntArray, which: IntArray) -> FloatArray:
+    """Return how many counts a cell stands for."""
+    last = len(cells) - 1
+    above = np.where(which < last, cells[np.minimum(which + 1, last)], cells[-1] + 1)
+    below = np.where(which > 0, cells[np.maximum(which - 1, 0)], -1)
+    return np.asarray(0.5 * (above - below), np.float64)
+
+
 def interpolate(cells: IntArray, counts: IntArray) -> tuple[IntArray, FloatArray]:
     """Return the cell at or below each count, and the share that belongs to the next one."""
     lower = np.clip(np.searchsorted(cells, counts, side="right") - 1, 0, len(cells) - 2)
     return lower, (counts - cells[lower]) / (cells[lower + 1] - cells[lower])
 
 
-def _density(cells: IntArray, counts: FloatArray, damaged: IntArray) -> FloatArray:
-    """Return the probability of exactly this many damaged blocks: (batch, modes).
-
-    A cell stands for the counts around it, with weights that fall with the distance.
-    """
-    gaps = np.diff(cells)
-    width = 0.5 * (np.append(gaps, 1) + np.insert(gaps, 0, 1))
-    lower, share = interpolate(cells, damaged)
-    node = np.arange(len(damaged))
-    below = counts[node, :, lower] * ((1 - share) / width[lower])[:, np.newaxis]
-    above = counts[node, :, lower + 1] * (share / width[lower + 1])[:, np.newaxis]
-    return np.asarray(below + above, np.float64)
-
-
-def _blurred_density(
-    cells: IntArray, counts: FloatArray, damaged: IntArray, blur: float
-) -> FloatArray:
-    """Return the density of the logarithm of a count with a standard error."""
+def blurred_kernel(cells: IntArray, damaged: IntArray, blur: float) -> FloatArray:
+    """Return how near each cell is to a count, relative to the cell at it: (batch, cells)."""
     log_error = np.log(damaged)[:, np.newaxis] - np.log(np.maximum(cells, 0.5))
-    kernel = np.exp(-0.5 * (log_error / blur) ** 2)
-    return np.asarray(np.einsum("bmc,bc->bm", counts, kernel), np.float64)
+    return np.asarray(np.exp(-0.5 * (log_error / blur) ** 2), np.float64)

@@ -116,7 +116,7 @@ class Bucket:
         except Exception as error:
             raise self._failed("write", name, error) from error
 
-    def write_pieces(self, name: str, pieces: Iterable[bytes]) -> None:
+    def write_pieces(self, name: str, pieces: Iterable[bytes | memoryview]) -> None:
         self.write(name, b"".join(pieces))
 
     def sync(self, prefix: str) -> None:

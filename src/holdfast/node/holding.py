@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import RLock
+from time import monotonic
 
 import numpy as np
 
 from holdfast.errors import InputError, StorageError
 from holdfast.node.daemon_pool import DaemonPool
 from holdfast.node.layout import Layout, Part
-from holdfast.node.objects import LostError, Objects
+from holdfast.node.objects import Folder, LostError, Objects
 from holdfast.node.record import FileRecord, HoldingRecord
 from holdfast.node.segments import SegmentedReader, single_object
 from holdfast.node.wire import Code, HoldingFacts, NodeRefusedError, RepairTarget, UploadRequest
@@ -26,6 +27,7 @@ from holdfast.pdp.spans import Span, Spans
 from holdfast.pdp.tagfile import HEADER_BYTES, PAGE_BYTES, PAGE_TAGS, decode_pages, encode_pages
 from holdfast.pdp.tags import TAG_BYTES
 
+DOCUMENT_CHECK_SECONDS = 60.0  # between two looks at a document in a bucket, by proofs
 SegmentName = tuple[Part, int]
 Replace = Callable[[bytes, Sequence[Span], bytes], None]  # file, spans, content
 
@@ -70,10 +72,21 @@ class Holding:
     """
 
     def __init__(
-        self, layout: Layout, record: HoldingRecord, data: Objects | None, lock: RLock
+        self,
+        layout: Layout,
+        record: HoldingRecord,
+        data: Objects | None,
+        lock: RLock,
+        document_bytes: int | None = None,
     ) -> None:
+        """Open a holding; without `document_bytes`, others keep its document."""
         self.layout, self.record, self.data, self.lock = layout, record, data, lock
         self.uploads: dict[bytes, Upload] = {}
+        self.removed = False
+        self._document_bytes = document_bytes
+        # A look into a bucket is a request. Into a folder it takes microseconds.
+        self._check_seconds = 0.0 if isinstance(layout.objects, Folder) else DOCUMENT_CHECK_SECONDS
+        self._next_check = 0.0
         self._stored: dict[bytes, StoredFile] = {}
         at_once = max(place.files_at_once for place in (layout.objects, data or layout.objects))
         self._map_parts: MapParts = map if at_once == 1 else DaemonPool(at_once).map
@@ -97,7 +110,7 @@ class Holding:
 
     def accept(self, record: HoldingRecord) -> None:
         """Make this the state of the holding: the one moment at which it changes."""
-        self.layout.objects.write(self.layout.document, record.encode())
+        self._write_document(record)
         dropped = self.record.uploads - record.uploads
         self.record = record
         for upload in record.uploads & self.uploads.keys():
@@ -107,6 +120,23 @@ class Holding:
         for upload in dropped:
             self._stored.pop(upload, None)
             self.layout.objects.remove(self.layout.upload(upload))
+
+    def ensure_document(self) -> None:
+        """Write the document again if it was deleted or cut: a restart would lose the holding."""
+        if self._has_document():
+            return
+        with self.lock:
+            if not self.removed and not self._has_document():
+                self._write_document(self.record)
+
+    def _write_document(self, record: HoldingRecord) -> None:
+        document = record.encode()
+        self.layout.objects.write(self.layout.document, document)
+        self._document_bytes = len(document)
+
+    def _has_document(self) -> bool:
+        expected = self._document_bytes
+        return expected is None or self.layout.objects.size(self.layout.document) == expected
 
     def delete_file(self, file_id: bytes, before: bytes, after: bytes) -> None:
         """Take a file out of the inventory `before`, which makes it `after`.
@@ -149,6 +179,9 @@ class Holding:
                 "the challenge is for another inventory than the node's: owner and node disagree "
                 "on what is stored",
             )
+        if (now := monotonic()) >= self._next_check:
+            self._next_check = now + self._check_seconds
+            self.ensure_document()
         with self._reading(record):
             return Prover(inventory, _Stored(self, record), self._map_parts).prove(challenge)
 
@@ -189,6 +222,7 @@ class Holding:
                     f"version {version}",
                 )
             self.check_current(target.inventory_hash)
+            self.ensure_document()
             replace(target.file_id, spans, content)
 
     def replace_blocks(self, file_id: bytes, spans: Sequence[Span], content: bytes) -> None:
@@ -278,16 +312,29 @@ class Holding:
             view = memoryview(content)
             for number, inner, done, length in self._pieces(offset, len(content)):
                 pieces.setdefault(number, []).append((inner, view[done : done + length]))
+        objects = self.layout.objects
         for number, patched in sorted(pieces.items()):
-            length = self._segment_length(file, part, number)
-            whole = sum(len(content) for _, content in patched) == length
-            segment = bytearray(length) if whole else self._segment(file, part, number)
-            for inner, content in patched:
-                segment[inner : inner + len(content)] = content
             if part is Part.TAGS and number == 0:
-                segment[:HEADER_BYTES] = file.header(self.record.public).encode()
-            self.layout.objects.write(self.layout.segment(file.upload, part, number), segment)
+                header = memoryview(file.header(self.record.public).encode())
+                patched.insert(0, (0, header))
+            segment = self._merge(file, part, number, patched)
+            objects.write_pieces(self.layout.segment(file.upload, part, number), segment)
+        objects.sync(self.layout.upload(file.upload))
         self._stored.pop(file.upload, None)
+
+    def _merge(
+        self, file: FileRecord, part: Part, number: int, patches: Sequence[tuple[int, memoryview]]
+    ) -> Iterator[memoryview]:
+        """Yield a segment in pieces: the patches, and between them what is stored."""
+        length = self._segment_length(file, part, number)
+        whole = sum(len(content) for _, content in patches) == length
+        stored = memoryview(b"" if whole else self._segment(file, part, number))
+        at = 0
+        for inner, content in patches:
+            yield stored[at:inner]
+            yield content
+            at = inner + len(content)
+        yield stored[at:]
 
     def _content(self, file: FileRecord, part: Part, offset: int, length: int) -> bytes:
         return b"".join(
@@ -304,11 +351,11 @@ class Holding:
             yield number, inner, done, count
             done += count
 
-    def _segment(self, file: FileRecord, part: Part, number: int) -> bytearray:
+    def _segment(self, file: FileRecord, part: Part, number: int) -> bytes:
         """Return a segment in its full length, with zeros for what was lost."""
         length = self._segment_length(file, part, number)
-        content = self.layout.objects.read(self.layout.segment(file.upload, part, number))
-        return bytearray((content or b"")[:length].ljust(length, b"\0"))
+        content = self.layout.objects.read(self.layout.segment(file.upload, part, number)) or b""
+        return content if len(content) == length else content[:length].ljust(length, b"\0")
 
     def _segment_length(self, file: FileRecord, part: Part, number: int) -> int:
         size = self.layout.segment_bytes

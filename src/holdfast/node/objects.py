@@ -99,7 +99,7 @@ class Objects(Protocol):
 
     def write(self, name: str, content: bytes | bytearray) -> None: ...
 
-    def write_pieces(self, name: str, pieces: Iterable[bytes]) -> None:
+    def write_pieces(self, name: str, pieces: Iterable[bytes | memoryview]) -> None:
         """Write an object while its bytes arrive. If `pieces` raises, there is no such object.
 
         Whether it outlasts a loss of power is certain only after `sync`.
@@ -203,7 +203,7 @@ class Folder:
         atomic.make_directory(path.parent)
         atomic.write(path, content, drafts=self._drafts)
 
-    def write_pieces(self, name: str, pieces: Iterable[bytes]) -> None:
+    def write_pieces(self, name: str, pieces: Iterable[bytes | memoryview]) -> None:
         path = self._path(name)
         atomic.make_directory(path.parent)
         with (
@@ -275,7 +275,7 @@ class Folder:
         return StorageError(f"can't {what} {self.address}/{name}: {error.strerror}")
 
 
-def _write_all(file: RawIOBase, piece: bytes) -> None:
+def _write_all(file: RawIOBase, piece: bytes | memoryview) -> None:
     rest = memoryview(piece)
     while rest:
         rest = rest[file.write(rest) or 0 :]

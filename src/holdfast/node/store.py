@@ -51,7 +51,7 @@ class Account:
     def holding(self, key_id: bytes) -> Holding:
         holding = self.holdings.get(key_id)
         if holding is None:
-            raise NodeRefusedError(Code.NOT_FOUND, f"you have no holding {key_id.hex()} here")
+            raise NodeRefusedError(Code.UNKNOWN_HOLDING, f"you have no holding {key_id.hex()} here")
         return holding
 
     def create(self, public: PublicKey) -> Holding:
@@ -63,8 +63,9 @@ class Account:
                 raise NodeRefusedError(Code.QUOTA, f"an owner has at most {limit} holdings here")
             layout = self._store.layout(self.owner, public.id)
             record = HoldingRecord(self.owner, public)
-            layout.objects.write(layout.document, record.encode())
-            return self._enter(layout, record)
+            document = record.encode()
+            layout.objects.write(layout.document, document)
+            return self._enter(layout, record, len(document))
 
     def remove(self, key_id: bytes) -> None:
         with self.lock:
@@ -76,6 +77,7 @@ class Account:
             for upload in list(holding.uploads):
                 uploads.abort(holding, upload)
             del self.holdings[key_id]
+            holding.removed = True
             holding.layout.objects.remove(holding.layout.prefix)
 
     def begin(self, key_id: bytes, request: UploadRequest, created: int) -> UploadState:
@@ -151,15 +153,15 @@ class Account:
         record = HoldingRecord.decode(content, f"{layout.objects.address}/{layout.document}")
         if (record.owner, record.public.id) != (layout.owner, layout.key_id):
             raise InputError(f"{layout.objects.address}/{layout.document} is another holding's")
-        holding = self._enter(layout, record)
+        holding = self._enter(layout, record, len(content))
         for entry in layout.objects.list(layout.prefix):
             upload = _digest(entry.name)
             if upload is not None and upload not in record.uploads:
                 self._resume(holding, upload)
         self._sweep()
 
-    def _enter(self, layout: Layout, record: HoldingRecord) -> Holding:
-        holding = Holding(layout, record, self._store.data, self.lock)
+    def _enter(self, layout: Layout, record: HoldingRecord, document_bytes: int) -> Holding:
+        holding = Holding(layout, record, self._store.data, self.lock, document_bytes)
         self.holdings[layout.key_id] = holding
         return holding
 

@@ -27,8 +27,10 @@ def begin(holding: Holding, request: UploadRequest, now: float) -> Upload:
         known = holding.uploads.get(upload)
         if known is None:
             _check(holding, request)
+        if known is None or holding.layout.objects.size(holding.layout.request(upload)) is None:
             content = request.model_dump_json().encode()
             holding.layout.objects.write(holding.layout.request(upload), content)
+        if known is None:
             known = holding.uploads[upload] = Upload(upload, request, now)
         known.touched = now
         return known

@@ -29,6 +29,7 @@ class Code(StrEnum):
     SIGNATURE = "signature"
     CLOCK = "clock"
     UNKNOWN_OWNER = "unknown-owner"
+    UNKNOWN_HOLDING = "unknown-holding"
     FORBIDDEN = "forbidden"
     SAMPLE_CAP = "sample-cap"
     NOT_FOUND = "not-found"
@@ -54,6 +55,7 @@ STATUS = {
     Code.FORBIDDEN: 403,
     Code.SAMPLE_CAP: 403,
     Code.NOT_FOUND: 404,
+    Code.UNKNOWN_HOLDING: 404,
     Code.METHOD: 405,
     Code.SLOW: 408,
     Code.INVENTORY: 409,

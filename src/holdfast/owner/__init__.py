@@ -4,7 +4,7 @@ from holdfast.owner.catalogue import Catalogue, FileRecord, HoldingRecord, Remov
 from holdfast.owner.download import DownloadResult, get
 from holdfast.owner.enrolment import add_holding
 from holdfast.owner.fingerprint import Original
-from holdfast.owner.holding import Holding
+from holdfast.owner.holding import Holding, HoldingLostError
 from holdfast.owner.home import Home, catalogue_in, check_home, check_new, discard_tags
 from holdfast.owner.localisation import DamagedFile, DamageSearch, find_damage
 from holdfast.owner.losses import FileLoss
@@ -45,6 +45,7 @@ __all__ = [
     "FileRecord",
     "FileRepair",
     "Holding",
+    "HoldingLostError",
     "HoldingRecord",
     "Home",
     "LocalCopy",

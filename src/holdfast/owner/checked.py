@@ -42,6 +42,10 @@ class CheckedRecord:
         """Return where its checker finds the data, and a folder that is its own."""
         folder = home / HOLDINGS / self.folder
         atomic.make_directory(folder, mode=atomic.PRIVATE_FOLDER)
+        return self.place_in(folder)
+
+    def place_in(self, folder: Path) -> Place:
+        """Return the same with another folder for its checker."""
         return Place(self.address, self.options, folder)
 
 

@@ -35,12 +35,13 @@ from holdfast.owner.checked import HOLDINGS
 from holdfast.owner.direct.address import DirectAddress
 from holdfast.owner.direct.client import DirectClient
 from holdfast.owner.direct.commit import finish_commit
-from holdfast.owner.holding import Holding
+from holdfast.owner.holding import Holding, HoldingLostError
 from holdfast.owner.keyring import Keyring, read_keyring, write_keyring
 from holdfast.owner.ledgers import evm_ledger, local_ledger
 from holdfast.owner.settings import DATABASE, Settings, read_settings
 from holdfast.pdp.sealing import DEFAULT_COST, ScryptCost
 
+OnLost = Callable[[Holding], None]
 KEY, PUBLIC = "owner.key", "owner.pub"
 
 
@@ -125,10 +126,13 @@ class Home:
             yield Holding(record, key, secret, folder, catalogue, node, owner)
 
     @contextmanager
-    def changing(self, name: str, *, wait: bool = True) -> Iterator[Holding]:
+    def changing(
+        self, name: str, *, wait: bool = True, on_lost: OnLost | None = None
+    ) -> Iterator[Holding]:
         """Yield a holding that nobody else changes meanwhile, in agreement with its node.
 
-        If another process changes it, wait or raise.
+        If another process changes it, wait or raise. If the node has lost it, `on_lost` is called
+        to put it there again.
         """
         with ExitStack() as stack:
             catalogue = stack.enter_context(self.catalogue())
@@ -143,7 +147,13 @@ class Home:
             holding = stack.enter_context(self.holding(name, catalogue))
             if isinstance(holding.node, DirectClient):
                 finish_commit(holding, holding.node)
-            holding.reconcile()
+            try:
+                holding.reconcile()
+            except HoldingLostError:
+                if on_lost is None or isinstance(holding.node, DirectClient):
+                    raise
+                on_lost(holding)
+                holding.reconcile()
             holding.sweep()
             yield holding
 

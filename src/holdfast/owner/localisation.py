@@ -114,7 +114,7 @@ class DamageSearch:
             with self._proving:
                 return self._holding.node.prove(self._holding.key_id, challenge).proof
         except NodeRefusedError as error:
-            if error.code is Code.DAMAGED:
+            if error.code in {Code.DAMAGED, Code.UNKNOWN_HOLDING}:
                 return None
             raise
 

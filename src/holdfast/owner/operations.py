@@ -15,18 +15,20 @@ from holdfast.owner.catalogue import FileRecord, HoldingRecord
 from holdfast.owner.direct.address import is_direct
 from holdfast.owner.direct.client import DirectClient
 from holdfast.owner.fingerprint import Original, absolute_source
+from holdfast.owner.holding import Holding
 from holdfast.owner.home import Home
 from holdfast.owner.localisation import find_damage
 from holdfast.owner.losses import FileLoss
 from holdfast.owner.names import check_name
 from holdfast.owner.own_copies import OwnCopies
+from holdfast.owner.reopening import reopen
 from holdfast.owner.repair import Copy, repair_file
 from holdfast.owner.repairable import check_repairable
 from holdfast.owner.replica import Replica
 from holdfast.owner.replica_sources import other_replicas
 from holdfast.owner.upload import UploadResult, check_path, check_source, put
 from holdfast.pdp import Location
-from holdfast.pdp.spans import Spans
+from holdfast.pdp.spans import EMPTY, Spans
 from holdfast.processes import cores
 
 OnProgress = Callable[[float], None]
@@ -240,6 +242,14 @@ def list_files(home: Home, folder: str, holding: str | None = None) -> dict[str,
     return dict(sorted(files.items()))
 
 
+def _restored(holding: Holding, file: FileRecord) -> RepairedFile:
+    """Return what a repair says of a file that it put back whole."""
+    replica = Replica(holding, file)
+    blocks = replica.header.blocks
+    damaged = Spans(((0, blocks),)) if blocks else EMPTY
+    return RepairedFile(file.name, damaged, EMPTY, FileLoss.of(replica, EMPTY))
+
+
 def repair_holding(
     home: Home,
     holding: str,
@@ -257,8 +267,12 @@ def repair_holding(
     given = list(sources)
     check_repairable(home, holding, given)
     own = OwnCopies(given)
-    files = []
-    with home.changing(holding) as place:
+    files: list[RepairedFile] = []
+
+    def reopen_lost(place: Holding) -> None:
+        reopen(home, place, own, lambda file: files.append(_restored(place, file)))
+
+    with home.changing(holding, on_lost=reopen_lost) as place:
         blocks = place.inventory.blocks
         if not blocks:
             raise InputError(f"holding {holding!r} is empty: there is nothing to repair")

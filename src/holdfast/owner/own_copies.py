@@ -25,10 +25,14 @@ class OwnCopies:
 
     def copies_of(self, file: FileRecord) -> list[Copy]:
         """Return the copies of a file: with its content, whatever their names in a folder."""
+        return [LocalCopy(location) for location in self.locations_of(file)]
+
+    def locations_of(self, file: FileRecord) -> list[Location]:
+        """Return where the copies of a file are."""
         known = self._files.get(file.sha256)
         found = [known] if known is not None else []
         found += [location for folder in self._folders if (location := _find(folder, file))]
-        return [LocalCopy(location) for location in found]
+        return found
 
 
 def _find(folder: str, file: FileRecord) -> Location | None:

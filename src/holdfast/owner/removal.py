@@ -3,7 +3,7 @@
 An intent is saved before the node is asked, so that an interrupted removal can be finished.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from holdfast.errors import HoldfastError, InputError, RefusedError
@@ -32,6 +32,7 @@ class RemovalPlan:
     last_replicas: tuple[str, ...]  # files that no other holding has
     delete_files: bool  # on the node
     unreachable: str = ""  # why the node can't delete them
+    unknown: bool = False  # to the node: it has nothing to delete
 
 
 def remove(holding: Holding, name: str) -> None:
@@ -58,14 +59,31 @@ def remove(holding: Holding, name: str) -> None:
     catalogue.conclude(holding.name, intent)
 
 
-def plan_removal(catalogue: Catalogue, name: str, *, keep_files: bool = False) -> RemovalPlan:
-    """Return what becomes of a holding's files; ask its node whether it is there."""
+def plan_removal(
+    catalogue: Catalogue, name: str, *, keep_files: bool = False, home: Home | None = None
+) -> RemovalPlan:
+    """Return what becomes of a holding's files; ask its node whether it is there.
+
+    With the opened home, ask it whether it knows the holding as well.
+    """
     record = catalogue.holding(name)
     unreachable = "" if keep_files else _why_unreachable(record)
     direct = DirectAddress.parse(record.url)
     tags_in_home = direct is not None and not direct.beside  # they go with the holding's folder
     delete_files = not keep_files and not unreachable and not tags_in_home
-    return describe_removal(catalogue, record, delete_files=delete_files, unreachable=unreachable)
+    plan = describe_removal(catalogue, record, delete_files=delete_files, unreachable=unreachable)
+    unknown = delete_files and home is not None and not _is_known(home, record)
+    return replace(plan, unknown=unknown)
+
+
+def _is_known(home: Home, record: HoldingRecord) -> bool:
+    """Return whether the node knows the holding, or can't be asked."""
+    key_id = home.keyring.audit_key(record.salt, record.sectors).public.id.hex()
+    try:
+        with home.client(record) as node:
+            return any(facts.key_id == key_id for facts in node.holdings())
+    except HoldfastError:
+        return True
 
 
 def describe_removal(
@@ -112,7 +130,7 @@ def _delete_files(home: Home, removal: Removal) -> None:
             try:
                 _delete_all(node, key_id)
             except NodeRefusedError as error:
-                if error.code not in {Code.NOT_FOUND, Code.INVENTORY}:
+                if error.code not in {Code.UNKNOWN_HOLDING, Code.NOT_FOUND, Code.INVENTORY}:
                     raise
             if all(facts.key_id != key_id.hex() for facts in node.holdings()):
                 return

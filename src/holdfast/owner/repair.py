@@ -5,10 +5,10 @@ leaves the owner, all tags of the file together must have the SHA-256 in the cat
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from threading import Lock
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,8 @@ from holdfast.pdp.limbs import Bytes
 from holdfast.pdp.readers import Range
 from holdfast.pdp.spans import EMPTY, Span, Spans
 from holdfast.pdp.tagfile import PAGE_TAGS, encode_pages
+
+T = TypeVar("T")
 
 GAP_BLOCKS = 8  # between damaged blocks: as many are moved with them, in fewer spans
 LANES = 4  # windows that are repaired side by side; a node takes eight bodies at once
@@ -63,8 +65,15 @@ class Copies:
 
     def read(self, at: int, ranges: Sequence[Range]) -> Excerpt | None:
         """Return these ranges; None if that copy refuses or can't be reached."""
+        return self._ask(at, lambda: self._copies[at].excerpt(ranges))
+
+    def find_doubtful(self, at: int, excerpt: Excerpt) -> Spans | None:
+        """Return which bytes of an excerpt its copy doesn't confirm; None if it can't be asked."""
+        return self._ask(at, excerpt.find_doubtful)
+
+    def _ask(self, at: int, ask: Callable[[], T]) -> T | None:
         try:
-            return self._copies[at].excerpt(ranges)
+            return ask()
         except (NodeError, NodeRefusedError) as error:
             with self._lock:
                 self.errors[at] = str(error)
@@ -114,12 +123,8 @@ class FileRepair:
 
     def windows(self, blocks: Spans) -> Iterator[Spans]:
         """Divide damaged blocks into as many as are restored at once."""
-        for part in self._split(blocks.coalesce(GAP_BLOCKS)):
+        for part in self._replica.divide(blocks.coalesce(GAP_BLOCKS)):
             yield blocks.within(*part.hull)
-
-    def _split(self, blocks: Spans) -> Iterator[Spans]:
-        """Divide blocks into as many as one request names."""
-        return blocks.split(self._replica.window_blocks, MAX_SPANS)
 
     def restore(self, blocks: Spans) -> Restored:
         """Put back those of the blocks of one window whose tag the node has.
@@ -177,7 +182,7 @@ class FileRepair:
         gone = (stored.content_tags != offer.tags).any(axis=1)
         self._send_blocks(offer, offer.right & gone)
         node, key_id = self._replica.holding.node, self._replica.holding.key_id
-        for part in self._split(offer.spans(offer.right)):
+        for part in self._replica.divide(offer.spans(offer.right)):
             tags = offer.tags[np.searchsorted(offer.blocks, part.blocks)]
             node.replace_tags(key_id, self._target, part, tags.tobytes())
 
@@ -202,7 +207,9 @@ class FileRepair:
             at = np.searchsorted(numbers, wanted)
             offered = replica.rows(content, len(wanted))
             offered_tags = replica.compute_tags(wanted, offered)
-            good = (offered_tags == stored[at]).all(axis=1) | self._confirmed(wanted, excerpt)
+            good = (offered_tags == stored[at]).all(axis=1)
+            if not good.all():  # else the copy's own tags are not needed
+                good |= self._confirmed(wanted, self._copies.find_doubtful(copy, excerpt))
             rows[at[good]], tags[at[good]], right[at[good]] = (
                 offered[good],
                 offered_tags[good],
@@ -213,11 +220,13 @@ class FileRepair:
         tagged = right & legible & (tags == stored).all(axis=1)
         return Offer(numbers, rows, tags, right, tagged)
 
-    def _confirmed(self, blocks: NDArray[np.int64], excerpt: Excerpt) -> Mask:
-        """Return which of these blocks the copy confirms by its own tags."""
+    def _confirmed(self, blocks: NDArray[np.int64], doubtful: Spans | None) -> Mask:
+        """Return which of these blocks a copy confirms, given the bytes that it doesn't."""
+        if doubtful is None:
+            return np.zeros(len(blocks), np.bool_)
         size, first = self._replica.block_bytes, int(blocks[0])
         confirmed: Mask = np.ones(int(blocks[-1]) + 1 - first, np.bool_)
-        for start, stop in excerpt.doubtful:
+        for start, stop in doubtful:
             confirmed[max(start // size - first, 0) : max(-(-stop // size) - first, 0)] = False
         return confirmed[blocks - first]
 
@@ -225,7 +234,7 @@ class FileRepair:
         replica = self._replica
         holding, last = replica.holding, replica.header.blocks - 1
         padding = replica.block_bytes - replica.span(last, last + 1)[1]
-        for part in self._split(offer.spans(mask)):
+        for part in replica.divide(offer.spans(mask)):
             content = offer.rows[np.searchsorted(offer.blocks, part.blocks)].tobytes()
             if part.hull[1] > last:
                 content = content[: len(content) - padding]

@@ -5,7 +5,7 @@ the content that was tagged has it.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -27,7 +27,7 @@ from holdfast.pdp.limbs import Bytes
 from holdfast.pdp.readers import Range
 from holdfast.pdp.spans import EMPTY, Spans
 from holdfast.pdp.tagfile import HEADER_BYTES, PAGE_BYTES, PAGE_TAGS, decode_pages
-from holdfast.pdp.tags import Tagger
+from holdfast.pdp.tags import TAG_BYTES, Tagger
 
 Mask = NDArray[np.bool_]
 T = TypeVar("T")
@@ -38,15 +38,16 @@ WINDOW_BYTES = 8 << 20  # of blocks in one request
 STRIDE = 1 << 20  # what a node reads before it begins to answer
 NEAR_BYTES = 64 << 10  # blocks that lie as near as this are read with all between them
 SPARSE = 8  # a span of which less than one part in so many is wanted is not read whole
-_LOST = {Code.DAMAGED, Code.STORAGE, Code.NOT_FOUND}
+MAX_WINDOWS = 32  # of which one request names a few blocks: a node rewrites a segment for each
+_LOST = {Code.DAMAGED, Code.STORAGE, Code.NOT_FOUND, Code.UNKNOWN_HOLDING}
 
 
 @dataclass(frozen=True)
 class Excerpt:
-    """Ranges of a file's plain bytes, and which bytes of the file nothing confirms."""
+    """Ranges of a file's plain bytes. On request it is found which bytes nothing confirms."""
 
     parts: Sequence[bytes]
-    doubtful: Spans = EMPTY
+    find_doubtful: Callable[[], Spans] = lambda: EMPTY
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class Replica:
         names = (key.public.id, file.file_id, file.version, file.nonce)
         return TagHeader(*names, key.sectors, file.length)
 
-    @property
+    @cached_property
     def block_bytes(self) -> int:
         return self.header.layout.block_bytes
 
@@ -106,6 +107,22 @@ class Replica:
         """How many blocks one request is for: whole pages of tags, about a segment of content."""
         count = min(WINDOW_BYTES, self.holding.node.facts().segment_bytes) // self.block_bytes
         return max(count - count % PAGE_TAGS, PAGE_TAGS)
+
+    def divide(self, blocks: Spans) -> Iterator[Spans]:
+        """Divide blocks into as many as one request is for: those of a window, or few of several.
+
+        Few are those that are not worth a window together.
+        """
+        size, group, windows = self.window_blocks, EMPTY, 0
+        for part in blocks.split(size, MAX_SPANS):
+            joined = group.join(part)
+            few = SPARSE * joined.count <= size and len(joined.spans) <= MAX_SPANS
+            if group and not (few and windows < MAX_WINDOWS):
+                yield group
+                joined, windows = part, 0
+            group, windows = joined, windows + 1
+        if group:
+            yield group
 
     @cached_property
     def _thread(self) -> local:
@@ -146,11 +163,12 @@ class Replica:
 
         If `content`, their stored bytes, is given, only the tags are fetched.
         """
-        return self._check(Spans(((start, stop),)), content)
+        spans = Spans(((start, stop),))
+        return self._check(spans, self._fetch_hull(spans) if content is None else content)
 
     def fetch_blocks(self, spans: Spans) -> Blocks:
         """Fetch and check blocks of up to a window; what the node has lost comes as zeros."""
-        return self._check(spans, self._fetch_scattered(spans))
+        return self._check(spans, self._content(spans))
 
     def tags(self, start: int, stop: int) -> tuple[Bytes, Mask]:
         """Return the tags that the node stores, and which are legible; zeros where it lost them."""
@@ -167,12 +185,28 @@ class Replica:
 
     def tags_of(self, spans: Spans) -> tuple[Bytes, Mask]:
         """Return the tags that the node stores of these blocks, and which are legible."""
+        if self._is_sparse(spans):
+            # The header stands before the first page. A request for single tags doesn't show it.
+            if head := spans.within(0, PAGE_TAGS):
+                return self._tags_of_all([head, spans.within(PAGE_TAGS, spans.hull[1])])
+            holding = self.holding
+            fetch = partial(holding.node.tags, holding.key_id, self.file.file_id, spans)
+            content = self._fetch_exactly(fetch, TAG_BYTES * spans.count, spans)
+            if content is not None:
+                single: Bytes = np.frombuffer(content, np.uint8).reshape(-1, TAG_BYTES)
+                return single, np.ones(len(single), np.bool_)
+        if parts := self._parts(spans):
+            return self._tags_of_all(parts)
         start, stop = spans.hull
         tags, legible = self.tags(start, stop)
         if len(spans.spans) == 1:
             return tags, legible
         rows = spans.blocks - start
         return tags[rows], legible[rows]
+
+    def _tags_of_all(self, parts: Sequence[Spans]) -> tuple[Bytes, Mask]:
+        tags, legible = zip(*map(self.tags_of, parts), strict=True)
+        return np.concatenate(tags), np.concatenate(legible)
 
     def compute_tags(self, blocks: NDArray[np.int64], rows: Bytes) -> Bytes:
         """Return the tags that these blocks have in stored form."""
@@ -188,59 +222,79 @@ class Replica:
     def read(self, ranges: Sequence[Range]) -> list[bytes | None]:
         """Return these ranges of plain bytes, None where a block is not sound."""
         excerpt = self.excerpt(ranges)
+        doubtful = excerpt.find_doubtful()
         return [
-            None if excerpt.doubtful.within(offset, offset + length) else part
+            None if doubtful.within(offset, offset + length) else part
             for (offset, length), part in zip(ranges, excerpt.parts, strict=True)
         ]
 
     def excerpt(self, ranges: Sequence[Range]) -> Excerpt:
-        """Return these ranges of plain bytes, and which of them the tags don't confirm."""
+        """Return these ranges of plain bytes, which the node's tags may not confirm."""
         size = self.block_bytes
         needed = Spans.of(
             (at // size, (at + max(length, 1) - 1) // size + 1) for at, length in ranges
         )
         plain = {start: bytearray() for start, _ in needed}
         starts = sorted(plain)
-        doubtful = []
-        for part in needed.split(self.window_blocks, MAX_SPANS):
-            blocks = self.fetch_blocks(part)
-            doubtful.append(self.byte_spans(blocks.doubtful))
+        stored = [(part, self._content(part)) for part in self.divide(needed)]
+        for part, content in stored:
             at = 0
             for span in part:
                 offset, length = self.span(*span)
                 into = plain[starts[bisect_right(starts, span[0]) - 1]]
-                into += self.crypt(offset, blocks.content[at : at + length])
+                into += self.crypt(offset, content[at : at + length])
                 at += length
         parts = []
         for offset, length in ranges:
             start = starts[bisect_right(starts, offset // size) - 1]
             skip = offset - start * size
             parts.append(bytes(memoryview(plain[start])[skip : skip + length]))
-        return Excerpt(parts, EMPTY.join(*doubtful))
+        return Excerpt(parts, lambda: EMPTY.join(*(self._doubtful(*one) for one in stored)))
 
-    def _check(self, spans: Spans, content: bytes | None) -> Blocks:
-        """Compare the content, fetched unless it is given, with the tags that the node stores."""
-        if content is None:
-            content = self._fetch_hull(spans)
+    def _doubtful(self, spans: Spans, content: bytes) -> Spans:
+        """Return which bytes of the file the tags of these blocks don't confirm."""
+        return self.byte_spans(self._check(spans, content).doubtful)
+
+    def _check(self, spans: Spans, content: bytes) -> Blocks:
+        """Compare the content with the tags that the node stores."""
         tags, legible = self.tags_of(spans)
         blocks = spans.blocks
         content_tags = self.compute_tags(blocks, self.rows(content, len(blocks)))
         return Blocks(spans, content, content_tags, tags, legible)
 
-    def _fetch_scattered(self, spans: Spans) -> bytes | None:
-        """Return these blocks as the node has them; None if they are better read as one range."""
+    def _content(self, spans: Spans) -> bytes:
+        """Return these blocks as the node has them, with zeros for what it has lost."""
+        if self._is_sparse(spans):
+            holding = self.holding
+            fetch = partial(holding.node.blocks, holding.key_id, self.file.file_id, spans)
+            expected = sum(self.span(*span)[1] for span in spans)
+            content = self._fetch_exactly(fetch, expected, spans)
+            if content is not None:
+                return content
+        if parts := self._parts(spans):
+            return b"".join(map(self._content, parts))
+        return self._fetch_hull(spans)
+
+    def _is_sparse(self, spans: Spans) -> bool:
+        """Whether these blocks are better asked for one by one than with all between them."""
         start, stop = spans.hull
         near = (stop - start) * self.block_bytes <= NEAR_BYTES
-        if near or spans.count * SPARSE >= stop - start:
-            return None
-        holding = self.holding
-        fetch = partial(holding.node.blocks, holding.key_id, self.file.file_id, spans)
-        content = _fetch_unless_lost(fetch)  # or one of them is lost, and the others are not
-        expected = sum(self.span(*span)[1] for span in spans)
+        return not near and spans.count * SPARSE < stop - start
+
+    def _parts(self, spans: Spans) -> list[Spans]:
+        """Return the blocks of each window, if there are several."""
+        parts = list(spans.split(self.window_blocks, MAX_SPANS))
+        return parts if len(parts) > 1 else []
+
+    def _fetch_exactly(
+        self, fetch: Callable[[], bytes], expected: int, spans: Spans
+    ) -> bytes | None:
+        """Return what the node sends of these blocks; None if it has lost one of them."""
+        content = _fetch_unless_lost(fetch)
         if content is not None and len(content) != expected:
             raise NodeError(
-                f"{holding.node.url} sent {len(content)} bytes where {spans.count} blocks were "
-                "asked for"
+                f"{self.holding.node.url} sent {len(content)} bytes where {spans.count} blocks "
+                "were asked for"
             )
         return content
 

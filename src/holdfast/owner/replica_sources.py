@@ -10,7 +10,7 @@ from holdfast.owner.holding import Holding
 from holdfast.owner.home import Home
 from holdfast.owner.replica import Replica
 
-GREETING_SECONDS = 10.0  # for a node to say that it is there
+GREETING_SECONDS = 5.0  # for a node to say that it is there
 
 
 @dataclass(frozen=True)
@@ -24,13 +24,18 @@ class ReplicaSources:
 @contextmanager
 def other_replicas(home: Home, holding: Holding, file: FileRecord) -> Iterator[ReplicaSources]:
     sources = ReplicaSources([], {})
+    away: dict[bytes, str] = {}  # nodes that did not answer, and why
     with ExitStack() as stack:
         same = holding.catalogue.files_with(file.sha256)
         for name in sorted(same.keys() - {holding.name}):
             other = stack.enter_context(home.holding(name, holding.catalogue))
+            node = other.record.node
             try:
-                other.node.facts(seconds=GREETING_SECONDS)
-                sources.replicas.append(Replica(other, same[name]))
+                if node not in away:
+                    other.node.facts(seconds=GREETING_SECONDS)
+                    sources.replicas.append(Replica(other, same[name]))
             except NodeError as error:
-                sources.unreachable[name] = str(error)
+                away[node] = str(error)
+            if node in away:
+                sources.unreachable[name] = away[node]
         yield sources

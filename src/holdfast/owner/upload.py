@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from holdfast.errors import InputError
+from holdfast.errors import InputError, RefusedError
 from holdfast.node.lanes import lanes
 from holdfast.node.layout import Part
-from holdfast.node.segments import combine_digests, hash_segment
+from holdfast.node.segments import SEGMENT_BYTES, combine_digests, hash_segment
 from holdfast.node.wire import Code, NodeRefusedError, UploadRequest
 from holdfast.owner.catalogue import Catalogue, FileRecord, Intent
 from holdfast.owner.fingerprint import ChangedError, MeasuredSource, Original, Progress, measure
@@ -67,13 +67,45 @@ def put(
     try:
         if not tags.exists():
             _tag(holding, intent.file, original, tags, processes, on_progress)
-        done = _send(holding, intent, original, tags, in_place, lambda n: on_progress(length + n))
+        after = intent.after(holding.inventory).hash
+        done = _send(
+            holding,
+            intent.file,
+            original,
+            tags,
+            in_place,
+            after,
+            lambda n: on_progress(length + n),
+            is_new=True,
+        )
     except ChangedError:
         abandon(holding, holding.catalogue.intent(holding.name, name) or intent)
         raise
     holding.catalogue.conclude(holding.name, replace(intent, file=done.file))
     holding.sweep()
     return done
+
+
+def put_again(
+    holding: Holding,
+    file: FileRecord,
+    original: Original,
+    after: bytes,
+    on_progress: Progress = lambda _bytes: None,
+) -> None:
+    """Put a file back as it was, under its old nonce, on a node that has lost it.
+
+    `after` is the hash of the node's inventory with the file. Nothing is sent unless content and
+    tags are those of before.
+    """
+    tags = holding.tags_path(file)
+    if original.content.sha256 != file.sha256:
+        raise ChangedError(original.source.address)
+    _tag(holding, file, original, tags, None, lambda _bytes: None)
+    if measure(Location(str(tags)), SEGMENT_BYTES).sha256 != file.tags_sha256:
+        raise RefusedError(f"the tags of {file.name!r} would be others than before")
+    _send(holding, file, original, tags, None, after, on_progress)
+    tags.unlink()
 
 
 def abandon(holding: Holding, intent: Intent) -> None:
@@ -168,20 +200,23 @@ def _tag(
 
 def _send(
     holding: Holding,
-    intent: Intent,
+    intended: FileRecord,
     original: Original,
     tags: Path,
     in_place: str | None,
+    after: bytes,
     on_progress: Progress,
+    *,
+    is_new: bool = False,
 ) -> UploadResult:
-    """Upload what the node is missing and have it committed."""
+    """Upload what the node is missing and have it committed; save the intent if it is new."""
     node, key_id = holding.node, holding.key_id
-    segment_bytes = node.segment_bytes(max(intent.file.length, tags.stat().st_size))
-    source, data = _stored_form(holding, intent.file, original, segment_bytes)
+    segment_bytes = node.segment_bytes(max(intended.length, tags.stat().st_size))
+    source, data = _stored_form(holding, intended, original, segment_bytes)
     tag_source = Location(str(tags))
     tagged = measure(tag_source, segment_bytes)
     original.check()
-    file = replace(intent.file, tags_sha256=tagged.sha256)
+    file = replace(intended, tags_sha256=tagged.sha256)
     request = UploadRequest(
         file_id=file.file_id.hex(),
         version=file.version,
@@ -192,8 +227,9 @@ def _send(
         tags_digest=tagged.digest.hex(),
         in_place=in_place,
     )
-    upload = request.id(holding.owner, key_id)
-    holding.catalogue.intend(holding.name, Intent(file, upload=upload))
+    if is_new:
+        upload = request.id(holding.owner, key_id)
+        holding.catalogue.intend(holding.name, Intent(file, upload=upload))
     sent = 0
 
     def reach(done: int) -> None:
@@ -201,7 +237,6 @@ def _send(
         sent = done
         on_progress(min(done, file.length))
 
-    after = intent.after(holding.inventory).hash
     with (
         source.open() as data_reader,
         tag_source.open() as tag_reader,

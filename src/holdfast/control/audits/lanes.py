@@ -8,11 +8,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
-from threading import Event, Lock, Thread
+from threading import Event, Lock, Thread, get_ident
 from typing import Protocol
 
 from holdfast.control.audits.running_audit import MIN_ASK_SECONDS, Reply, RunningAudit
 from holdfast.control.audits.types import NoAnswer
+from holdfast.durations import SECOND
 from holdfast.errors import NodeError, UnreachableError
 from holdfast.ledger.interface import Answer
 from holdfast.node.wire import Code, NodeRefusedError
@@ -20,6 +21,8 @@ from holdfast.node.wire import Code, NodeRefusedError
 MAX_QUESTIONS = 32  # in one request
 MAX_BUSY_REPLIES = 20  # to one audit in a run; then it is tried again later
 BUSY_PAUSE_SECONDS, MAX_BUSY_PAUSE_SECONDS = 0.02, 1.0
+STUCK = 2 * SECOND  # after which a request keeps no other waiting behind it
+MAX_STUCK = 16  # requests to one node
 
 Item = tuple[RunningAudit, Reply] | BaseException
 
@@ -34,7 +37,9 @@ class Lanes(Protocol):
 
     replies: SimpleQueue[Item]
 
-    def ask(self, audits: Sequence[RunningAudit]) -> None: ...
+    def ask(self, audits: Sequence[RunningAudit]) -> None:
+        """Ask for these, and see to those that wait; to be called again and again."""
+
     def close(self) -> None: ...
 
 
@@ -60,6 +65,8 @@ class ThreadLanes:
                     self._clock, self._steady, self._at_once, self.replies, self._closing
                 )
             self._lanes[node].add(group)
+        for lane in self._lanes.values():
+            lane.start_threads()
 
     def close(self) -> None:
         """Start no further request; those that run are abandoned."""
@@ -83,12 +90,23 @@ class _Lane:
         self._queue: deque[RunningAudit] = deque()
         self._busy_replies: dict[RunningAudit, int] = {}
         self._threads = 0
+        self._began: dict[int, int] = {}  # of the request that each thread waits for
 
     def add(self, audits: Sequence[RunningAudit]) -> None:
         with self._lock:
             self._queue.extend(audits)
+
+    def start_threads(self) -> None:
+        """Start threads for those that wait.
+
+        A node that hangs keeps its threads until the deadline. They don't count, or the audits
+        behind them would not be asked for in time, and that would look like our own fault.
+        """
+        with self._lock:
+            now = self._steady()
+            stuck = sum(now - began > STUCK for began in self._began.values())
             wanted = min(self._at_once, math.ceil(len(self._queue) / MAX_QUESTIONS))
-            while self._threads < wanted:
+            while self._queue and self._threads < wanted + min(stuck, MAX_STUCK):
                 self._threads += 1
                 # A daemon: a slow name lookup delays no exit.
                 Thread(target=self._work, daemon=True).start()
@@ -129,8 +147,11 @@ class _Lane:
         # Those that wait behind it share the time until the deadline.
         rounds = 1 + len(self._queue) // (MAX_QUESTIONS * self._at_once)
         seconds = min(audit.seconds(sent) for audit in batch) / rounds
-        began = self._steady()
-        answers = ask_node(batch, max(seconds, MIN_ASK_SECONDS))
+        began = self._began[get_ident()] = self._steady()
+        try:
+            answers = ask_node(batch, max(seconds, MIN_ASK_SECONDS))
+        finally:
+            del self._began[get_ident()]
         # The clock may have been set meanwhile: that must not make an answer late.
         ended = sent + self._steady() - began
         again = []
@@ -168,7 +189,9 @@ def as_reply(answer: Answer | Exception) -> Answer | NoAnswer:
     if isinstance(answer, Answer):
         return answer
     if isinstance(answer, NodeRefusedError):
-        admitted = answer.code is Code.DAMAGED
+        # A holding is audited once its node has taken it on: a node that knows no such holding has
+        # lost it. Another inventory is no loss, because the home may be an old copy.
+        admitted = answer.code in {Code.DAMAGED, Code.UNKNOWN_HOLDING}
         return NoAnswer(f"the node refuses to prove it: {answer}", admitted=admitted)
     if isinstance(answer, UnreachableError):
         return NoAnswer(f"{answer}; that is not a failed proof", delivered=False)

@@ -194,6 +194,7 @@ class AuditRunner:
 
     def collect(self, seconds: float) -> list[tuple[Claim, AuditResult | Deferred]]:
         """Wait for replies, settle what was answered, and return the audits that end."""
+        self._lanes.ask(())
         replied = self._receive(seconds)
         for audit in replied:
             if audit.answer:

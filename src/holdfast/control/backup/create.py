@@ -7,7 +7,9 @@ the home has sealed stays sealed.
 
 import hashlib
 import io
+import json
 import os
+import shutil
 import sqlite3
 import tarfile
 import tempfile
@@ -45,8 +47,10 @@ def back_up(folder: Path, out: Path, now: int) -> Backup:
         draft = Path(name)
         revision = _copy_databases(folder, settings, draft)
         inside, outside = _files(folder, settings, draft / DATABASE)
+        outside += _copy_memories(folder, draft)
         files = {path.relative_to(folder).as_posix(): path for path in inside}
-        files |= {path.name: path for path in sorted(draft.iterdir())}
+        copied = sorted(path for path in draft.rglob("*") if path.is_file())
+        files |= {path.relative_to(draft).as_posix(): path for path in copied}
         members = tuple(_member(name, path) for name, path in files.items())
         manifest = Manifest(FORMAT, holdfast.__version__, revision, now, members)
         with (
@@ -70,6 +74,32 @@ def _copy_databases(folder: Path, settings: Settings, draft: Path) -> str | None
     for path in sorted(folder.glob("ledger-*.db")):
         copy_file(path, draft / path.name)
     return revision
+
+
+def _copy_memories(folder: Path, draft: Path) -> list[Path]:
+    """Copy what checkers remember between checks; return files that they need and have elsewhere.
+
+    A check that runs may write there, so a copy is what the backup's manifest describes.
+    """
+    if not (draft / DATABASE).exists():
+        return []
+    with closing(sqlite3.connect(draft / DATABASE)) as copy:
+        if not copy.execute(_HAS_CHECKED).fetchone():
+            return []
+        rows = copy.execute("SELECT folder, options FROM checked_holdings").fetchall()
+    for name, _ in rows:
+        for path in sorted((folder / HOLDINGS / name).glob("*")):
+            if path.is_file():
+                target = draft / HOLDINGS / name / path.name
+                atomic.make_directory(target.parent, mode=atomic.PRIVATE_FOLDER)
+                shutil.copyfile(path, target)
+    named = (json.loads(options).get(key) for _, options in rows for key in _NAMED_FILES)
+    paths = dict.fromkeys(Path(path) for path in named if path)
+    return [path for path in paths if path.is_file()]
+
+
+_HAS_CHECKED = "SELECT 1 FROM sqlite_master WHERE name = 'checked_holdings'"
+_NAMED_FILES = ("password-file", "manifest", "groups")  # options that name a file of the owner's
 
 
 def _revision(address: str) -> str | None:

@@ -4,6 +4,7 @@ A case is over when an audit that follows up passes, or when its last step is ta
 """
 
 from collections.abc import Callable
+from threading import Lock
 
 from holdfast.control.audits.checked_fleet import CheckedFleet
 from holdfast.control.incidents.check_responder import CheckResponder
@@ -21,7 +22,7 @@ from holdfast.durations import SECOND
 from holdfast.errors import HoldfastError, InputError
 from holdfast.evidence import leaf
 from holdfast.evidence.codecs import MAX_ITEMS
-from holdfast.owner import Home
+from holdfast.owner import HoldingLostError, Home
 from holdfast.owner.direct.address import is_direct
 from holdfast.pdp.spans import Spans
 
@@ -44,6 +45,8 @@ class Responder:
         """Make a responder; `checked` are the holdings that tools check, if there may be any."""
         self._cases, self._home, self._settings = cases, home, settings
         self._unit, self._clock = unit, clock
+        self._claiming = Lock()
+        self._nodes: dict[int, bytes] = {}  # that threads of this process work with, by task
         self._checks = (
             None
             if checked is None
@@ -52,18 +55,32 @@ class Responder:
             )
         )
 
+    def open_cases(self) -> None:
+        """Raise alerts and plan steps for audits that have failed. It waits for no node."""
+        settings, now = self._settings, self._clock()
+        self._cases.resolve(now, patience=settings.patience, pause=settings.pause)
+        self._cases.open(settings.plans, now)
+        self._cases.quarantine_repeated(now, settings.repairs, settings.repairs_within)
+
     def tick(self) -> int:
-        """Take steps for as long as a slice of work lasts; return how many were tried."""
+        """Take steps for as long as a slice of work lasts; return how many were tried.
+
+        No two threads work with the same node: one that hangs keeps only one of them.
+        """
         settings, start = self._settings, self._clock()
-        self._cases.resolve(start, patience=settings.patience, pause=settings.pause)
-        self._cases.open(settings.plans, start)
-        self._cases.quarantine_repeated(start, settings.repairs, settings.repairs_within)
+        self.open_cases()
         tried = 0
         while (now := self._clock()) - start <= settings.slice:
-            task = self._cases.claim(now, settings.lease)
-            if task is None:
-                break
-            self._take(task)
+            with self._claiming:
+                task = self._cases.claim(now, settings.lease, without_nodes=self._nodes.values())
+                if task is None:
+                    break
+                if task.node is not None:
+                    self._nodes[task.id] = task.node
+            try:
+                self._take(task)
+            finally:
+                self._nodes.pop(task.id, None)
             tried += 1
         return tried
 
@@ -119,11 +136,16 @@ class Responder:
     def _repair(self, task: Task) -> None:
         if task.progress is None:
             raise InputError("it is not known what to repair")
+        try:
+            self._repair_blocks(task, Damage.decode(task.progress))
+        except HoldingLostError as error:  # to put it there again may take days
+            self._cases.finish(task, [], str(error), self._clock(), drop=(Step.FOLLOW_UP,))
+
+    def _repair_blocks(self, task: Task, known: Damage) -> None:
         with self._home.changing(task.name, wait=False) as holding:
             if is_direct(holding.record.url) and not self._settings.repair_direct:
                 self._leave_repair(task)
                 return
-            known = Damage.decode(task.progress)
             damage, complete = repair_more(self._home, holding, known, self._slice())
             losses = find_losses(holding, damage) if complete else []
         if not complete:
@@ -152,8 +174,16 @@ class Responder:
 
     def _slice(self) -> Callable[[], bool]:
         """Return whether a step that begins now may go on, to be asked again and again."""
-        end = self._clock() + self._settings.slice
-        return lambda: self._clock() <= end
+        end: int | None = None
+
+        def wants_more() -> bool:
+            # The first question starts the time: before it, replicas that hang are waited for.
+            nonlocal end
+            now = self._clock()
+            end = now + self._settings.slice if end is None else end
+            return now <= end
+
+        return wants_more
 
     def _save(self, task: Task, damage: Damage, progress: Progress) -> None:
         """Leave the rest of a step to the next slice."""
@@ -169,7 +199,9 @@ class Responder:
         if now - task.began < settings.patience:
             self._cases.put_back(task, now + settings.pause, task.progress)
             return
-        drop = (Step.REPAIR, Step.FOLLOW_UP)
+        # A node that was silent and has passed an audit since is followed up instead.
+        instead = Step.QUARANTINE if self._cases.is_answering(task) else Step.FOLLOW_UP
+        drop = (Step.REPAIR, instead)
         self._cases.finish(task, [], f"{task.step} was given up: {reason}", now, drop=drop)
 
 

@@ -43,6 +43,7 @@ from holdfast.evidence.leaf import Outcome
 from holdfast.evidence.storage_check import MAX_DAMAGED
 from holdfast.owner.losses import FileLoss, describe_losses, encode_losses
 from holdfast.storage.database import transaction
+from holdfast.storage.home_schema import catalogue
 from holdfast.storage.inference_schema import canaries
 from holdfast.storage.schema import NEVER, audits, holdings, responses
 from holdfast.words import plural
@@ -116,8 +117,8 @@ class Cases:
         """Plan the quarantine of holdings that were repaired too often."""
         plan_quarantines(self._engine, now, repairs=repairs, within=within)
 
-    def claim(self, now: int, lease: int) -> Task | None:
-        """Take the step that has been ready for longest."""
+    def claim(self, now: int, lease: int, *, without_nodes: Collection[bytes] = ()) -> Task | None:
+        """Take the step that has been ready for longest, of a holding on none of these nodes."""
         token = secrets.randbits(63)
         # A lease that lies too far ahead is from a clock that was set back since.
         free = or_(responses.c.lease <= now, responses.c.lease > now + 2 * lease)
@@ -128,17 +129,37 @@ class Cases:
             .limit(1)
             .with_for_update(skip_locked=True)
         )
+        if without_nodes:
+            theirs = select(catalogue.c.scheduled).where(
+                catalogue.c.node.in_(list(without_nodes)), catalogue.c.scheduled.is_not(None)
+            )
+            ready = ready.where(responses.c.holding.not_in(theirs))
         taken = update(responses).where(responses.c.id.in_(ready.scalar_subquery()))
         with transaction(self._engine) as connection:
             changed = taken.values(lease=now + lease, token=token).returning(responses)
             row = connection.execute(changed).first()
             if row is None:
                 return None
-            query = select(holdings.c.name, holdings.c.checked)
-            name, checked = connection.execute(query.where(holdings.c.id == row.holding)).one()
+            place = holdings.outerjoin(catalogue, catalogue.c.scheduled == holdings.c.id)
+            query = select(holdings.c.name, holdings.c.checked, catalogue.c.node).select_from(place)
+            name, checked, node = connection.execute(
+                query.where(holdings.c.id == row.holding)
+            ).one()
         step = Step(row.step)
         common = (row.holding, name, row.audit, step, row.detail, row.began, row.progress)
-        return Task(row.id, token, *common, checked)
+        return Task(row.id, token, *common, checked, None if node is None else bytes(node))
+
+    def is_answering(self, task: Task) -> bool:
+        """Return whether the audit of the case only got no answer, and the newest has passed."""
+        first = select(audits.c.outcome).where(
+            audits.c.holding == task.holding, audits.c.number == task.audit
+        )
+        newest = select(holdings.c.outcome).where(
+            holdings.c.id == task.holding, holdings.c.number > task.audit
+        )
+        with transaction(self._engine) as connection:
+            outcomes = [connection.execute(query).scalar() for query in (first, newest)]
+        return outcomes == [Outcome.TIMED_OUT, Outcome.PASSED]
 
     def extend(self, task: Task, until: int) -> None:
         """Keep a step that takes long; raise if its lease was lost."""

@@ -47,6 +47,7 @@ class Task:
     began: int
     progress: bytes | None
     checked: bool = False  # by a tool, not by proofs
+    node: bytes | None = None  # that the holding is on, if it is on one
 
 
 @dataclass(frozen=True)

@@ -74,9 +74,10 @@ def _forecast(load: CheckLoad, settings: ControlSettings, within: int | None) ->
     if within is not None:
         promised = promised_units(load.units, within, whole=load.whole)
         to_keep = _cost(load, promised, settings.prices)
-    decided = _cost(load, _decided_units(load, rails), settings.prices)
-    if to_keep is not None and within == load.verify_within and to_keep.units > decided.units:
-        decided = to_keep  # the rail reads that much, whatever the policy chooses
+    units = _decided_units(load, rails)
+    if load.verify_within is not None:  # the rail reads that much, whatever the policy chooses
+        units = max(units, promised_units(load.units, load.verify_within, whole=load.whole))
+    decided = _cost(load, units, settings.prices)
     return CheckForecast(
         load.name, load.kind, load.unit, load.units, load.bytes, decided, within, to_keep
     )

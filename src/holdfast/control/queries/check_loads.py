@@ -45,18 +45,26 @@ def list_loads(connection: Connection, now: int) -> list[CheckLoad]:
         select(record.name, record.kind, record.unit, record.units, record.bytes)
         .add_columns(record.verify_within, holdings.c.interval, holdings.c.ratio)
         .add_columns(measured.c.read, measured.c.read_bytes, measured.c.requests)
-        .add_columns(whole.c.holding.is_not(None))
+        .add_columns(whole.c.holding.is_not(None).label("whole"))
         .outerjoin(holdings, holdings.c.id == record.scheduled)
         .outerjoin(measured, measured.c.holding == record.scheduled)
         .outerjoin(whole, whole.c.holding == record.scheduled)
         .order_by(record.name)
     )
-    loads = []
-    for *of_holding, interval, ratio, read, read_bytes, requests, is_whole in connection.execute(
-        query
-    ):
-        measured_sums = (int(value or 0) for value in (read, read_bytes, requests))
-        loads.append(
-            CheckLoad(*of_holding, interval or 0, ratio or 0.0, *measured_sums, bool(is_whole))
+    return [
+        CheckLoad(
+            row.name,
+            row.kind,
+            row.unit,
+            row.units,
+            row.bytes,
+            row.verify_within,
+            row.interval or 0,
+            row.ratio or 0.0,
+            int(row.read or 0),
+            int(row.read_bytes or 0),
+            int(row.requests or 0),
+            whole=row.whole,
         )
-    return loads
+        for row in connection.execute(query)
+    ]

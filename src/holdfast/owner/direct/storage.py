@@ -145,7 +145,7 @@ class DirectStorage:
     def write(self, name: str, content: bytes | bytearray) -> None:  # noqa: ARG002
         self._refuse_writing(name)
 
-    def write_pieces(self, name: str, pieces: Iterable[bytes]) -> None:  # noqa: ARG002
+    def write_pieces(self, name: str, pieces: Iterable[bytes | memoryview]) -> None:  # noqa: ARG002
         self._refuse_writing(name)
 
     def remove(self, prefix: str) -> None:

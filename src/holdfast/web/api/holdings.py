@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import Field
 
-from holdfast.control import holding_commands
+from holdfast.control import checked_commands, holding_commands
 from holdfast.control.incidents import store
 from holdfast.control.operator_commands import audit_now
 from holdfast.control.queries.fleet import Health
@@ -19,6 +19,7 @@ from holdfast.control.queries.holdings import (
     read_name,
 )
 from holdfast.owner import Catalogue, discard_tags, plan_removal
+from holdfast.owner.checked import CheckedRecord, find_checked
 from holdfast.web.auth import Admin, Operator
 from holdfast.web.commands import CommandRequest, Done
 from holdfast.web.context import Context, RequestContext
@@ -99,8 +100,12 @@ def order_url(context: RequestContext, admin: Admin, holding: Id, command: UrlRe
 @router.post("/{holding}/rename", summary="Give it another name")
 def order_name(context: RequestContext, admin: Admin, holding: Id, command: NameRequest) -> Done:
     name = _name(context, holding)
-    author = admin.author(context, command.reason)
-    holding_commands.rename(Catalogue(context.writer), name, command.name, author)
+    author, catalogue = admin.author(context, command.reason), Catalogue(context.writer)
+    checked = _find_checked(catalogue, name)
+    if checked is not None:
+        checked_commands.rename(catalogue, checked, command.name, author)
+    else:
+        holding_commands.rename(catalogue, name, command.name, author)
     return Done(f"{name} is called {command.name} now")
 
 
@@ -110,11 +115,21 @@ def order_removal(
 ) -> Done:
     """Remove a holding. The service deletes the files on the node, if the node can be reached."""
     name, catalogue = _name(context, holding), Catalogue(context.writer)
+    checked = _find_checked(catalogue, name)
+    if checked is not None:
+        author = admin.author(context, command.reason)
+        checked_commands.remove(catalogue, context.folder, checked, author)
+        return Done(f"{name} is removed; what it was about stays at {checked.address}")
     plan = plan_removal(catalogue, name, keep_files=command.keep_files)
     holding_commands.remove(catalogue, plan, admin.author(context, command.reason))
     discard_tags(context.folder, plan.holding)
     fate = "are deleted on" if plan.delete_files else "stay on"
     return Done(f"{name} is removed; its files {fate} the node")
+
+
+def _find_checked(catalogue: Catalogue, name: str) -> CheckedRecord | None:
+    with catalogue.transaction() as connection:
+        return find_checked(connection, name)
 
 
 def _name(context: Context, holding: int) -> str:
