@@ -106,6 +106,34 @@ def files(
     _measure("files", as_json, size=size_mib << 20, encrypted=encrypted, say=on_step)
 
 
+def existing(
+    size_mib: Annotated[
+        int, typer.Option(min=1, max=1 << 20, help="Size of the repositories, in MiB.")
+    ] = 3072,
+    direct_mib: Annotated[
+        int, typer.Option(min=1, max=1 << 14, help="Size of the objects in memory, in MiB.")
+    ] = 256,
+    rounds: Annotated[int, typer.Option(min=1, help="How often each contender is timed.")] = 3,
+    as_json: Json = False,
+) -> None:
+    """Compare audits of existing storage with its own tools.
+
+    Repositories of restic and borg are made and checked. Direct holdings are on an object store
+    on loopback. TMPDIR names the folder that is measured in; it needs space for two copies. What a
+    missing tool can't measure is left out, with a word. It takes minutes.
+
+    Example: holdfast bench existing --json
+    """
+    _measure(
+        "existing",
+        as_json,
+        size=size_mib << 20,
+        direct_size=direct_mib << 20,
+        rounds=rounds,
+        say=on_step,
+    )
+
+
 def control(
     rounds: Rounds = 100,
     holdings: Annotated[

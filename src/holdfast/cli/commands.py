@@ -166,6 +166,9 @@ COMMANDS: dict[str, Entry | Group] = {
             "node": Entry("bench:node", "Compare a storage node with its prover and a plain copy."),
             "audits": Entry("bench:audits", "Measure audits from end to end, on real nodes."),
             "files": Entry("bench:files", "Compare put and get of a large file with a plain copy."),
+            "existing": Entry(
+                "bench:existing", "Compare audits of existing storage with its own tools."
+            ),
             "control": Entry("bench:control", "Compare the control plane with its bare database."),
             "web": Entry("bench:web", "Time the first load of each dashboard page."),
         },
