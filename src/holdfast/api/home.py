@@ -6,7 +6,7 @@ from pathlib import Path
 
 from holdfast import owner
 from holdfast.api.arguments import Pathname, check_passphrase, check_path
-from holdfast.control import holding_commands
+from holdfast.control import checked_commands, holding_commands
 from holdfast.control.audit_now import Repair, audit_holdings, repair_and_audit
 from holdfast.control.audits.types import AuditResult
 from holdfast.control.policies.aliases import Author
@@ -16,6 +16,7 @@ from holdfast.control.settings.configuration import operator
 from holdfast.control.settings.models import read_control
 from holdfast.errors import InputError, NodeError
 from holdfast.model.detection import samples_for
+from holdfast.owner.checked import CheckedRecord, find_checked
 from holdfast.pdp import Location
 from holdfast.storage.database import open_database, transaction
 
@@ -181,7 +182,11 @@ class Home:
         >>> home.rename("loft", "attic")
         """
         with self._home.catalogue() as catalogue:
-            holding_commands.rename(catalogue, holding, name, _author(reason))
+            checked = _find_checked(catalogue, holding)
+            if checked is not None:
+                checked_commands.rename(catalogue, checked, name, _author(reason))
+            else:
+                holding_commands.rename(catalogue, holding, name, _author(reason))
 
     def remove(
         self, holding: str, *, keep_files: bool = False, reason: str = ""
@@ -218,6 +223,11 @@ class Home:
             transaction(engine) as connection,
         ):
             return read_status(connection, milliseconds(), grace=grace, limit=limit)
+
+
+def _find_checked(catalogue: owner.Catalogue, name: str) -> CheckedRecord | None:
+    with catalogue.transaction() as connection:
+        return find_checked(connection, name)
 
 
 def _author(reason: str) -> Author:
