@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
+from tests.support.moto_server import moto_bucket
 from tests.support.node_env import Site
 from tests.support.recorded_wire import Wire, wire_to
 
@@ -26,24 +26,8 @@ def wire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
 @pytest.fixture(scope="session")
 def bucket() -> Iterator[str]:
     """Serve S3 on loopback, as the environment then says, and return a bucket's address."""
-    from moto.server import ThreadedMotoServer  # noqa: PLC0415 - takes seconds
-
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    variables = {
-        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
-        "AWS_ACCESS_KEY_ID": "tests",
-        "AWS_SECRET_ACCESS_KEY": "tests",
-        "AWS_DEFAULT_REGION": "us-east-1",
-    }
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in variables.items():
-            patch.setenv(name, value)
-        # The first answer takes the server seconds, for it imports what it answers by.
-        httpx.put(f"http://{host}:{port}/holdfast", timeout=60).raise_for_status()
-        yield "s3://holdfast"
-    server.stop()
+    with moto_bucket() as address:
+        yield address
 
 
 @pytest.fixture(params=["folder", "memory", "s3"])
