@@ -33,11 +33,11 @@ MAX_BOUNDARIES = 20
 ALL_ORDERS = [leaf.Order.SET_URL, leaf.Order.RENAME, leaf.Order.REMOVE]
 
 
-@pytest.fixture
 def anything_on(node: RunningNode) -> HoldingRecord:
     return HoldingRecord("any", node.url, node.address, None, bytes(16), 2, encrypted=False)
 
 
+@pytest.fixture
 def place(tmp_path: Path) -> Iterator[Site]:
     """Yield a home with two holdings that have been audited."""
     with site(tmp_path) as running:

@@ -1,5 +1,6 @@
 """Ranges of a bucket's objects are asked for side by side, and only while someone waits."""
 
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -148,3 +149,15 @@ def test_an_error_ends_the_rest_of_a_batch() -> None:
     with pytest.raises(StorageError, match="the second"):
         pool.map(work, range(1, 100))
     assert begun == [1, 2]
+
+
+def test_threads_without_work_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.node.daemon_pool.IDLE_SECONDS", 0.05)
+    before = threading.active_count()
+    pool = DaemonPool(8)
+    assert pool.map(str, range(100)) == [str(number) for number in range(100)]
+    end = time.monotonic() + 60
+    while threading.active_count() > before:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    assert pool.map(str, [1]) == ["1"], "and begin again"

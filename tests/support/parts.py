@@ -32,6 +32,20 @@ def package(name: str) -> Any:
     return pytest.importorskip(name, reason=f"no {name.partition('.')[0]}: {remedy}")
 
 
+def paramiko() -> Any:
+    """Return the package that speaks SFTP."""
+    __tracebackhide__ = True
+    return pytest.importorskip("paramiko", reason="no paramiko: make test EXTRAS=dev")
+
+
+def sshd() -> str:
+    __tracebackhide__ = True
+    for place in ("/usr/sbin/sshd", "/usr/local/sbin/sshd"):
+        if Path(place).exists():
+            return place
+    skip("sshd", "install the package openssh-server")
+
+
 def distributed() -> Any:
     """Return dask's package for clusters."""
     __tracebackhide__ = True

@@ -41,7 +41,7 @@ COMMANDS: dict[str, Entry | Group] = {
             ),
             "node-key": Entry(
                 "direct:node_key",
-                "Write the key of a direct holding's node, for a real node that takes over.",
+                "Write the key of a direct holding's node, for a real one that takes over.",
             ),
             "set-url": Entry("holding:set_url", "Follow a node that has moved to another URL."),
             "rename": Entry("holding:rename", "Give a holding another name."),

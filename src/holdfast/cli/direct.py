@@ -111,6 +111,7 @@ def accept(
     Example: holdfast holding accept photos 2024/march.jpg
     """
     opened = open_home(home, passphrase_file)
+    direct_operations.check_objects(opened, name, objects or [])
     which = describe_names(objects) if objects else "all objects that changed or vanished"
     sentence = f"{which}: audits of {name} will expect what is there now, whatever it is"
     terminal.confirm([sentence], "Accept?", yes=yes)
@@ -138,7 +139,7 @@ def node_key(
     passphrase_file: PassphraseFile = None,
     as_json: Json = False,
 ) -> None:
-    """Write the key of a direct holding's node, for a real node that takes over its tags.
+    """Write the key of a direct holding's node, for a real one that takes over.
 
     Nothing is tagged again: the node serves the same tags with the same key, and the holding
     follows it by `holding set-url`.

@@ -7,6 +7,7 @@ from typing import Any
 
 from holdfast.errors import InputError, StorageError
 from holdfast.node.fetching import REQUESTS_AT_ONCE, Fetcher, ObjectRange, RangeError, fetcher_of
+from holdfast.node.known_hosts import known_hosts_policy
 from holdfast.node.objects import Listed, LostError, Spans, StoredObject, StoredObjects
 from holdfast.pdp.readers import RemoteFile
 
@@ -17,12 +18,6 @@ CONNECT_SECONDS = 15.0
 _PROBE = ".probe"
 _STAMPS = ("ETag", "etag", "md5Hash", "content_md5", "checksum")
 _TIMES = ("LastModified", "mtime", "last_modified", "modified", "created")
-_OPTIONS: dict[str, dict[str, Any]] = {
-    "s3": {"config_kwargs": {"max_pool_connections": REQUESTS_AT_ONCE}},
-    "s3a": {"config_kwargs": {"max_pool_connections": REQUESTS_AT_ONCE}},
-    "sftp": {"timeout": CONNECT_SECONDS},
-    "ssh": {"timeout": CONNECT_SECONDS},
-}
 
 
 class Bucket:
@@ -105,14 +100,16 @@ class Bucket:
 
     def write(self, name: str, content: bytes | bytearray) -> None:
         try:
-            self._system.pipe_file(self._path(name), bytes(content))
+            self._make_parent(name)
+            self._fetcher.call("pipe_file", self._path(name), bytes(content))
         except Exception as error:
             raise self._failed("write", name, error) from error
 
     def upload(self, name: str, path: Path) -> None:
         """Write an object from a file of this machine."""
         try:
-            self._system.put_file(str(path), self._path(name))
+            self._make_parent(name)
+            self._fetcher.call("put_file", str(path), self._path(name))
         except Exception as error:
             raise self._failed("write", name, error) from error
 
@@ -186,7 +183,7 @@ class Bucket:
 
     def remove(self, prefix: str) -> None:
         try:
-            self._system.rm(self._path(prefix), recursive=True)
+            self._fetcher.call("rm", self._path(prefix), recursive=True)
         except FileNotFoundError:
             pass
         except Exception as error:
@@ -194,6 +191,12 @@ class Bucket:
 
     def holds(self, name: str) -> bool:
         return ".." not in name.split("/")
+
+    def _make_parent(self, name: str) -> None:
+        """Make the folders that an object is written in, where there are folders."""
+        if self.has_folders:
+            parent = self._path(name).rpartition("/")[0]
+            self._fetcher.call("makedirs", parent, exist_ok=True)
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}" if name else self._root
@@ -216,9 +219,21 @@ def _open(address: str) -> tuple[Any, str]:
     """Return the file system behind an address, and the path within it."""
     import fsspec  # noqa: PLC0415 - a tenth of the start of a command that reads local files
 
-    options = _OPTIONS.get(address.partition("://")[0], {})
-    system, root = fsspec.url_to_fs(address, use_listings_cache=False, **options)
+    system, root = fsspec.url_to_fs(address, **_options(address.partition("://")[0]))
     return system, root
+
+
+def _options(protocol: str) -> dict[str, Any]:
+    match protocol:
+        case "s3" | "s3a":
+            pool = {"max_pool_connections": REQUESTS_AT_ONCE}
+            return {"use_listings_cache": False, "config_kwargs": pool}
+        case "sftp" | "ssh":
+            timeouts = dict.fromkeys(("timeout", "banner_timeout", "auth_timeout"), CONNECT_SECONDS)
+            policy = {"host_key_policy": known_hosts_policy()}
+            return {"skip_instance_cache": True, **timeouts, **policy}
+        case _:
+            return {"use_listings_cache": False}
 
 
 def _lists_all(system: Any) -> bool:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from functools import partial
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from threading import Condition, Lock, Thread
 from typing import Any, TypeVar
 
@@ -15,6 +15,7 @@ J = TypeVar("J")
 R = TypeVar("R")
 
 STALL_SECONDS = 120.0  # without any result, where the time is not limited otherwise
+IDLE_SECONDS = 5.0  # after which a thread ends
 MAX_WAIT_SECONDS = 3600.0  # at once: no thread can wait for infinitely long
 
 
@@ -74,7 +75,15 @@ class DaemonPool:
 
     def _work(self) -> None:
         while True:
-            self._tasks.get()()
+            try:
+                task = self._tasks.get(timeout=IDLE_SECONDS)
+            except Empty:
+                with self._lock:
+                    if self._unfinished:
+                        continue
+                    self._threads -= 1
+                    return
+            task()
             with self._lock:
                 self._unfinished -= 1
 

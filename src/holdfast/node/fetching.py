@@ -16,7 +16,7 @@ R = TypeVar("R")
 REQUESTS_AT_ONCE = 64  # to one storage, where requests need no thread
 THREADS = 16  # where they do
 CONNECTIONS = 4  # of SFTP, each of which carries many requests
-MAX_CALL_SECONDS = 3600.0  # for a listing, whose pages come one after another
+MAX_CALL_SECONDS = 24 * 3600.0  # for a long listing or a large object
 
 
 class ObjectRange(NamedTuple):

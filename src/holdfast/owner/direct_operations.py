@@ -47,6 +47,15 @@ def refresh_direct(
         return enrol(holding, client, on_progress)
 
 
+def check_objects(home: Home, name: str, objects: Sequence[str]) -> None:
+    """Raise if a holding is not direct, or audits no object of one of these names."""
+    find_direct(home, name)
+    with home.catalogue() as catalogue:
+        for called in objects:
+            if catalogue.file(name, called) is None:
+                raise InputError(f"holding {name!r} audits no object {called!r}")
+
+
 def accept_changes(
     home: Home,
     name: str,

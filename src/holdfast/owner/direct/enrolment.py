@@ -115,8 +115,9 @@ def accept(
     record = client.holding(reload=True).record
     known = {name_of(file): file for file in record.files}
     differences = compare(record, client.stamps, listed.values())
-    if unknown := [name for name in names if name not in known]:
-        raise InputError(f"holding {holding.name!r} audits no object {unknown[0]!r}")
+    for name in names:
+        if name not in known:
+            raise InputError(f"holding {holding.name!r} audits no object {name!r}")
     vanished = {name_of(file) for file in differences.vanished}
     wanted = list(names) or [
         *(name_of(changed.file) for changed in differences.changed),
