@@ -72,7 +72,7 @@ def test_a_bucket_is_enrolled_audited_and_repaired(
     place.storage.write("003.jpg", place.contents["003.jpg"][:500])
     result = place.audit(samples=1)
     assert result.outcome is Outcome.FAILED
-    assert result.objects == (
+    assert result.proof_detail.objects == (
         "gone: 001.jpg",
         "of another length: 003.jpg",
         f"written again with other content: {VICTIM}",

@@ -60,7 +60,7 @@ def test_objects_on_sftp_are_enrolled_audited_and_repaired(
     place.storage.remove("001.jpg")
     result = place.audit()
     assert result.outcome is Outcome.FAILED
-    assert result.objects == ("gone: 001.jpg", f"damaged: {VICTIM}")
+    assert result.proof_detail.objects == ("gone: 001.jpg", f"damaged: {VICTIM}")
     assert repair_and_audit(place.home, NAME, [str(copy.folder)], deadline_seconds=30).complete
     assert place.intact()
     place.storage.write("new.jpg", b"new" * 1000)

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.moto_server import moto_bucket
 from tests.support.node_env import Site
 from tests.support.recorded_wire import Wire, wire_to
 from tests.support.s3_server import s3_server
@@ -27,13 +26,8 @@ def wire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
 @pytest.fixture(scope="session")
 def bucket() -> Iterator[str]:
     """Serve S3 on loopback, as the environment then says, and return a bucket's address."""
-<<<<<<< HEAD
     with s3_server() as server:
         yield server.address
-=======
-    with moto_bucket() as address:
-        yield address
->>>>>>> direct19
 
 
 @pytest.fixture(params=["folder", "memory", "s3"])
