@@ -96,7 +96,9 @@ def test_rails_are_counted_and_states_that_begin_are_left_out(engine: Engine) ->
         (0, 0),
     ]
     ours, theirs = ([int(flags) for flags in side] for side in zip(*both, strict=True))
-    claims: Any = [SimpleNamespace(id=at, version="", memory=b"") for at in range(len(both))]
+    claims: Any = [
+        SimpleNamespace(id=at, version="", memory=b"", checked=False) for at in range(len(both))
+    ]
     course = DecisionContext(claims, [0] * len(both), np.full(len(both), 100), 100, START)
     policies: list[Any] = [SimpleNamespace(version=name, name=name) for name in ("old", "new")]
     duty = ActivePolicies(policies[0], (policies[1],), "new")
