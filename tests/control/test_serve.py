@@ -101,6 +101,7 @@ def test_settings_that_make_no_sense_are_told_in_one_sentence(
         ("[control]\ndatabase = 'mysql://u:secret@h/n'", "must be a file or an address"),
         ("[control.patience]\ndeadline = '20 days'", "must be below longest in"),
         ("[control]\nworkers = 3", "unknown key 'workers'"),
+        ("[control.metrics]\nlisten = '127.0.0.1:9471'", "choose another port"),
         ("[control", "not TOML"),
     ):
         (home / "holdfast.toml").write_text(text)

@@ -56,6 +56,7 @@ def serve(
     opened = open_home(home, passphrase_file)
     settings = read_control(opened.folder)
     check_settings(settings, opened.folder)
+    _check_ports(settings, workers)
     with suppress(StorageError):  # workers wait for a database that is unreachable
         if (standing := standing_of(settings.address(opened.folder)))[0] is Standing.NEWER:
             raise InputError(
@@ -64,6 +65,18 @@ def serve(
     with announce_service(opened.folder, milliseconds(), join=join) as place:
         _serve(opened, settings, place, workers, as_json=as_json)
     return 0
+
+
+def _check_ports(settings: ControlSettings, workers: int) -> None:
+    """Refuse the dashboard's port for metrics: each worker serves its own on the next port."""
+    if settings.metrics.listen is None or not isinstance(settings.web.listen, tuple):
+        return
+    first, dashboard = settings.metrics.listen[1], settings.web.listen[1]
+    if first <= dashboard < first + workers:
+        raise InputError(
+            f"listen in [control.metrics]: {workers} workers need the ports from {first} on, and "
+            f"the dashboard is on {dashboard}: choose another port for one of them"
+        )
 
 
 def _serve(
