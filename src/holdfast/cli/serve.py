@@ -69,7 +69,7 @@ def serve(
 
 def _check_ports(settings: ControlSettings, workers: int) -> None:
     """Refuse the dashboard's port for metrics: each worker serves its own on the next port."""
-    if settings.metrics.listen is None or not isinstance(settings.web.listen, tuple):
+    if settings.metrics.listen is None or settings.web.listen is None:
         return
     first, dashboard = settings.metrics.listen[1], settings.web.listen[1]
     if first <= dashboard < first + workers:

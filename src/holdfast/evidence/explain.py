@@ -30,7 +30,7 @@ from holdfast.model.action import Action
 from holdfast.words import plural, size, span, when
 
 _OWNERS_WORD = "This rests on the owner's word: nobody can check it again."
-_MEANINGS = {Outcome.ADMITTED: ", the node admits the loss"}
+_ADMITTED = "the node admits the loss"
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,9 @@ def explain(leaf: Leaf, _name: str | None = None) -> list[str]:
 @explain.register
 def _(audit: Audit, name: str | None = None) -> list[str]:
     challenge = audit.challenge
-    because = f": {audit.reason}" if audit.reason else ""
-    meaning = _MEANINGS.get(audit.outcome, "")
+    reason = audit.reason.removeprefix(f"{_ADMITTED}: ")
+    because = f": {reason}" if reason else ""
+    meaning = f", {_ADMITTED}" if audit.outcome is Outcome.ADMITTED else ""
     what = f"audit {audit.number} of {_holding(audit.holding, name)}"
     return [
         f"{what}: {audit.outcome}{meaning}{because}",
