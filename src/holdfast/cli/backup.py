@@ -36,7 +36,9 @@ def backup(
         "members": [asdict(member) for member in members],
     }
     size = sum(member.bytes for member in members)
-    written = f"wrote {out}: {len(members)} files, {size:,} bytes; it opens with the home's passphrase"
+    written = (
+        f"wrote {out}: {len(members)} files, {size:,} bytes; it opens with the home's passphrase"
+    )
     missing = [
         f"not in it: {path}, which the home needs: keep it yourself" for path in made.left_out
     ]
