@@ -110,7 +110,8 @@ def last_audits(connection: Connection, holding: int, limit: int) -> tuple[Obser
 
 def lowest_gas(connection: Connection) -> float | None:
     """Return the gas of the cheapest audit that passed, if any did."""
-    query = select(func.min(audits.c.gas)).where(audits.c.outcome == Outcome.PASSED)
+    passed = (audits.c.outcome == Outcome.PASSED, ~audits.c.checked)  # a check takes none
+    query = select(func.min(audits.c.gas)).where(*passed)
     return connection.execute(query).scalar()
 
 
