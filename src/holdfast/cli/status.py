@@ -15,6 +15,7 @@ from holdfast.control.queries.fleet import (
     PAST_LOSS_DAYS,
     Activity,
     Head,
+    Health,
     HoldingStatus,
     Status,
     read_activity,
@@ -118,11 +119,20 @@ def _hints(fleet: Status) -> Iterator[str]:
     if fleet.quarantined:
         yield "repair the quarantined holdings, then: holdfast audit release NAME"
     if fleet.damaged and not fleet.cases:
-        yield "restore damaged blocks from a replica: holdfast repair NAME"
+        yield from _repair_hints(fleet)
     if fleet.silent:
         yield "a node gave no proof or can't be reached: is it running? See holdfast doctor"
     if fleet.alerts:
         yield "holdfast doctor names faults and their cures"
+
+
+def _repair_hints(fleet: Status) -> Iterator[str]:
+    checked = {coverage.holding for coverage in fleet.coverage}
+    damaged = {row.holding for row in fleet.worst if row.health is Health.DAMAGED}
+    if damaged - checked or not damaged:
+        yield "restore damaged blocks from a replica: holdfast repair NAME"
+    for name in sorted(damaged & checked):
+        yield f"holdfast repair {name} shows what is damaged and which commands repair it"
 
 
 def _row(fleet: Status, holding: HoldingStatus) -> tuple[str, ...]:

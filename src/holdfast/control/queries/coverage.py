@@ -21,7 +21,7 @@ class Coverage:
     unit: str
     units: int
     never: int  # units that no check has verified yet
-    verified: dict[int, float]  # share, by the days within which they were
+    verified: dict[int, float]  # share, by the days within which they were found intact
     oldest: int | None  # milliseconds since the oldest was verified, or added; None at first
     verify_within: int | None  # milliseconds, if the owner asked for that
 
@@ -46,7 +46,10 @@ def list_coverage(
     columns = (
         func.coalesce(func.sum(group.units), 0).label("units"),
         units(group.verified == 0).label("never"),
-        *(units(group.verified > now - days * DAY).label(f"within_{days}") for days in WITHIN_DAYS),
+        *(
+            units((group.verified > now - days * DAY) & ~group.damaged).label(f"within_{days}")
+            for days in WITHIN_DAYS
+        ),
         func.coalesce(func.min(since), holdings.c.added).label("oldest"),
     )
     of_holding = (record.name, record.kind, record.unit, record.verify_within, holdings.c.added)
