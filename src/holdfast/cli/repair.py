@@ -10,7 +10,8 @@ import typer
 
 from holdfast.cli import terminal
 from holdfast.cli.audit import Deadline, audit_facts, describe_audit
-from holdfast.cli.home import DEFAULT_HOME, HomeFolder, complete_holding, open_home
+from holdfast.cli.checked_repair import find_checked_holding, show_repair
+from holdfast.cli.home import DEFAULT_HOME, HomeFolder, complete_holding, home_folder, open_home
 from holdfast.cli.terminal import Json, PassphraseFile, report
 from holdfast.control.audit_now import Repair, repair_and_audit
 from holdfast.owner import RepairedFile, RepairProgress
@@ -38,10 +39,17 @@ def repair(
     """Find damaged blocks, restore them and audit the holding.
 
     Blocks come from other holdings that have the same file, or from --source. Exit 1 if blocks are
-    lost or the audit doesn't pass.
+    lost or the audit doesn't pass. Of storage that a tool checks it only shows what is damaged and
+    which commands repair it: exit 1 if there is damage. That needs no passphrase.
 
     Example: holdfast repair attic --source photos.tar
     """
+    folder = home_folder(home)
+    checked = find_checked_holding(folder, holding)
+    if checked is not None:
+        facts, text = show_repair(folder, checked)
+        report(facts, text, as_json=as_json)
+        return 1 if facts["damaged"] else 0
     opened = open_home(home, passphrase_file)
     with ProgressDisplay() as display:
         result = repair_and_audit(

@@ -123,17 +123,32 @@ def _hints(fleet: Status) -> Iterator[str]:
         yield "is `holdfast serve` running? If it is, give it more --workers; see holdfast doctor"
     if fleet.quarantined:
         yield "repair the quarantined holdings, then: holdfast audit release NAME"
+<<<<<<< HEAD
     checked = Counter(row.health for row in fleet.worst if row.kind is not None)
     if fleet.damaged > checked[Health.DAMAGED] and not fleet.cases:
         yield "restore damaged blocks from a replica: holdfast repair NAME"
     if checked[Health.DAMAGED] and not fleet.cases:
         yield "a tool found damage: its alert names the units, and what could be done"
     if fleet.silent > checked[Health.SILENT]:
+=======
+    if fleet.damaged and not fleet.cases:
+        yield from _repair_hints(fleet)
+    if fleet.silent:
+>>>>>>> seam19
         yield "a node gave no proof or can't be reached: is it running? See holdfast doctor"
     if checked[Health.SILENT]:
         yield "a check could not say whether its storage is intact: see holdfast doctor"
     if fleet.alerts:
         yield "holdfast doctor names faults and their cures"
+
+
+def _repair_hints(fleet: Status) -> Iterator[str]:
+    checked = {coverage.holding for coverage in fleet.coverage}
+    damaged = {row.holding for row in fleet.worst if row.health is Health.DAMAGED}
+    if damaged - checked or not damaged:
+        yield "restore damaged blocks from a replica: holdfast repair NAME"
+    for name in sorted(damaged & checked):
+        yield f"holdfast repair {name} shows what is damaged and which commands repair it"
 
 
 def _row(fleet: Status, holding: HoldingStatus) -> tuple[str, ...]:

@@ -77,7 +77,9 @@ def audit_holdings(
         for record, (blocks, cap) in zip(records, sizes, strict=True)
         if blocks
     }
-    counts |= {record.name: (count_samples(record.units), record.units) for record in checked}
+    for record in checked:
+        units = max(record.units, 1)  # at the last look; there may be some now
+        counts[record.name] = (count_samples(units), units)
     if not counts:
         return []
     ratios = {name: count / blocks for name, (count, blocks) in counts.items()}

@@ -40,7 +40,7 @@ class CheckedRecord:
 
     def place(self, home: Path) -> Place:
         """Return where its checker finds the data, and a folder that is its own."""
-        folder = home / HOLDINGS / self.folder
+        folder = (home / HOLDINGS / self.folder).absolute()  # commands may name it
         atomic.make_directory(folder, mode=atomic.PRIVATE_FOLDER)
         return self.place_in(folder)
 

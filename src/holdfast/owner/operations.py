@@ -55,10 +55,11 @@ class RepairedFile:
 def select_holdings(home: Home, names: Iterable[str]) -> list[HoldingRecord]:
     """Return the holdings of these names, or all of them if none is named."""
     with home.catalogue() as catalogue:
-        known = catalogue.holdings()
-        if not known:
+        named = [catalogue.holding(name) for name in dict.fromkeys(names)]
+        selected = named or catalogue.holdings()
+        if not selected:
             raise InputError("there are no holdings yet: create one with `holdfast holding add`")
-        return [catalogue.holding(name) for name in dict.fromkeys(names)] or known
+        return selected
 
 
 def select_for_put(home: Home, names: Iterable[str]) -> list[str]:

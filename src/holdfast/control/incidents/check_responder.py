@@ -108,7 +108,7 @@ class CheckResponder:
             drop=() if units else (Step.REPAIR,),
             hand_on=codec.dump(damage),
             damaged=len(units),
-            note=describe_damage(damage),
+            note=describe_damage(damage, task.name),
             progress=Progress(len(units), len(units)),
         )
 
@@ -118,7 +118,7 @@ class CheckResponder:
         damage = codec.load(Damage, task.progress, "the damage that was located")
         allowed = self._settings.tool_repair is ToolRepair.RUN and not damage.loses_data
         if not allowed or not isinstance(checker, Repairer):
-            detail = "; ".join(filter(None, (UP_TO_YOU, describe_commands(damage))))
+            detail = "; ".join(filter(None, (UP_TO_YOU, describe_commands(damage, task.name))))
             # A follow-up would only confirm what is known.
             return lambda: self._cases.finish(
                 task, [], detail, self._clock(), drop=(Step.FOLLOW_UP,)

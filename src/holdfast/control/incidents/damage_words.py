@@ -7,7 +7,7 @@ from holdfast.checkers.interface import Damage, DamagedUnit
 
 MAX_UNITS = 3  # in a sentence
 MAX_FILES = 5
-MAX_COMMANDS = 4
+MAX_COMMAND_LENGTH = 150
 
 
 def name_some(units: Sequence[DamagedUnit]) -> str:
@@ -15,18 +15,21 @@ def name_some(units: Sequence[DamagedUnit]) -> str:
     return _some([f"{unit.name} ({unit.defect})" for unit in units], MAX_UNITS)
 
 
-def describe_damage(damage: Damage) -> str:
+def describe_damage(damage: Damage, name: str) -> str:
     """Return what damaged units mean, for the operator alone: files are named."""
     files = f"files: {_some(damage.files, MAX_FILES)}" if damage.files else ""
-    return "; ".join(filter(None, (files, damage.advice, describe_commands(damage))))
+    return "; ".join(filter(None, (files, describe_commands(damage, name))))
 
 
-def describe_commands(damage: Damage) -> str:
+def describe_commands(damage: Damage, name: str) -> str:
+    """Return the commands that repair a holding, or where to read them if they are long."""
     if not damage.commands:
-        return ""
-    commands = [shlex.join(command) for command in damage.commands[:MAX_COMMANDS]]
+        return damage.advice
     lossy = ", which gives up what is damaged" if damage.loses_data else ""
-    return f"to repair it{lossy}: {' && '.join(commands)}"
+    commands = " && ".join(shlex.join(command) for command in damage.commands)
+    if len(commands) > MAX_COMMAND_LENGTH:
+        return f"`holdfast repair {name}` shows how to repair it{lossy}"
+    return f"to repair it{lossy}: {commands}"
 
 
 def _some(names: Sequence[str], limit: int) -> str:

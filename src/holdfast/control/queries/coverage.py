@@ -56,7 +56,7 @@ class Coverage:
     units: int
     bytes: int
     never: int  # units that no check has verified yet
-    verified: dict[int, float]  # share, by the days within which they were
+    verified: dict[int, float]  # share, by the days within which they were found intact
     oldest: int | None  # milliseconds since the oldest was verified, or added; None at first
     verify_within: int | None  # milliseconds, if the owner asked for that
     behind: bool  # whether a unit is older than that
@@ -98,10 +98,17 @@ def _select(now: int) -> Select[Any]:
     columns = (
         func.coalesce(func.sum(group.units), 0).label("known"),
         units(group.verified == 0).label("never"),
+<<<<<<< HEAD
         *(units(group.verified > now - days * DAY).label(f"within_{days}") for days in WITHIN_DAYS),
         units(recent).label("recent"),
         func.min(case((recent, group.verified))).label("first"),
         func.count(case((group.damaged, 1))).label("damaged"),
+=======
+        *(
+            units((group.verified > now - days * DAY) & ~group.damaged).label(f"within_{days}")
+            for days in WITHIN_DAYS
+        ),
+>>>>>>> seam19
         func.coalesce(func.min(since), holdings.c.added).label("oldest"),
         func.count(case((group.name == _WHOLE, 1))).label("whole"),
     )

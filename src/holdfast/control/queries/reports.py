@@ -4,7 +4,8 @@ from sqlalchemy import Connection, select
 
 from holdfast.checkers import codec
 from holdfast.checkers.interface import Report
-from holdfast.storage.schema import audits
+from holdfast.evidence.leaf import Outcome
+from holdfast.storage.schema import audits, check_groups, holdings
 
 
 def last_report(connection: Connection, holding: int) -> Report | None:
@@ -13,10 +14,13 @@ def last_report(connection: Connection, holding: int) -> Report | None:
     return _decode(connection.execute(newest.order_by(audits.c.number.desc()).limit(1)).scalar())
 
 
-def read_report(connection: Connection, holding: int, number: int) -> Report | None:
-    """Return what a check said, if it is one that failed."""
-    one = (audits.c.holding == holding, audits.c.number == number, _HAS_REPORT)
-    return _decode(connection.execute(select(audits.c.report).where(*one)).scalar())
+def find_known_damage(connection: Connection, holding: int) -> Report | None:
+    """Return what the last check that failed said, unless a later one found it intact."""
+    marked = select(check_groups.c.name).where(check_groups.c.holding == holding)
+    damaged = connection.execute(marked.where(check_groups.c.damaged).limit(1)).first()
+    outcome = select(holdings.c.outcome).where(holdings.c.id == holding)
+    failed = connection.execute(outcome).scalar() == Outcome.FAILED
+    return last_report(connection, holding) if damaged or failed else None
 
 
 _HAS_REPORT = audits.c.report.is_not(None)
