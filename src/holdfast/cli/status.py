@@ -123,18 +123,10 @@ def _hints(fleet: Status) -> Iterator[str]:
         yield "is `holdfast serve` running? If it is, give it more --workers; see holdfast doctor"
     if fleet.quarantined:
         yield "repair the quarantined holdings, then: holdfast audit release NAME"
-<<<<<<< HEAD
     checked = Counter(row.health for row in fleet.worst if row.kind is not None)
-    if fleet.damaged > checked[Health.DAMAGED] and not fleet.cases:
-        yield "restore damaged blocks from a replica: holdfast repair NAME"
-    if checked[Health.DAMAGED] and not fleet.cases:
-        yield "a tool found damage: its alert names the units, and what could be done"
-    if fleet.silent > checked[Health.SILENT]:
-=======
     if fleet.damaged and not fleet.cases:
         yield from _repair_hints(fleet)
-    if fleet.silent:
->>>>>>> seam19
+    if fleet.silent > checked[Health.SILENT]:
         yield "a node gave no proof or can't be reached: is it running? See holdfast doctor"
     if checked[Health.SILENT]:
         yield "a check could not say whether its storage is intact: see holdfast doctor"

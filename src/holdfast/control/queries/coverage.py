@@ -98,17 +98,13 @@ def _select(now: int) -> Select[Any]:
     columns = (
         func.coalesce(func.sum(group.units), 0).label("known"),
         units(group.verified == 0).label("never"),
-<<<<<<< HEAD
-        *(units(group.verified > now - days * DAY).label(f"within_{days}") for days in WITHIN_DAYS),
-        units(recent).label("recent"),
-        func.min(case((recent, group.verified))).label("first"),
-        func.count(case((group.damaged, 1))).label("damaged"),
-=======
         *(
             units((group.verified > now - days * DAY) & ~group.damaged).label(f"within_{days}")
             for days in WITHIN_DAYS
         ),
->>>>>>> seam19
+        units(recent).label("recent"),
+        func.min(case((recent, group.verified))).label("first"),
+        func.count(case((group.damaged, 1))).label("damaged"),
         func.coalesce(func.min(since), holdings.c.added).label("oldest"),
         func.count(case((group.name == _WHOLE, 1))).label("whole"),
     )
