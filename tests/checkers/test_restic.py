@@ -11,7 +11,7 @@ import pytest
 from tests.support import parts
 from tests.support.checks import sample_all, sample_of, wait_for
 from tests.support.processes import running
-from tests.support.rest_server import rest_server
+from tests.support.rclone_server import serving
 from tests.support.restic_repositories import PASSWORD, ResticRepository, flip, make_repository
 
 from holdfast.checkers import restic_check, restic_repository
@@ -359,8 +359,8 @@ def test_a_backup_during_a_check_succeeds_and_is_no_damage(
             repository.back_up()
 
     checker = None
-    with rest_server(repository.path, back_up) as server:
-        opened = open_restic(repository, folder, server.address)
+    with serving(repository.path, "restic", back_up) as server:
+        opened = open_restic(repository, folder, f"rest:{server.url}")
         sample = sample_all(opened)
         checker = opened
         report = run(checker, sample)
@@ -388,8 +388,8 @@ def test_a_prune_during_a_check_is_no_damage(
             pruned.update(before - {pack.name for pack in repository.packs()})
 
     checker = None
-    with rest_server(repository.path, prune) as server:
-        opened = open_restic(repository, folder, server.address)
+    with serving(repository.path, "restic", prune) as server:
+        opened = open_restic(repository, folder, f"rest:{server.url}")
         sample = sample_all(opened)
         checker = opened
         report = run(checker, sample)
@@ -413,8 +413,8 @@ def test_a_server_that_dies_in_mid_check_is_an_outage(
                 server.cut()
 
     checker = None
-    with rest_server(repository.path, die) as server:
-        opened = open_restic(repository, folder, server.address)
+    with serving(repository.path, "restic", die) as server:
+        opened = open_restic(repository, folder, f"rest:{server.url}")
         sample = sample_all(opened)
         checker = opened
         report = run(checker, sample)
@@ -428,8 +428,8 @@ def test_a_server_that_is_away_is_an_outage(
 ) -> None:
     monkeypatch.setattr(restic_check, "OUTAGE_SECONDS", 2.0)
     monkeypatch.setattr(restic_repository, "LIST_OUTAGE_SECONDS", 2.0)
-    with rest_server(repository.path) as server:
-        checker = open_restic(repository, folder, server.address)
+    with serving(repository.path, "restic") as server:
+        checker = open_restic(repository, folder, f"rest:{server.url}")
         sample = sample_all(checker)
     with pytest.raises(UnreachableError, match="can't be reached"):
         checker.extent()
@@ -439,16 +439,16 @@ def test_a_server_that_is_away_is_an_outage(
 def test_sizes_of_packs_on_a_server_are_estimated_by_its_index(
     repository: ResticRepository, folder: Path
 ) -> None:
-    with rest_server(repository.path) as server:
-        extent = open_restic(repository, folder, server.address).extent()
+    with serving(repository.path, "restic") as server:
+        extent = open_restic(repository, folder, f"rest:{server.url}").extent()
     bytes_there = sum(pack.stat().st_size for pack in repository.packs())
     assert extent.units == len(repository.packs())
     assert 0.7 * bytes_there < extent.bytes < 1.3 * bytes_there
 
 
 def test_damage_on_a_server_is_found(repository: ResticRepository, folder: Path) -> None:
-    with rest_server(repository.path) as server:
-        checker = open_restic(repository, folder, server.address)
+    with serving(repository.path, "restic") as server:
+        checker = open_restic(repository, folder, f"rest:{server.url}")
         sample = sample_all(checker)
         missing, flipped = repository.packs()[:2]
         missing.unlink()

@@ -384,7 +384,7 @@ def test_status_tells_what_needs_a_look_first(place: Site, clock: Clock, desk: W
         assert (verdict, empty) == ("2 holdings: all is well", "")
         assert titles.split() == ["holding", "health", "last", "audit", "next", "audits", "size"]
         for line, name in ((attic, "attic"), (cellar, "cellar")):
-            assert " ".join(line.split()) == f"{name} sound passed 1 h ago in 23 h 1 162"
+            assert " ".join(line.split()) == f"{name} sound passed 1 h ago in 23 h 1 162 blocks"
         assert re.search(r"1 h ago +audit 1 of cellar, \d+ blocks: passed", finished.stdout)
         assert re.search(r"last day +2 passed; 0 gas", finished.stdout)
         damage(place, "cellar")

@@ -1,4 +1,4 @@
-"""`rclone serve restic` on loopback, behind a proxy by which tests act between two requests."""
+"""`rclone serve` on loopback, behind a proxy by which tests act between two requests."""
 
 import http.client
 import subprocess
@@ -27,8 +27,8 @@ class Proxy(ThreadingHTTPServer):
         self.target, self.hook, self.is_cut = port, hook, False
 
     @property
-    def address(self) -> str:
-        return f"rest:http://127.0.0.1:{self.server_port}/"
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/"
 
     def cut(self) -> None:
         """Let the server die, in the middle of what it sends."""
@@ -59,18 +59,20 @@ class _Forward(BaseHTTPRequestHandler):
         with suppress(ConnectionError):
             self.wfile.write(content)
 
-    do_HEAD = do_POST = do_DELETE = do_GET  # noqa: N815 - named by the base
+    do_HEAD = do_POST = do_DELETE = do_PROPFIND = do_GET  # noqa: N815 - named by the base
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - named by the base
         pass
 
 
 @contextmanager
-def rest_server(repository: Path, hook: Hook = lambda _path: None) -> Iterator[Proxy]:
-    """Serve a repository."""
+def serving(folder: Path, protocol: str, hook: Hook = lambda _path: None) -> Iterator[Proxy]:
+    """Serve a folder by `restic`, `webdav` or another protocol of rclone's."""
     port = _free_port()
-    command = [parts.tool("rclone"), "serve", "restic", "--addr", f"127.0.0.1:{port}"]
-    with running([*command, repository], stderr=subprocess.DEVNULL):
+    command = [parts.tool("rclone"), "serve", protocol, "--addr", f"127.0.0.1:{port}"]
+    if protocol == "webdav":
+        command += ["--dir-cache-time", "0s"]
+    with running([*command, folder], stderr=subprocess.DEVNULL):
         _wait_for_port(port)
         with Proxy(port, hook) as proxy:
             thread = Thread(target=proxy.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
