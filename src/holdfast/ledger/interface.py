@@ -137,8 +137,8 @@ class Answer:
 
     `passes` is what the owner's own check says, if it was made. A contract checks for itself; the
     local ledger, which convinces only its owner, takes the owner's word. A node in the owner's
-    own process gives its `reason` in words, and what it is about as `objects`, which are for the
-    owner alone. No ledger gets them.
+    own process gives its `reason` in words, what it is about as `objects`, which are for the owner
+    alone, and what it read. No ledger gets these.
     """
 
     proof: Proof
@@ -146,6 +146,8 @@ class Answer:
     passes: bool | None = None
     reason: str = ""
     objects: tuple[str, ...] = ()
+    read_bytes: int = 0
+    requests: int = 0
 
 
 @dataclass(frozen=True)

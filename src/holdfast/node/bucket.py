@@ -98,6 +98,15 @@ class Bucket:
         except Exception as error:
             raise self._failed("read", name, error) from error
 
+    def look_up(self, name: str) -> StoredObject | None:
+        try:
+            entry = self._fetcher.call("info", self._path(name))
+        except FileNotFoundError:
+            return None
+        except Exception as error:
+            raise self._failed("read", name, error) from error
+        return StoredObject(name, int(entry["size"]), _stamp(entry), entry["type"] == "file")
+
     def write(self, name: str, content: bytes | bytearray) -> None:
         try:
             self._make_parent(name)

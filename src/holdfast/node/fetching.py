@@ -16,7 +16,8 @@ R = TypeVar("R")
 REQUESTS_AT_ONCE = 64  # to one storage, where requests need no thread
 THREADS = 16  # where they do
 CONNECTIONS = 4  # of SFTP, each of which carries many requests
-MAX_CALL_SECONDS = 24 * 3600.0  # for a long listing or a large object
+LONG_CALLS = {"find", "put_file", "pipe_file", "rm"}
+MAX_LONG_CALL_SECONDS = 24 * 3600.0
 
 
 class ObjectRange(NamedTuple):
@@ -63,21 +64,21 @@ class AsyncFetcher:
 
     def __init__(self, system: Any) -> None:
         self._system = system
+        self._slots = asyncio.Semaphore(self.at_once)  # for all threads together
 
     def fetch(self, ranges: Sequence[ObjectRange]) -> list[bytes]:
         return self._run(lambda: self._gather(ranges), STALL_SECONDS)
 
     def call(self, name: str, *args: Any, **options: Any) -> Any:
         method = getattr(self._system, f"_{name}")
-        return self._run(lambda: method(*args, **options), MAX_CALL_SECONDS)
+        limit = MAX_LONG_CALL_SECONDS if name in LONG_CALLS else STALL_SECONDS
+        return self._run(lambda: method(*args, **options), limit)
 
     async def _gather(self, ranges: Sequence[ObjectRange]) -> list[bytes]:
-        slots = asyncio.Semaphore(self.at_once)
-
         async def fetch(wanted: ObjectRange) -> bytes:
             path, start, stop = wanted
             try:
-                async with slots:
+                async with self._slots:
                     # The name that fsspec gives it.
                     return bytes(await self._system._cat_file(path, start=start, end=stop))  # noqa: SLF001
             except Exception as error:

@@ -7,6 +7,7 @@ one node at a time, which a lock sees to; a bucket has no such lock.
 import fcntl
 import os
 import shutil
+import stat
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -92,6 +93,9 @@ class Objects(Protocol):
         ...
 
     def size(self, name: str) -> int | None: ...
+
+    def look_up(self, name: str) -> StoredObject | None:
+        """Return an object as a listing would show it, or nothing if there is none."""
 
     def holds(self, name: str) -> bool:
         """Return whether the name stays within, even if links are followed."""
@@ -198,6 +202,14 @@ class Folder:
         except OSError as error:
             raise self._failed("read", name, error) from error
 
+    def look_up(self, name: str) -> StoredObject | None:
+        try:
+            return _stored_object(name, self._path(name).lstat())
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._failed("read", name, error) from error
+
     def write(self, name: str, content: bytes | bytearray) -> None:
         path = self._path(name)
         atomic.make_directory(path.parent)
@@ -247,7 +259,7 @@ class Folder:
                         if entry.is_dir(follow_symlinks=False):
                             folders.append(f"{name}/")
                         else:
-                            objects.append(_stored_object(name, entry))
+                            objects.append(_stored_object(name, entry.stat(follow_symlinks=False)))
             except FileNotFoundError:
                 if not prefix:
                     raise StorageError(f"there is no folder {self.address}") from None
@@ -281,7 +293,6 @@ def _write_all(file: RawIOBase, piece: bytes | memoryview) -> None:
         rest = rest[file.write(rest) or 0 :]
 
 
-def _stored_object(name: str, entry: os.DirEntry[str]) -> StoredObject:
-    status = entry.stat(follow_symlinks=False)
-    regular = entry.is_file(follow_symlinks=False)
+def _stored_object(name: str, status: os.stat_result) -> StoredObject:
+    regular = stat.S_ISREG(status.st_mode)
     return StoredObject(name, status.st_size, str(status.st_mtime_ns), regular)

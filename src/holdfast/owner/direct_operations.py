@@ -1,6 +1,6 @@
 """What an owner does with a direct holding: add it, enrol new objects, accept changes."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -9,12 +9,10 @@ from holdfast.node.identity import NodeKey
 from holdfast.owner.catalogue import HoldingRecord
 from holdfast.owner.direct.address import DirectAddress
 from holdfast.owner.direct.client import DirectClient
-from holdfast.owner.direct.enrolment import Enrolment, OnProgress, accept, count_bytes, enrol
+from holdfast.owner.direct.enrolment import Enrolment, OnProgress, accept, enrol
 from holdfast.owner.enrolment import add_direct
 from holdfast.owner.holding import Holding
 from holdfast.owner.home import Home
-
-OnTotal = Callable[[int], None]  # gets how many bytes will be read
 
 
 def add_direct_holding(
@@ -23,7 +21,7 @@ def add_direct_holding(
     address: DirectAddress,
     *,
     sectors: int,
-    on_total: OnTotal = lambda _bytes: None,
+    on_total: OnProgress = lambda _bytes: None,
     on_progress: OnProgress = lambda _bytes: None,
 ) -> tuple[HoldingRecord, Enrolment]:
     """Make a direct holding and enrol all objects at its address; resume it if it was interrupted.
@@ -38,13 +36,12 @@ def refresh_direct(
     home: Home,
     name: str,
     *,
-    on_total: OnTotal = lambda _bytes: None,
+    on_total: OnProgress = lambda _bytes: None,
     on_progress: OnProgress = lambda _bytes: None,
 ) -> Enrolment:
     """Enrol new objects of a direct holding; return what was done and what has changed."""
     with _changing(home, name) as (holding, client):
-        on_total(count_bytes(client))
-        return enrol(holding, client, on_progress)
+        return enrol(holding, client, on_total=on_total, on_progress=on_progress)
 
 
 def check_objects(home: Home, name: str, objects: Sequence[str]) -> None:

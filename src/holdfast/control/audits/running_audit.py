@@ -359,6 +359,8 @@ class RunningAudit:
             units=pending.challenge.blocks,
             checked=pending.challenge.samples,
             gas=pending.spent + (verdict.gas if verdict else 0),
+            read_bytes=0 if answer is None else answer.read_bytes,
+            requests=0 if answer is None else answer.requests,
             detail=ProofDetail(
                 holding=leaf.Holding(
                     domain.chain,

@@ -197,8 +197,10 @@ class DirectClient:
         file = self.holding().file(file_id)
         restore_object(self.storage, file, RepairDraft(self._folder, file))
         name = name_of(file)
-        now = {found.name: found.stamp for found in self.storage.walk()}
-        self.store.write_stamps({**self.stamps, name: now[name]})
+        written = self.storage.look_up(name)
+        if written is None:
+            raise StorageError(f"{name} was written, and is not there: try again")
+        self.store.write_stamps({**self.stamps, name: written.stamp})
         self.holding(reload=True)
         self.suspected.remove([name])
 
@@ -236,11 +238,18 @@ class DirectClient:
     def _audit(self, question: ProofQuestion) -> Answer:
         holding = self._matching(question.challenge)
         audit = DirectAudit(holding, self.storage, self._stamps, self._key)
+        read_bytes, requests = self.storage.read_bytes, self.storage.requests
         proof, findings = self._outage_unless(lambda: audit.answer(question.challenge))
         if findings.names:
             self.suspected.add(findings.names)
         answer = sign_answer(self._node_key, question, proof)
-        return replace(answer, reason=findings.describe(), objects=findings.describe_objects())
+        return replace(
+            answer,
+            reason=findings.describe(),
+            objects=findings.describe_objects(),
+            read_bytes=self.storage.read_bytes - read_bytes,
+            requests=self.storage.requests - requests,
+        )
 
     def _matching(self, challenge: Challenge) -> Holding:
         """Return the holding that a challenge is for, read again if another process changed it."""

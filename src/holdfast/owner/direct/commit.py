@@ -32,7 +32,7 @@ def commit(
     files = [tagged.node_file for tagged in changes.tagged]
     after = with_files(record, files, changes.gone)
     names = {file.in_place for file in after.files}
-    client.store.sync()
+    client.store.sync(tagged.file.nonce for tagged in changes.tagged)
     client.accept(after, {name: stamp for name, stamp in stamps.items() if name in names})
     _update_catalogue(holding, changes)
     client.journal.clear()

@@ -6,6 +6,7 @@ written while they are read are left for the next time.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from threading import Lock
 
@@ -15,7 +16,7 @@ from holdfast.node.objects import LostError, StoredObject, StoredObjects
 from holdfast.owner.catalogue import FileRecord
 from holdfast.owner.direct.client import DirectClient
 from holdfast.owner.direct.commit import commit
-from holdfast.owner.direct.differences import Differences, compare, is_auditable, name_of
+from holdfast.owner.direct.differences import Changed, Differences, compare, is_auditable, name_of
 from holdfast.owner.direct.journal import Changes
 from holdfast.owner.direct.storage import DirectStorage
 from holdfast.owner.direct.tagging import ObjectTagger, SegmentDigest, TaggedObject
@@ -63,21 +64,17 @@ def list_enrollable(storage: DirectStorage) -> StoredObjects:
     return objects
 
 
-def count_bytes(client: DirectClient) -> int:
-    """Return how many bytes of new objects an enrolment would read now."""
-    listed = client.storage.walk()
-    differences = compare(client.holding(reload=True).record, client.stamps, listed)
-    done = _resumable(client, differences.new)
-    return sum(found.size for found in differences.new if found.name not in done)
-
-
 def enrol(
-    holding: Holding, client: DirectClient, on_progress: OnProgress = lambda _bytes: None
+    holding: Holding,
+    client: DirectClient,
+    *,
+    on_total: OnProgress = lambda _bytes: None,
+    on_progress: OnProgress = lambda _bytes: None,
 ) -> Enrolment:
     """Enrol new objects, and report those that have changed or vanished.
 
-    Objects that were written again with the same content are noted as they are now. Nobody else may
-    change the holding meanwhile.
+    Objects that were written again with the same content are noted as they are now. `on_total` gets
+    how many bytes will be read. Nobody else may change the holding meanwhile.
     """
     listed = client.storage.walk()
     differences = compare(client.holding(reload=True).record, client.stamps, listed)
@@ -85,6 +82,7 @@ def enrol(
     done = _resumable(client, differences.new)
     _discard_leftovers(client, done.values())
     pending = [found for found in differences.new if found.name not in done]
+    on_total(sum(found.size for found in pending))
     tagged, unsettled = _tag_all(holding, client, [(found, None) for found in pending], on_progress)
     everything = [*done.values(), *tagged]
     settled, moved = _settle(client, everything)
@@ -223,21 +221,30 @@ def _compare_rewritten(
     client: DirectClient, differences: Differences
 ) -> tuple[list[str], dict[str, str]]:
     """Return the names of objects with other content, and new stamps of those with the same."""
-    record = client.holding().record
-    digests = {file.file_id: file.data_digest for file in record.files}
+    pool = DaemonPool(client.storage.files_at_once)
+    same = pool.map(partial(_has_content, client.storage), differences.changed, stall_seconds=inf)
     changed, restamped = [], {}
-    for entry in differences.changed:
-        name = name_of(entry.file)
-        if entry.resized or _digest(client.storage, entry.now) != digests[entry.file.file_id]:
-            changed.append(name)
+    for entry, unchanged in zip(differences.changed, same, strict=True):
+        if unchanged:
+            restamped[name_of(entry.file)] = entry.now.stamp
         else:
-            restamped[name] = entry.now.stamp
+            changed.append(name_of(entry.file))
     return changed, restamped
+
+
+def _has_content(storage: DirectStorage, changed: Changed) -> bool:
+    """Return whether an object that was written again has the content that was tagged."""
+    if changed.resized:
+        return False
+    try:
+        return _digest(storage, changed.now) == changed.file.data_digest
+    except LostError:
+        return False
 
 
 def _digest(storage: DirectStorage, found: StoredObject) -> bytes:
     """Read an object and return the digest by which the record knows its content."""
-    digest = SegmentDigest()
+    digest = SegmentDigest(found.size)
     for start in range(0, found.size, PART_BYTES):
         digest.update(storage.read_exactly(found.name, start, min(start + PART_BYTES, found.size)))
     return digest.combined

@@ -119,7 +119,7 @@ def restore_object(storage: DirectStorage, file: FileRecord, draft: RepairDraft)
 
 def _assemble(storage: DirectStorage, file: FileRecord, draft: RepairDraft, path: Path) -> None:
     """Write the whole object into a file; raise unless it is what was tagged."""
-    digest = SegmentDigest()
+    digest = SegmentDigest(file.length)
     with path.open("wb") as whole:
         for part in draft.parts(storage, file):
             digest.update(part)

@@ -21,9 +21,11 @@ from holdfast.node.objects import (
     LostError,
     Objects,
     Spans,
+    StoredObject,
     StoredObjects,
     open_objects,
 )
+from holdfast.node.time_limit import seconds_left, within
 from holdfast.owner.direct.address import TAGS_FOLDER, DirectAddress
 from holdfast.pdp.readers import Range
 
@@ -32,6 +34,8 @@ T = TypeVar("T")
 FOLDERS_AT_ONCE = 8  # files of a folder that are read side by side
 MAX_WORDS = 300  # letters of a library's own message
 _PLACES = re.compile(r"""["']?\w+://[^\s"']+["']?""")
+MAX_LISTING_SECONDS = 600.0
+PAGE_OBJECTS = 1000  # of a listing, in one request
 WITNESSES = 3  # other objects that are read where a disk can't read one
 _GONE = {errno.ENOENT, errno.ENOTDIR}
 _BROKEN = {errno.EIO, errno.ENODATA, errno.EUCLEAN, errno.EBADMSG}  # of a disk, or of a lost mount
@@ -47,6 +51,7 @@ class DirectStorage:
         self._sizes: dict[str, int] | None = None  # at the last listing
         self._lost: set[str] = set()
         self._lock = Lock()
+        self.read_bytes = self.requests = 0  # since it was opened
 
     @property
     def objects(self) -> Objects:
@@ -83,7 +88,9 @@ class DirectStorage:
 
         An empty folder that had objects is unreachable: it may be that nothing is mounted there.
         """
-        everything = self._call(self.objects.walk)
+        with within(min(seconds_left(), MAX_LISTING_SECONDS)):
+            everything = self._call(self.objects.walk)
+        self._count(pages=1 + len(everything) // PAGE_OBJECTS)
         if not everything and self.has_folders:
             raise UnreachableError(f"there is nothing at {self.address}: is it mounted?")
         listed = [found for found in everything if not _is_ours(found.name)]
@@ -96,10 +103,14 @@ class DirectStorage:
 
     def confirm_gone(self, name: str) -> bool:
         """Return whether an object that a listing left out is really gone."""
-        size = self.size(name)
-        if size is not None and self._sizes is not None:
-            self._sizes[name] = size
-        return size is None
+        return self.look_up(name) is None
+
+    def look_up(self, name: str) -> StoredObject | None:
+        self._count(pages=1)
+        found = self._call(lambda: self.objects.look_up(name))
+        if self._sizes is not None:
+            self._sizes[name] = found.size if found else 0
+        return found
 
     def check(self) -> None:
         """Raise if nothing can be read there."""
@@ -122,6 +133,7 @@ class DirectStorage:
         return [part for name, ranges in spans for part in self._read_object(name, ranges)]
 
     def size(self, name: str) -> int | None:
+        self._count(pages=1)
         return self._call(lambda: self.objects.size(name))
 
     def holds(self, name: str) -> bool:
@@ -179,6 +191,7 @@ class DirectStorage:
 
     def _read_there(self, name: str, ranges: Sequence[Range]) -> Sequence[bytes]:
         """Return ranges of one object, or raise `LostError` if that is certain."""
+        self._count(ranges)
         try:
             return self._call(lambda: self.objects.read_spans([(name, list(ranges))]))
         except LostError as error:
@@ -204,6 +217,11 @@ class DirectStorage:
             return self._read_there(name, [wanted])[0]
         except LostError:
             return bytes(wanted[1])
+
+    def _count(self, ranges: Sequence[Range] = (), pages: int = 0) -> None:
+        with self._lock:
+            self.requests += pages + len(ranges)
+            self.read_bytes += sum(length for _, length in ranges)
 
     def _note_lost(self, name: str) -> None:
         with self._lock:

@@ -6,22 +6,24 @@ OWNER/KEY/NONCE/tags.N       the tags of one object, segment by segment
 """
 
 import json
-import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from holdfast import atomic
 from holdfast.errors import InputError, MalformedError, StorageError
+from holdfast.node.daemon_pool import DaemonPool
 from holdfast.node.layout import Layout, Part
 from holdfast.node.objects import Objects
 from holdfast.node.record import FileRecord, HoldingRecord
 from holdfast.node.segments import count_segments, segment_range
 from holdfast.pdp import PublicKey
 
+SYNCS_AT_ONCE = 16
 _DRAFTS = ".drafts"
 _STAMPS = TypeAdapter(dict[str, str], config=ConfigDict(strict=True))
 _NONCE = re.compile(r"[0-9a-f]{64}")
@@ -94,10 +96,17 @@ class TagStore:
         except OSError as error:
             raise StorageError(f"can't write {path}: {error.strerror}") from error
 
-    def sync(self) -> None:
-        """Make sure that all tags outlast a loss of power: a call for all of them at once."""
-        if self._folder is not None:
-            os.sync()
+    def sync(self, nonces: Iterable[bytes]) -> None:
+        """Make sure that these tags outlast a loss of power; many wait for the disk at once."""
+        if self._folder is None:
+            return
+        folders = [self._folder / self.layout.upload(nonce) for nonce in nonces]
+        try:
+            DaemonPool(SYNCS_AT_ONCE).map(_sync_folder, folders, stall_seconds=inf)
+            if folders:
+                atomic.sync(folders[0].parent)
+        except OSError as error:
+            raise StorageError(f"can't write {self._folder}: {error.strerror}") from error
 
     def has_tags(self, file: FileRecord, public: PublicKey) -> bool:
         """Return whether the tags of an object are there in their full length."""
@@ -129,6 +138,11 @@ class TagStore:
             atomic.make_directory(self._folder / _DRAFTS, mode=atomic.PRIVATE_FOLDER)
             atomic.make_directory((self._folder / name).parent, mode=atomic.PRIVATE_FOLDER)
         self.objects.write(name, content)
+
+
+def _sync_folder(folder: Path) -> None:
+    for path in (*folder.iterdir(), folder):
+        atomic.sync(path)
 
 
 def with_files(

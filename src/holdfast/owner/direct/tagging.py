@@ -95,7 +95,8 @@ class ObjectTagger:
         header = TagHeader(
             self._key.public.id, file_id, version, nonce, self._key.sectors, found.size
         )
-        content, tags = SegmentDigest(), _TagWriter(self._store, nonce)
+        content = SegmentDigest(found.size)
+        tags = _TagWriter(self._store, nonce, header.file_bytes)
         tags.write(header.encode())
         for chunk, part in self._read(found, header):
             with self._tagging:
@@ -142,8 +143,10 @@ class ObjectTagger:
 class SegmentDigest:
     """The SHA-256 of bytes as they come, of all of them and of each segment."""
 
-    def __init__(self) -> None:
-        self._whole, self._segment = hashlib.sha256(), hashlib.sha256()
+    def __init__(self, length: int) -> None:
+        """Make a digest of that many bytes. A single segment is hashed only once."""
+        self._whole = hashlib.sha256()
+        self._segment = self._whole if length <= SEGMENT_BYTES else hashlib.sha256()
         self._room = SEGMENT_BYTES  # in the present segment
         self._segments: list[bytes] = []
 
@@ -152,7 +155,8 @@ class SegmentDigest:
         view = memoryview(content)
         while view:
             part = view[: self._room]
-            self._segment.update(part)
+            if self._segment is not self._whole:
+                self._segment.update(part)
             view = view[len(part) :]
             self._room -= len(part)
             if not self._room:
@@ -177,10 +181,10 @@ class SegmentDigest:
 class _TagWriter:
     """Writes the tags of one object, segment by segment."""
 
-    def __init__(self, store: TagStore, nonce: bytes) -> None:
+    def __init__(self, store: TagStore, nonce: bytes, length: int) -> None:
         self._store, self._nonce = store, nonce
         self._buffer, self._number = bytearray(), 0
-        self.digest = SegmentDigest()
+        self.digest = SegmentDigest(length)
 
     def write(self, content: bytes) -> None:
         self.digest.update(content)
