@@ -69,7 +69,7 @@ class _Forward(BaseHTTPRequestHandler):
 def serving(folder: Path, protocol: str, hook: Hook = lambda _path: None) -> Iterator[Proxy]:
     """Serve a folder by `restic`, `webdav` or another protocol of rclone's."""
     port = _free_port()
-    command = [parts.tool("rclone"), "serve", protocol, "--addr", f"127.0.0.1:{port}"]
+    command = [parts.program("rclone"), "serve", protocol, "--addr", f"127.0.0.1:{port}"]
     if protocol == "webdav":
         command += ["--dir-cache-time", "0s"]
     with running([*command, folder], stderr=subprocess.DEVNULL):

@@ -138,10 +138,25 @@ class _Check:
             return
         remotes, path = self.remotes, self.scratch / "again.txt"
         self._require_root()
+        self._compare_again([name for name in names if self._signs[name] == "*"])
         here = remotes.list_files(remotes.address, self._deadline, names, path)
         there = remotes.list_files(remotes.against, self._deadline, names, path)
         for name in names:
             self._judge_file(name, here.get(name), there.get(name), began)
+
+    def _compare_again(self, names: list[str]) -> None:
+        """Compare files that differ once more: they may have been copied in between."""
+        signs: dict[str, str] = {}
+
+        def take(line: str) -> bool:
+            signs[line[2:]] = line[0]
+            return False
+
+        if names:
+            self.remotes.check(names, self.scratch, self._deadline, take)
+        for name in names:
+            if signs.get(name) != "*":
+                self._signs[name] = "?"
 
     def _require_root(self) -> None:
         """Raise UnreachableError if a folder that nothing is mounted on looks empty."""
@@ -168,7 +183,7 @@ class _Check:
             detail = f"it differs from {remotes.against}; rclone can't say which one is damaged"
             self._damaged.append(DamagedUnit(name, defect, name, detail))
         else:
-            self._skipped.append(f"{name} appeared during the check")
+            self._skipped.append(f"{name} was copied during the check")
 
     def _judge_error(self, name: str) -> None:
         """Tell a file that the disk can't read from one that could not be reached."""
