@@ -147,12 +147,10 @@ def test_a_job_that_is_killed_is_started_again_and_its_programs_end_first(
 @pytest.mark.slow
 def test_a_job_that_is_killed_every_time_is_given_up(checker: Checker, folder: Path) -> None:
     pending = checker.start(sample_of())
-    for _ in range(MAX_STARTS):
-        assert isinstance(checker.poll(pending), Running)
+    while isinstance(report := checker.poll(pending), Running):
         kill_jobs(folder)
-    report = end_of(checker, pending)
     assert report.finding is Finding.UNKNOWN
-    assert report.reason == "the process of the check ended 3 times without a report"
+    assert report.reason == f"the process of the check ended {MAX_STARTS} times without a report"
     assert checker.poll(pending) == report
 
 

@@ -92,7 +92,8 @@ def test_a_lost_object_is_in_the_figures_and_in_a_restored_home(
     assert f"1 of {OBJECTS} objects is damaged" in shell.run("confidence").stdout
     status = shell.run("status")
     assert status.code == 1
-    assert "holdfast repair" not in status.stdout
+    assert "holdfast repair attic shows what is damaged" in status.stdout
+    assert "from a replica" not in status.stdout
     # A home from before the loss remembers which objects there were.
     copy = tmp_path / "copy"
     assert shell.run("restore", backup, "--home", copy).code == 0
