@@ -24,8 +24,8 @@ RATIOS = {
 def test_the_figures_of_existing_storage_are_measured_on_real_repositories(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    parts.tool("restic")
-    parts.tool("borg", "borgbackup")
+    parts.program("restic")
+    parts.program("borg", "borgbackup")
     parts.package("s3fs")
     sizes = ["--size-mib", "8", "--direct-mib", "4", "--rounds", "1"]
     assert run(["bench", "existing", *sizes, "--json"]) == 0

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> BorgRepository:
-    parts.tool("borg", "borgbackup")
+    parts.program("borg", "borgbackup")
     return make_repository(tmp_path_factory.mktemp("borg"))
 
 
@@ -202,7 +202,7 @@ def test_a_repair_is_only_suggested(repository: BorgRepository, folder: Path) ->
 
 @contextmanager
 def locked(repository: BorgRepository) -> Iterator[None]:
-    program = parts.tool("borg", "borgbackup")
+    program = parts.program("borg", "borgbackup")
     command = [program, "with-lock", str(repository.path), "sleep", "1000"]
     environment = {name: os.environ[name] for name in os.environ if name != "BORG_REPO"}
     with running(command, env={**environment, "BORG_RELOCATED_REPO_ACCESS_IS_OK": "yes"}):
@@ -228,7 +228,7 @@ def test_a_backup_waits_for_a_check_and_the_check_for_a_backup(
     sample = sample_all(checker)
     command = [sys.executable, "-c", "import time; time.sleep(2)"]
     with running(
-        [parts.tool("borg", "borgbackup"), "with-lock", str(repository.path), *command],
+        [parts.program("borg", "borgbackup"), "with-lock", str(repository.path), *command],
         env={**os.environ, "BORG_REPO": "", "BORG_RELOCATED_REPO_ACCESS_IS_OK": "yes"},
     ):
         wait_for((repository.path / "lock.exclusive").exists)
@@ -271,7 +271,7 @@ def test_what_can_not_be_used_is_refused(
 def stand_in(path: Path, version: str, program: str) -> str:
     """Write a program that calls itself borg, and is not."""
     asked = f"if sys.argv[1] == '--version': sys.exit(print('borg {version}'))"
-    borg_path = f"BORG = {parts.tool('borg', 'borgbackup')!r}"
+    borg_path = f"BORG = {parts.program('borg', 'borgbackup')!r}"
     lines = (f"#!{sys.executable}", "import os, sys, time", borg_path, asked, program)
     path.write_text("\n".join(lines) + "\n")
     path.chmod(0o755)
@@ -334,7 +334,7 @@ def test_a_repository_over_ssh_is_checked(
         folder,
         address=f"ssh://127.0.0.1{repository.path}",
         rsh=ssh_command,
-        remote_path=parts.tool("borg", "borgbackup"),
+        remote_path=parts.program("borg", "borgbackup"),
     )
     extent = checker.extent()
     assert extent.units == len(repository.segments())

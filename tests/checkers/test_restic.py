@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> ResticRepository:
-    parts.tool("restic")
+    parts.program("restic")
     return make_repository(tmp_path_factory.mktemp("restic"))
 
 
@@ -305,7 +305,7 @@ def test_addresses_that_can_not_be_used_are_refused(
 
 
 def test_a_repository_without_packs_is_refused(folder: Path, tmp_path: Path) -> None:
-    parts.tool("restic")
+    parts.program("restic")
     (tmp_path / "password").write_text(PASSWORD)
     repository = ResticRepository(tmp_path / "new", tmp_path, tmp_path / "password")
     repository.call("init")
@@ -316,7 +316,7 @@ def test_a_repository_without_packs_is_refused(folder: Path, tmp_path: Path) -> 
 @contextmanager
 def locked(repository: ResticRepository) -> Iterator[None]:
     """Hold restic's lock by a backup that waits for its data."""
-    command = [parts.tool("restic"), "backup", "--stdin"]
+    command = [parts.program("restic"), "backup", "--stdin"]
     variables = {
         "RESTIC_REPOSITORY": str(repository.path),
         "RESTIC_PASSWORD_FILE": str(repository.password_file),
@@ -492,7 +492,7 @@ def test_a_repository_over_sftp_is_checked(
 
 def stand_in(path: Path, version: str, program: str) -> str:
     """Write a program that calls itself restic, and is not."""
-    lines = (f"#!{sys.executable}", "import os, sys, time", f"RESTIC = {parts.tool('restic')!r}")
+    lines = (f"#!{sys.executable}", "import os, sys, time", f"RESTIC = {parts.program('restic')!r}")
     asked = f"if sys.argv[1] == 'version': sys.exit(print('restic {version} compiled'))"
     path.write_text("\n".join((*lines, asked, program)) + "\n")
     path.chmod(0o755)
@@ -535,7 +535,7 @@ def test_an_upgrade_between_listing_and_check_is_no_trouble(
     repository: ResticRepository, folder: Path, tmp_path: Path
 ) -> None:
     checker = open_restic(repository, folder, program=str(tmp_path / "restic"))
-    (tmp_path / "restic").symlink_to(parts.tool("restic"))
+    (tmp_path / "restic").symlink_to(parts.program("restic"))
     sample = sample_all(checker)
     (tmp_path / "restic").unlink()
     stand_in(tmp_path / "restic", "0.99.1", "os.execv(RESTIC, [RESTIC, *sys.argv[1:]])")

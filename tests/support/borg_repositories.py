@@ -27,7 +27,7 @@ class BorgRepository:
             "BORG_RELOCATED_REPO_ACCESS_IS_OK": "yes",
         }
         return subprocess.run(
-            [parts.tool("borg", "borgbackup"), *arguments],
+            [parts.program("borg", "borgbackup"), *arguments],
             env={**os.environ, **variables},
             check=True,
             capture_output=True,

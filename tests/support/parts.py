@@ -55,7 +55,8 @@ def distributed() -> Any:
 def program(name: str, package: str | None = None) -> str:
     """Return the path of a program of the system."""
     __tracebackhide__ = True
-    return shutil.which(name) or skip(name, f"install the package {package or name}")
+    path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin"  # where servers are
+    return shutil.which(name, path=path) or skip(name, f"install the package {package or name}")
 
 
 def chromium() -> str:
@@ -64,14 +65,6 @@ def chromium() -> str:
         if path := shutil.which(name):
             return path
     skip("Chromium", "install the package chromium")
-
-
-def tool(name: str, package: str | None = None) -> str:
-    """Return the path of a program that Debian offers."""
-    __tracebackhide__ = True
-    if path := shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin"):
-        return path
-    skip(name, f"install the package {package or name}")
 
 
 def anvil() -> Path:

@@ -30,7 +30,7 @@ class ResticRepository:
             "RESTIC_CACHE_DIR": str(self.path.parent / "cache"),
         }
         return subprocess.run(
-            [parts.tool("restic"), *arguments],
+            [parts.program("restic"), *arguments],
             env={**os.environ, **variables},
             check=check,
             capture_output=True,

@@ -29,7 +29,10 @@ Subsystem sftp internal-sftp
 @contextmanager
 def ssh_server(folder: Path) -> Iterator[str]:
     """Run sshd, and yield the command that reaches it, without the host."""
-    sshd, keygen = parts.tool("sshd", "openssh-server"), parts.tool("ssh-keygen", "openssh-client")
+    sshd, keygen = (
+        parts.program("sshd", "openssh-server"),
+        parts.program("ssh-keygen", "openssh-client"),
+    )
     for name in ("host", "user"):
         command = [keygen, "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)]
         subprocess.run(command, check=True)
