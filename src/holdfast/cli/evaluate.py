@@ -11,13 +11,16 @@ import typer
 from rich.table import Table
 
 from holdfast.cli.completion import complete_policy, complete_scenario
+from holdfast.cli.evaluate_operation import evaluate_operation
 from holdfast.cli.executor import Cluster, executor_for
 from holdfast.cli.terminal import Json, progress_bar, report
+from holdfast.errors import InputError
 from holdfast.executor import result_of
 from holdfast.model.estimate import Estimate, finite
 from holdfast.policy.registry import portable
 from holdfast.sim import figure, scenario_file
 from holdfast.sim.measures import Measures
+from holdfast.sim.operation.registry import is_operation
 from holdfast.sim.trial import OnProgress, Trial, local_executor, run_trials
 
 # The label, the decimals and whether it is a percentage, of each measure in the table.
@@ -83,8 +86,17 @@ def evaluate(
     for the checkpoint in a folder. A dial is set for ceilings by
     drqn-cmdp-plus:rho=0.04,latency=8, or by its number: drqn-cmdp-plus:dial=3.
 
+    In the operator's world, --scenario operation, time is in days and samples are counts of
+    blocks: constant:14,460, two-speed:14,460,1,460 (after a pass, after a failure) and
+    clairvoyant:PRICE,460, which sees hazards.
+
     Example: holdfast evaluate --policy belief --policy fixed-high --plot policies.svg
     """
+    if is_operation(scenario):
+        if plot or malicious_share is not None or cluster:
+            raise InputError("--scenario operation takes no --plot, --malicious-share or --cluster")
+        evaluate_operation(policy, scenario, episodes, seed, as_json=as_json)
+        return
     if plot:
         figure.check_can_draw(plot)
     world = scenario_file.load_scenario(scenario)
