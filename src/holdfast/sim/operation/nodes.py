@@ -3,6 +3,8 @@
 Between two events a node's damaged share grows linearly, so that times and integrals are exact.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from holdfast.model.arrays import BoolArray, FloatArray, IntArray
@@ -19,6 +21,22 @@ from holdfast.sim.operation.causes import (
 from holdfast.sim.operation.tally import Tally
 
 
+@dataclass(frozen=True, eq=False)
+class History:
+    """What an owner knows of its nodes: arrays with an entry for each."""
+
+    audits: IntArray
+    interval: FloatArray  # days before the last audit
+    samples: IntArray  # blocks of the last audit
+    failures_in_row: IntArray
+    replaced: BoolArray  # by the last audit: the node is a new one
+
+    @classmethod
+    def empty(cls, count: int) -> "History":
+        number = np.zeros(count, np.int64)
+        return cls(number.copy(), np.zeros(count), number.copy(), number, np.zeros(count, np.bool_))
+
+
 class Nodes:
     """The state of a batch of nodes, each at its own time, and the tally of what happened."""
 
@@ -33,7 +51,8 @@ class Nodes:
         self.share = np.zeros(count)  # of the blocks that are damaged
         self.rot = np.zeros(count)  # by which the share grows each day
         self.cheating = np.zeros(count)  # the same, and no repair ends it
-        self.failures_in_row = np.zeros(count, np.int64)
+        self.history = History.empty(count)
+        self._audited_at = np.zeros(count)
         self._generation = np.zeros(count, np.int64)
         self._event = np.zeros(count, np.int64)
         self._event_at = np.zeros(count)
@@ -67,12 +86,25 @@ class Nodes:
         self.tally.failures[broken] += 1
         self.tally.find(broken, self.time[broken])
         self._repair(broken, number[failed])
-        self.failures_in_row[node] = np.where(failed, self.failures_in_row[node] + 1, 0)
-        replaced = broken[self.failures_in_row[broken] >= self.scenario.failures_to_replace]
-        self._generation[replaced] += 1
-        self._begin(replaced)
-        self.tally.replacements[replaced] += 1
+        self._record(node, samples, failed)
+        self._replace(node[self.history.replaced[node]])
         return failed
+
+    def _record(self, node: IntArray, samples: IntArray, failed: BoolArray) -> None:
+        history = self.history
+        history.audits[node] += 1
+        history.interval[node] = self.time[node] - self._audited_at[node]
+        history.samples[node] = samples
+        in_row = np.where(failed, history.failures_in_row[node] + 1, 0)
+        history.failures_in_row[node] = in_row
+        history.replaced[node] = in_row >= self.scenario.failures_to_replace
+        self._audited_at[node] = self.time[node]
+
+    def _replace(self, node: IntArray) -> None:
+        self._generation[node] += 1
+        self.history.failures_in_row[node] = 0
+        self._begin(node)
+        self.tally.replacements[node] += 1
 
     def end(self) -> Tally:
         """Return the tally, with damage that was never found."""
@@ -86,8 +118,7 @@ class Nodes:
         own = self._uniform(node, number, Cause.HAZARD)
         self.hazard[node] = hazards(scenario, own, self._provider[node])
         self.share[node] = self.rot[node] = self.cheating[node] = 0.0
-        self.failures_in_row[node] = self._event[node] = self._recurrence[node] = 0
-        self._recurs_from[node] = 0
+        self._event[node] = self._recurrence[node] = self._recurs_from[node] = 0
         self._recurrence_at[node] = np.inf
         cheats = self._uniform(node, number, Cause.CHEATS) < scenario.cheaters_at_start
         self._start_cheating(node[cheats], number[cheats])

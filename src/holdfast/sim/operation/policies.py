@@ -45,7 +45,7 @@ class TwoSpeed:
     alarmed: Constant
 
     def decide(self, nodes: Nodes, node: IntArray) -> Decision:
-        failed = nodes.failures_in_row[node] > 0
+        failed = nodes.history.failures_in_row[node] > 0
         return Decision(
             np.where(failed, self.alarmed.interval, self.calm.interval),
             np.where(failed, self.alarmed.samples, self.calm.samples),
