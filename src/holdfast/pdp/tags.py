@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from holdfast.pdp.field import SCALAR_BYTES
 from holdfast.pdp.keys import SecretKey
-from holdfast.pdp.limbs import RUN_ROWS, Bytes, Reducer
+from holdfast.pdp.limbs import RUN_ROWS, Bytes, Reducer, multiply
 
 TAG_BYTES = SCALAR_BYTES
 
@@ -44,5 +44,5 @@ class Tagger:
         for first in range(0, rows, layout.tile_rows):
             tile = slice(first, first + layout.tile_rows)
             limbs = layout.spread(blocks[tile], self._limbs)
-            np.matmul(self._constants, limbs.T, out=columns[:, tile])
+            multiply(self._constants, limbs.T, columns[:, tile])
         self._reducer.reduce(columns, pseudorandom.view("<u4"), tags)
