@@ -190,7 +190,7 @@ def show(
         selected = explain.select_leaves(log, selection, start, stop)
         named = ((index, entry, names and names.name(index, entry)) for index, entry in selected)
         data = {"leaves": list(starmap(_leaf_facts, named))} if as_json else {}
-        lines = (line for leaf_named in named for line in _describe_leaf(*leaf_named))
+        lines = (line for story in starmap(_describe_leaf, named) for line in story)
         report(data, lines, as_json=as_json)
 
 
