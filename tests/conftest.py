@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 from tests.support import parts
-from tests.support.command_line import Shell
+from tests.support.command_line import QuickShell, Shell
 from tests.support.processes import end_with_tests, restore_interrupts
 
 from holdfast.bench.postgres import Server
@@ -19,6 +19,7 @@ from holdfast.bench.postgres import Server
 restore_interrupts()
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command line does, before NumPy loads
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # PyTorch's threads wait without a core
 # Compiling takes JAX longer than all else in its tests, so they and the processes they start share
 # what was compiled once, and optimise it little.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
@@ -70,4 +71,4 @@ def addresses(postgres: Server) -> Iterator[str]:
 def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
     """Return a shell in an empty directory, with the owner's home below it."""
     monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path / "home"))
-    return Shell(tmp_path)
+    return QuickShell(tmp_path)

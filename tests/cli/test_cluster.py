@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.support import parts
-from tests.support.command_line import Shell, Workplace, end
+from tests.support.command_line import QuickShell, Shell, Workplace, end
 from tests.support.dask_cluster import DaskCluster, dask_cluster, wait_until
 
 from holdfast import cluster, executor
@@ -37,7 +37,7 @@ def dask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskCluster]:
 @pytest.fixture
 def shell(workplace: Workplace) -> Shell:
     (workplace.directory / "world.toml").write_text(WORLD)
-    return Shell(workplace.directory)
+    return QuickShell(workplace.directory)
 
 
 def outputs(folder: Path) -> list[bytes]:

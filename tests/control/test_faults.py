@@ -46,7 +46,7 @@ HOURLY = ControlSettings(
     policy="heuristic",
     rails=Rails(unit=HOUR, longest=1, jitter=0.0, surprise=0.0, first=0.0, recovery=14),
     patience=Timeouts(deadline=2 * HOUR, first_pause=10 * MINUTE, longest_pause=10 * MINUTE),
-    upkeep=Upkeep(enrol=10 * MINUTE, anchor=24 * HOUR, idle=MINUTE // 2),
+    upkeep=Upkeep(enrol=10 * MINUTE, anchor=24 * HOUR, idle=2 * MINUTE),
 )
 
 

@@ -59,7 +59,7 @@ def test_audits_run_by_themselves_and_go_on_when_a_worker_is_killed(shell: Shell
 
 @pytest.mark.slow
 def test_a_database_of_a_newer_version_is_refused_before_anything_listens(shell: Shell) -> None:
-    assert shell.run("init").code == 0
+    shell.make_home()
     assert shell.run("holding", "list").code == 0
     engine = connect(str(shell.directory / "home" / "holdfast.db"))
     with engine.begin() as connection:
@@ -70,7 +70,7 @@ def test_a_database_of_a_newer_version_is_refused_before_anything_listens(shell:
 
 @pytest.mark.slow
 def test_workers_do_not_outlive_who_started_them(shell: Shell) -> None:
-    assert shell.run("init").code == 0
+    shell.make_home()
     with shell.start("serve", "--workers", "2", "--json") as process:
         assert process.stdout is not None
         process.stdout.readline()

@@ -11,7 +11,7 @@ from holdfast.ledger.transactions import Node
 
 @pytest.mark.slow
 def test_a_holding_comes_in_by_its_own_ledger_and_by_no_other(shell: Shell) -> None:
-    owner = shell.run("init", "--json").data["owner"]
+    owner = shell.make_home()
     ledger = shell.directory / "home" / "ledger-16.db"
     with served(shell, "one", owner) as url:  # after which there is a ledger
         assert shell.run("holding", "add", "first", url).code == 0
@@ -23,7 +23,7 @@ def test_a_holding_comes_in_by_its_own_ledger_and_by_no_other(shell: Shell) -> N
 
 @pytest.mark.slow
 def test_a_node_looks_on_a_chain(shell: Shell) -> None:
-    owner = shell.run("init", "--json").data["owner"]
+    owner = shell.make_home()
     with anvil() as chain:
         contract = deploy(sender_of(Web3(Node(chain)), shell.directory), 16).hex()
         options = ["--chain", chain, "--contract", f"0x{contract}"]

@@ -11,7 +11,7 @@ from tests.support.command_line import Shell, served
 
 from holdfast.node.segments import SEGMENT_BYTES
 
-LENGTH = 256 << 20
+LENGTH = 40 << 20
 BLOCK_BYTES = 16 * 31
 BLOCKS = LENGTH // BLOCK_BYTES + 1
 

@@ -5,6 +5,7 @@ from the seed, and so does every fault.
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -56,6 +57,7 @@ RAILS = Rails(unit=UNIT, jitter=0.1, surprise=0.1, first=0.1)
 PACE = Pace(lease=MINUTE)
 POLICY = "constant:1,0.10"
 TICK = 50  # milliseconds from one tick to the next while there is something to do
+WAIT = 500  # while every audit waits for a node
 MAX_STEPS = 100_000
 
 
@@ -146,9 +148,9 @@ class SeededOperation:
             if self.time.elapsed >= (FAULTY_UNITS + QUIET_UNITS) * UNIT:
                 break
             self._begin_faults()
-            busy = [self._tick(number) for number in range(WORKERS)]
+            ticks = [self._tick(number) for number in range(WORKERS)]
             self._sequence()
-            self.time.elapsed = self._next_moment(any(busy))
+            self.time.elapsed = self._next_moment(ticks)
         else:
             raise AssertionError("the operation does not come to an end")
         self._settle_down()
@@ -189,19 +191,18 @@ class SeededOperation:
         elif fault.trouble in {Trouble.DATABASE_REFUSES, Trouble.DATABASE_MUTE}:
             self._refused.armed[fault.trouble] = fault.steps
 
-    def _tick(self, number: int) -> bool:
+    def _tick(self, number: int) -> Tick:
         worker, lanes = self._workers[number]
         lanes.deliver()
         try:
-            tick: Tick = worker.tick()
+            return worker.tick()
         except Killed:
             self.kills += 1
             self._workers[number] = self._start_worker()
-            return True
+            return Tick(claimed=1)  # the next one has its work
         except (HoldfastError, LeaseLostError) as error:
             self.errors[type(error).__name__] += 1
-            return False
-        return bool(tick.claimed or tick.concluded or tick.waiting)
+            return Tick()
 
     def _sequence(self) -> None:
         try:
@@ -211,13 +212,15 @@ class SeededOperation:
         except HoldfastError as error:
             self.errors[type(error).__name__] += 1
 
-    def _next_moment(self, busy: bool) -> int:
+    def _next_moment(self, ticks: Sequence[Tick]) -> int:
         """Return when there is something to do again."""
         now = self.time.elapsed
-        if busy:
+        if any(tick.claimed or tick.concluded for tick in ticks):
             return now + TICK
         arrivals = [lanes.next_arrival() for _, lanes in self._workers]
         moments = [at for at in arrivals if at is not None]
+        if any(tick.waiting for tick in ticks):
+            return max(now + TICK, min([now + WAIT, *moments]))
         moments += [at for at in self._boundaries if at > now][:1]
         wall = self.time.wall()
         with transaction(self.viewer) as connection:

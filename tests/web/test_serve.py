@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.control.live_serve import children
-from tests.support.command_line import Shell
+from tests.support.command_line import QuickShell, Shell
 
 from holdfast.control.settings.models import WebSettings, read_control
 from holdfast.errors import InputError
@@ -22,8 +22,8 @@ from holdfast.errors import InputError
 @pytest.fixture
 def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
     monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path / "home"))
-    made = Shell(tmp_path)
-    assert made.run("init").code == 0
+    made = QuickShell(tmp_path)
+    made.make_home()
     (tmp_path / "home" / "holdfast.toml").write_text('[control.web]\nlisten = "127.0.0.1:0"\n')
     return made
 
