@@ -3,6 +3,7 @@
 import logging
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Generator, Iterator
 from contextlib import suppress
 from itertools import count
@@ -52,6 +53,15 @@ def pytest_runtest_makereport(
         report.outcome = "failed"
         report.longrepr = f"skipped under HOLDFAST_NO_SKIPS: {item.nodeid}: {report.longrepr}"
     return report
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that take longest, so that all workers end at about the same time."""
+    seconds: Counter[Path] = Counter()
+    for item in items:
+        marks = [mark.kwargs.get("seconds", 1) for mark in item.iter_markers("slow")]
+        seconds[item.path] += max(marks, default=0)
+    items.sort(key=lambda item: -seconds[item.path])
 
 
 @pytest.fixture(scope="session")

@@ -151,7 +151,7 @@ class Watcher:
             self._front.come()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=10)
 def test_who_is_away_only_when_challenged_is_blamed(place: Site, lost: set[int]) -> None:
     """Nothing is ever delivered to it, but probes that it can't foresee are.
 
@@ -182,7 +182,7 @@ def test_who_is_away_only_when_challenged_is_blamed(place: Site, lost: set[int])
     assert place.verified().findings == ()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=10)
 def test_an_outage_that_has_nothing_to_do_with_challenges_is_not_blamed(place: Site) -> None:
     """The node is away as often as the evader, at times of its own."""
     with standing_before(place.node.url) as front:

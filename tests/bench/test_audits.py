@@ -7,6 +7,7 @@ from holdfast.bench import audits
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.slow(seconds=20)
 @pytest.mark.timeout(300)
 def test_every_figure_is_measured_on_real_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audits, "NODES", 2)

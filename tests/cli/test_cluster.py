@@ -44,7 +44,7 @@ def outputs(folder: Path) -> list[bytes]:
     return [(folder / name).read_bytes() for name in OUTPUTS]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=20)
 def test_a_killed_worker_changes_no_figure(dask: DaskCluster, shell: Shell) -> None:
     sweep = (*TRAIN, "--episodes", "100", "--seeds", "2")
     with dask.worker("doomed") as worker:

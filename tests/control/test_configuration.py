@@ -160,7 +160,7 @@ def test_of_workers_that_start_at_once_one_writes_the_leaf(engine: Engine, addre
         assert connection.execute(select(configurations.c.id)).scalars().all() == [1, 2, 3, 4, 5]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=10)
 def test_four_workers_of_one_start_leave_one_leaf(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -78,7 +78,7 @@ def test_an_audit_decided_on_stale_telemetry_is_the_fail_safe(place: Site) -> No
     assert place.verified().findings == ()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=20)
 def test_an_audit_decided_without_the_policys_state_is_the_fail_safe(place: Site) -> None:
     with place.service() as service:
         while not place.audits():
@@ -95,7 +95,7 @@ def test_an_audit_decided_without_the_policys_state_is_the_fail_safe(place: Site
     assert place.verified().findings == ()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=10)
 def test_an_audit_decided_outside_the_envelope_is_the_fail_safe(
     place: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -155,7 +155,7 @@ def test_a_reorganised_chain_gets_its_transactions_again(
         check_evidence(place)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=20)
 def test_a_node_that_is_down_is_told_of_once_and_again_when_it_is_back(place: Site) -> None:
     with listening() as receiver:
         place.settings = replace(

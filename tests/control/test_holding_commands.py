@@ -263,7 +263,7 @@ def test_evidence_is_shown_by_name(
     assert "'nobody' is not a holding that the home knows" in capsys.readouterr().err
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=10)
 def test_kill_9_at_every_durable_boundary_leaves_a_command_done_or_not_begun(place: Site) -> None:
     """The process dies before each commit, and before and after each deletion on the node."""
 

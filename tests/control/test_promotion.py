@@ -28,7 +28,7 @@ __all__ = ["desk", "home", "running"]  # fixtures
 TWIN = "drqn-cmdp-plus:rho=0.05,latency=9.1"  # another version, whose dial is the default one
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=20)
 def test_who_keeps_the_ceiling_and_does_well_in_shadow_is_promoted(
     desk: Workplace, running: Operation
 ) -> None:

@@ -21,7 +21,7 @@ from holdfast.owner import Home
 from holdfast.storage.database import connect
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=20)
 def test_audits_run_by_themselves_and_go_on_when_a_worker_is_killed(shell: Shell) -> None:
     home = shell.directory / "home"
     with site(shell.directory) as place:
@@ -68,7 +68,7 @@ def test_a_database_of_a_newer_version_is_refused_before_anything_listens(shell:
     assert "newer Holdfast" in shell.run("serve").sentence()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=10)
 def test_workers_do_not_outlive_who_started_them(shell: Shell) -> None:
     shell.make_home()
     with shell.start("serve", "--workers", "2", "--json") as process:

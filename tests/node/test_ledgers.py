@@ -9,7 +9,7 @@ from holdfast.ledger.evm import deploy
 from holdfast.ledger.transactions import Node
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=10)
 def test_a_holding_comes_in_by_its_own_ledger_and_by_no_other(shell: Shell) -> None:
     owner = shell.make_home()
     ledger = shell.directory / "home" / "ledger-16.db"
@@ -21,7 +21,7 @@ def test_a_holding_comes_in_by_its_own_ledger_and_by_no_other(shell: Shell) -> N
         assert "another key for that holding" in wrong.sentence()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=10)
 def test_a_node_looks_on_a_chain(shell: Shell) -> None:
     owner = shell.make_home()
     with anvil() as chain:

@@ -6,7 +6,7 @@ import pytest
 from tests.support.command_line import Shell, served
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=20)
 def test_a_sidecar_audits_what_lies_in_storage_that_is_not_ours(shell: Shell) -> None:
     share = shell.directory / "share"
     (share / "photos").mkdir(parents=True)

@@ -102,7 +102,7 @@ def test_a_put_killed_before_other_content_spends_a_version_at_most(world: World
     assert_agreement(world, "secret", versions)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=10)
 def test_a_killed_removal_is_done_or_not_begun(world: World) -> None:
     path = world.file(b"something small")
 

@@ -31,7 +31,7 @@ def damage_a_hundredth(store: Path) -> int:
     return len(hit)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=10)
 def test_damage_on_one_node_is_found_and_mended_from_the_other(
     shell: Shell,
 ) -> None:

@@ -45,7 +45,7 @@ def said_at_the_start(process: subprocess.Popen[str]) -> Any:
     return json.loads(said)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=20)
 def test_serve_tells_its_address_and_goes_on_when_its_api_is_killed(shell: Shell) -> None:
     with shell.start("serve", "--json") as process:
         url = said_at_the_start(process)["web"]
@@ -68,7 +68,7 @@ def test_serve_tells_its_address_and_goes_on_when_its_api_is_killed(shell: Shell
     assert shell.run("status").code == 0, "without the service"
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=20)
 def test_a_second_serve_is_told_of_the_first_and_leaves_it_alone(shell: Shell) -> None:
     with shell.start("serve", "--json") as first:
         url = said_at_the_start(first)["web"]
