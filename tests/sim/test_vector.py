@@ -131,7 +131,7 @@ def test_it_costs_and_detects_what_the_single_environment_does() -> None:
 
 
 def test_the_multiplier_is_set_by_a_method_through_every_wrapper() -> None:
-    envs = RecordEpisodeStatistics(made())
+    envs: Any = RecordEpisodeStatistics(made())
     envs.unwrapped.set_multiplier(4.0)
     assert envs.unwrapped.get_attr("multiplier") == (4.0,) * NODES
     assert envs.unwrapped.call("set_multiplier", 3.0) == (None,) * NODES

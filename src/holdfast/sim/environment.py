@@ -182,7 +182,7 @@ class AuditEnv(gymnasium.Env[Float32Array, np.int64]):
             info,
         )
 
-    def render(self) -> str | None:  # type: ignore[override]
+    def render(self) -> str | None:
         """Return the episode so far as text, in the render mode `ansi`."""
         if not self._started:
             raise ResetNeeded("reset the environment before it is rendered")
