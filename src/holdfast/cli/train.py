@@ -21,7 +21,7 @@ from holdfast.policy import checkpoint
 from holdfast.sim.scenario_file import load_scenario
 
 if TYPE_CHECKING:
-    from holdfast.learn.methods import Settings
+    from holdfast.learn.methods import AnySettings
     from holdfast.learn.pool import Job
 
 UNITS = 600
@@ -32,7 +32,9 @@ def train(
     method: Annotated[
         str,
         typer.Option(
-            metavar="NAME", autocompletion=complete_policy, help="What to train, see above."
+            metavar="NAME|FILE.py:CLASS",
+            autocompletion=complete_policy,
+            help="What to train, see above.",
         ),
     ],
     out: Annotated[
@@ -92,7 +94,8 @@ def train(
     Methods of the paper: dqn, double-dqn, dueling-dqn, d3qn, ppo, a2c, and, with a multiplier
     that adapts to the ceiling --rho, ppo-lagrangian and drqn-cmdp. Beyond it, by the same recipe:
     recurrent-ppo-lagrangian, pid-lagrangian, focops and r2d2; and drqn-cmdp-plus, trained for all
-    ceilings at once, in rounds of some thousand decisions.
+    ceilings at once, in rounds of some thousand decisions. Your own: mine.py:Agent, a class in a
+    file, or package.module:Agent; docs/extending.md describes it.
 
     An interrupted training resumes when you give the command again, and ends with the same
     weights. `tensorboard --logdir DIR` shows the curves, which are in curve.csv as well.
@@ -156,9 +159,12 @@ def _local_executor(jobs: list["Job"], at_once: int | None) -> LocalExecutor | N
     return LocalExecutor(at_once) if len(jobs) > 1 else None
 
 
-def _units(method: str, settings: "Settings", episodes: int | None, rounds: int | None) -> int:
+def _units(method: str, settings: "AnySettings", episodes: int | None, rounds: int | None) -> int:
     from holdfast.learn.drqn_cmdp_plus import PlusSettings  # noqa: PLC0415 - the extra `train`
+    from holdfast.learn.plugin_learner import PluginSettings  # noqa: PLC0415
 
+    if isinstance(settings, PluginSettings):
+        return rounds or episodes or UNITS
     if isinstance(settings, PlusSettings):
         if episodes:
             raise InputError(f"{method} counts rounds: give --rounds instead of --episodes")

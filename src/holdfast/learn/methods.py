@@ -7,6 +7,12 @@ from holdfast.learn.drqn_cmdp_plus import DialRange, PlusLearner, PlusSettings
 from holdfast.learn.focops import FocopsLearner, FocopsSettings
 from holdfast.learn.learner import Learner
 from holdfast.learn.multiplier import PidMultiplier, adaptive
+from holdfast.learn.plugin_learner import (
+    PluginSettings,
+    is_plugin_method,
+    make_plugin_learner,
+    plugin_settings,
+)
 from holdfast.learn.policy_gradient import GradientLearner, GradientSettings
 from holdfast.learn.r2d2 import R2D2Learner, R2D2Settings
 from holdfast.learn.recurrent import RecurrentLearner, RecurrentSettings
@@ -15,6 +21,7 @@ from holdfast.model.scenario import PAPER, Scenario
 from holdfast.policy.lagrangian import Ceilings
 
 Settings = ValueSettings | GradientSettings | FocopsSettings | RecurrentSettings | PlusSettings
+AnySettings = Settings | PluginSettings
 
 METHODS: dict[str, Settings] = {
     "dqn": ValueSettings(),
@@ -68,7 +75,9 @@ PLUS = {
 }
 
 
-def settings_of(method: str, scenario: Scenario = PAPER) -> Settings:
+def settings_of(method: str, scenario: Scenario = PAPER) -> AnySettings:
+    if method not in METHODS and is_plugin_method(method):
+        return plugin_settings(method, scenario)
     if method not in METHODS:
         raise InputError(
             f"there is no learned method {method!r}: the known ones are {', '.join(METHODS)}"
@@ -85,6 +94,8 @@ def with_ceiling(method: str, rho: float) -> Settings:
             f"{method} is trained for every ceiling at once: its dial is turned at evaluation,"
             f" as in --policy DIR:rho={rho:g}"
         )
+    if isinstance(settings, PluginSettings):
+        raise InputError(f"{method} has its own way to keep a ceiling: it takes no rho")
     if not settings.multiplier.step:
         raise InputError(f"{method} has a fixed multiplier: it takes no ceiling rho")
     if not 0 < rho < 1:
@@ -92,7 +103,7 @@ def with_ceiling(method: str, rho: float) -> Settings:
     return replace(settings, multiplier=replace(settings.multiplier, ceiling=rho))
 
 
-def make_learner(settings: Settings, scenario: Scenario, seed: int, units: int) -> Learner:
+def make_learner(settings: AnySettings, scenario: Scenario, seed: int, units: int) -> Learner:
     """Return an agent at the start of a training of this many units."""
     match settings:
         case ValueSettings():
@@ -107,3 +118,5 @@ def make_learner(settings: Settings, scenario: Scenario, seed: int, units: int) 
             return RecurrentLearner(scenario, seed, settings)
         case PlusSettings():
             return PlusLearner(scenario, seed, settings, units)
+        case PluginSettings():
+            return make_plugin_learner(settings, scenario, seed, units)

@@ -90,7 +90,7 @@ def gather(experiment: str, effort: Effort, out: Path) -> Result:
             raise InputError(f"{out} does not hold all of {experiment} yet")
         index = jobs[0].trials.index(planned.trial)
         trials = [job_result.trials[index] for job_result in job_results]
-        rows.append(_row(experiment, planned, job_results, trials))
+        rows.append(row_of(experiment, planned, job_results, trials))
         if experiment.startswith("table1"):
             curves += [
                 SeedCurve(planned.policy, seed, job_result.curve)
@@ -108,9 +108,10 @@ def gather(experiment: str, effort: Effort, out: Path) -> Result:
     )
 
 
-def _row(
+def row_of(
     experiment: str, planned: PlannedRow, job_results: Sequence[Done], trials: Sequence[Tried]
 ) -> Row:
+    """Return the row of a policy, from the trials of every seed."""
     figures = {name: [_figure(trial, name) for trial in trials] for name in MEASURES}
     trained = planned.training is not None
     measures = {name: _summary(column, trained=trained) for name, column in figures.items()}

@@ -15,13 +15,16 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
+from holdfast.errors import InputError
 from holdfast.model.action import GRID
 from holdfast.model.arrays import Float32Array
 from holdfast.model.observation import OBSERVATION, empty_history, observe, record
 from holdfast.model.scenario import Scenario
 from holdfast.sim.fleet import MAX_INTERVAL
+from holdfast.sim.reset_options import ASSIGNMENT, check_multiplier, check_options
 from holdfast.sim.reward import reward_of_one
 from holdfast.sim.scenario_file import load_scenario
+from holdfast.sim.timeline import Timeline
 from holdfast.sim.world import world_of
 
 
@@ -29,17 +32,25 @@ class AuditEnv(gymnasium.Env[Float32Array, np.int64]):
     """Schedule the audits of one node: an action waits its interval, then audits.
 
     `actions` has the interval and the ratio of each action, by its index. The reward is the
-    paper's; `multiplier`, its lambda, may be changed at any time. `info` has the operating cost of
-    the audit (what the reward subtracts) with its components, whether it was an encounter and
-    whether that ended in a detection or a miss, and under `hidden` what no scheduler may see. The
-    horizon truncates: the node lives on, and the observation does not tell the time.
+    paper's; `set_multiplier` changes its lambda at any time. `info` has the operating cost of the
+    audit (what the reward subtracts) with its components, whether it was an encounter and whether
+    that ended in a detection or a miss, and under `hidden` what no scheduler may see. The horizon
+    truncates: the node lives on, and the observation does not tell the time.
     """
 
-    metadata = {"render_modes": []}  # noqa: RUF012 - declared so by Gymnasium
+    metadata = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012 - declared so by Gymnasium
 
-    def __init__(self, scenario: Scenario | str = "paper", multiplier: float = 10.0) -> None:
+    def __init__(
+        self,
+        scenario: Scenario | str = "paper",
+        multiplier: float = 10.0,
+        render_mode: str | None = None,
+    ) -> None:
+        if render_mode not in {None, *self.metadata["render_modes"]}:
+            raise InputError(f"the render mode is 'ansi' or none, not {render_mode!r}")
+        self.render_mode = render_mode
         self.scenario = load_scenario(scenario) if isinstance(scenario, str) else scenario
-        self.multiplier = multiplier
+        self.set_multiplier(multiplier)
         self.actions = tuple(GRID.action(index) for index in range(GRID.size))
         self.action_space = spaces.Discrete(GRID.size)
         self.observation_space = spaces.Box(0.0, 1.0, (len(OBSERVATION),), np.float32)
@@ -52,15 +63,36 @@ class AuditEnv(gymnasium.Env[Float32Array, np.int64]):
         self._row = world.row.tolist()
         self._max_listed = world.max_listed
         self._started = False
+        self._timeline: Timeline | None = None
+
+    @property
+    def multiplier(self) -> float:
+        """The price of a miss; `set_multiplier` changes it, through wrappers as well."""
+        return self._multiplier
+
+    @multiplier.setter
+    def multiplier(self, _value: float) -> None:
+        raise AttributeError(ASSIGNMENT)
+
+    def set_multiplier(self, value: float) -> None:
+        """Set the price of a miss from the next step on."""
+        self._multiplier = check_multiplier(value)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Float32Array, dict[str, Any]]:
-        """Start an episode; the option `malicious` sets the type of the node."""
+        """Start an episode.
+
+        The option `malicious` sets the type of the node in this episode, `multiplier` the price of
+        a miss from now on.
+        """
+        chosen = check_options(options)
         super().reset(seed=seed)
+        if "multiplier" in chosen:
+            self.set_multiplier(chosen["multiplier"])
         scenario = self.scenario
         kind, honest, malicious, burst, load = self.np_random.random(5).tolist()
-        self._malicious = bool((options or {}).get("malicious", kind < scenario.malicious_share))
+        self._malicious = bool(chosen.get("malicious", kind < scenario.malicious_share))
         self._honest_rate = scenario.honest_rate * math.pow(scenario.honest_spread, 2 * honest - 1)
         self._malicious_rate = scenario.malicious_rate * math.pow(
             scenario.malicious_spread, 2 * malicious - 1
@@ -74,6 +106,7 @@ class AuditEnv(gymnasium.Env[Float32Array, np.int64]):
             1.0 - survival for survival in accumulate([keep] * MAX_INTERVAL, operator.mul)
         ]
         self._started = True
+        self._timeline = Timeline(scenario) if self.render_mode else None
         return observe(self._history, scenario.constants), {"hidden": self._hidden()}
 
     def step(
@@ -117,7 +150,7 @@ class AuditEnv(gymnasium.Env[Float32Array, np.int64]):
         gas, compute = self._gas[action], self._compute[action]
         reward = reward_of_one(
             scenario,
-            self.multiplier,
+            self._multiplier,
             corrupted=corrupted,
             detected=detected,
             gas=gas,
@@ -139,6 +172,8 @@ class AuditEnv(gymnasium.Env[Float32Array, np.int64]):
                 "exposure": exposure,
             },
         }
+        if self._timeline:
+            self._timeline.record(interval, info)
         return (
             observe(self._history, scenario.constants),
             reward,
@@ -146,6 +181,15 @@ class AuditEnv(gymnasium.Env[Float32Array, np.int64]):
             self._time >= scenario.horizon,
             info,
         )
+
+    def render(self) -> str | None:
+        """Return the episode so far as text, in the render mode `ansi`."""
+        if not self._started:
+            raise ResetNeeded("reset the environment before it is rendered")
+        if self._timeline is None:
+            gymnasium.logger.warn("to render, make the environment with render_mode='ansi'")
+            return None
+        return self._timeline.draw(malicious=self._hidden()["malicious"])
 
     def _wait(self, interval: int) -> list[float]:
         """Advance through the interval; return the probability of a loss by each unit."""
