@@ -76,8 +76,9 @@ def train(
     """Train a policy in simulation and save it as a checkpoint.
 
     Methods of the paper: dqn, double-dqn, dueling-dqn, d3qn, ppo, a2c, and, with a multiplier
-    that adapts to the ceiling --rho, ppo-lagrangian and drqn-cmdp. Beyond it: drqn-cmdp-plus,
-    trained for all ceilings at once, in rounds of some thousand decisions.
+    that adapts to the ceiling --rho, ppo-lagrangian and drqn-cmdp. Beyond it, by the same recipe:
+    recurrent-ppo-lagrangian, pid-lagrangian, focops and r2d2; and drqn-cmdp-plus, trained for all
+    ceilings at once, in rounds of some thousand decisions.
 
     An interrupted training resumes when you give the command again, and ends with the same
     weights. `tensorboard --logdir DIR` shows the curves, which are in curve.csv as well.
