@@ -1,5 +1,6 @@
 """A storage node without its network: key, store and the owners it serves."""
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from holdfast.node.wire import Code, NodeRefusedError, Reason
 from holdfast.pdp import PublicKey
 
 PROVING_SHARE = 0.75  # of the time that a caller waits: the rest is for the answer's way back
+
+log = logging.getLogger(__name__)
 
 _NO_TIME_LEFT = Reason(
     code=Code.BUSY, message="the request had no time left for this proof: ask again"
@@ -47,7 +50,8 @@ class Node:
                 Code.CONFLICT, "the ledger does not know that holding: register it first"
             ) from error
         except LedgerError as error:
-            raise NodeRefusedError(Code.STORAGE, f"the ledger can't be asked: {error}") from error
+            log.warning("the ledger can't be asked: %s", error)
+            raise NodeRefusedError(Code.STORAGE, "the node can't ask its ledger") from error
         if known != public:
             raise NodeRefusedError(Code.CONFLICT, "the ledger has another key for that holding")
 
