@@ -15,7 +15,11 @@ from holdfast.learn.plugin_learner import (
     make_plugin_learner,
     plugin_settings,
 )
-from holdfast.learn.policy_gradient import GradientLearner, GradientSettings
+from holdfast.learn.policy_gradient import (
+    GradientLearner,
+    GradientSettings,
+    RecurrentGradientSettings,
+)
 from holdfast.learn.r2d2 import R2D2Learner, R2D2Settings
 from holdfast.learn.recurrent import RecurrentLearner, RecurrentSettings
 from holdfast.learn.value import ValueLearner, ValueSettings
@@ -35,7 +39,7 @@ METHODS: dict[str, Settings] = {
     "a2c": GradientSettings(epochs=1, clip_range=None),
     "ppo-lagrangian": GradientSettings(multiplier=adaptive()),
     "drqn-cmdp": RecurrentSettings(),
-    "recurrent-ppo-lagrangian": GradientSettings(multiplier=adaptive(), recurrent=64),
+    "recurrent-ppo-lagrangian": RecurrentGradientSettings(multiplier=adaptive()),
     "pid-lagrangian": GradientSettings(multiplier=PidMultiplier(step=5.0)),
     "focops": FocopsSettings(),
     "r2d2": R2D2Settings(),

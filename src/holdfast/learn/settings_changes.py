@@ -27,7 +27,8 @@ _SHARES = {
     *("tau", "ceiling"),
 }
 _POSITIVE = {"learning_rate", "max_grad_norm", "clip_range", "max_value", "discount", "tau"}
-_FIXED = {"inputs.dial"}  # which the method itself depends on
+# What the method itself depends on, and what changes in training.
+_FIXED = {"inputs.dial", "multiplier.integral", "multiplier.averages"}
 
 S = TypeVar("S")
 
