@@ -19,7 +19,7 @@ RATIOS = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=10)
 @pytest.mark.timeout(900)
 def test_the_figures_of_existing_storage_are_measured_on_real_repositories(
     capsys: pytest.CaptureFixture[str],

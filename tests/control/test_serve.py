@@ -23,7 +23,7 @@ from holdfast.owner import Home
 from holdfast.storage.database import connect
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=20)
 def test_audits_run_by_themselves_and_go_on_when_a_worker_is_killed(shell: Shell) -> None:
     home = shell.directory / "home"
     with site(shell.directory) as place:
@@ -84,7 +84,7 @@ def test_a_node_that_hangs_does_not_keep_the_service_from_stopping(shell: Shell)
 
 @pytest.mark.slow
 def test_a_database_of_a_newer_version_is_refused_before_anything_listens(shell: Shell) -> None:
-    assert shell.run("init").code == 0
+    shell.make_home()
     assert shell.run("holding", "list").code == 0
     engine = connect(str(shell.directory / "home" / "holdfast.db"))
     with engine.begin() as connection:
@@ -96,7 +96,7 @@ def test_a_database_of_a_newer_version_is_refused_before_anything_listens(shell:
 @pytest.mark.slow
 def test_a_service_that_was_killed_leaves_its_port_to_the_next(shell: Shell) -> None:
     """Before, its web server kept the port while it shut down, and the next start failed."""
-    assert shell.run("init").code == 0
+    shell.make_home()
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     home = shell.directory / "home"
@@ -111,9 +111,9 @@ def test_a_service_that_was_killed_leaves_its_port_to_the_next(shell: Shell) -> 
             process.kill()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=10)
 def test_workers_do_not_outlive_who_started_them(shell: Shell) -> None:
-    assert shell.run("init").code == 0
+    shell.make_home()
     with shell.start("serve", "--workers", "2", "--json") as process:
         assert process.stdout is not None
         process.stdout.readline()

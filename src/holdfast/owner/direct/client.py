@@ -17,9 +17,8 @@ from holdfast.ledger.interface import Answer
 from holdfast.node.holding import Holding, check_inventory
 from holdfast.node.identity import NodeKey
 from holdfast.node.layout import Part
-from holdfast.node.node import sign_answer
 from holdfast.node.objects import LostError
-from holdfast.node.proof_messages import AnswerTo, ProofQuestion
+from holdfast.node.proof_messages import AnswerTo, ProofQuestion, sign_answer
 from holdfast.node.record import HoldingRecord
 from holdfast.node.segments import SEGMENT_BYTES
 from holdfast.node.time_limit import within
