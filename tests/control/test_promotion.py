@@ -160,6 +160,7 @@ def test_commands_tell_what_is_wrong_in_one_sentence(desk: Workplace, running: O
     assert policy(desk, "show", "champion")["version"] == champion(running)
 
 
+@pytest.mark.slow
 def test_texts_for_people_name_the_versions(desk: Workplace, running: Operation) -> None:
     new = policy(desk, "add", "heuristic", "--challenger", "--reason", "try it")["version"]
     assert "has not decided" in desk.run("policy", "shadow").stdout
