@@ -98,7 +98,7 @@ def test_dearer_by_more_than_the_margin_is_refused_unless_the_champion_breaks_th
     desk: Workplace, running: Operation, home: Path
 ) -> None:
     policy(desk, "add", "drqn-cmdp-plus:rho=0.03", "--challenger")
-    running.until(START + 30 * DAY)
+    running.until(START + 60 * DAY)
     assert broken(policy(desk, "promote", "--dry-run", code=1)) == ["gas a month"]
     (home / "holdfast.toml").write_text(SETTINGS + "ceiling = 0.035\n")
     lax = policy(desk, "promote", "--dry-run")
