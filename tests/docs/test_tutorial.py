@@ -17,6 +17,7 @@ def test_what_needs_no_other_package_runs(capsys: pytest.CaptureFixture[str]) ->
     assert "belief:rho=0.05,latency=9.1" in said
 
 
+@pytest.mark.slow
 def test_the_tutorial_runs(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

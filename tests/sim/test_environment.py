@@ -31,6 +31,7 @@ def test_gymnasium_accepts_it(name: str) -> None:
     check_env(made(scenario=name).unwrapped)
 
 
+@pytest.mark.slow
 def test_stable_baselines3_accepts_it() -> None:
     checker = parts.package("stable_baselines3.common.env_checker")
     checker.check_env(AuditEnv())
