@@ -78,9 +78,12 @@ def train(
     """Train a policy in simulation and save it as a checkpoint.
 
     Methods of the paper: dqn, double-dqn, dueling-dqn, d3qn, ppo, a2c, and, with a multiplier
-    that adapts to the ceiling --rho, ppo-lagrangian and drqn-cmdp. Beyond it: drqn-cmdp-plus,
-    trained for all ceilings at once, in rounds of some thousand decisions. Your own: mine.py:Agent,
-    a class in a file, or package.module:Agent; docs/extending.md describes it.
+    that adapts to the ceiling --rho, ppo-lagrangian and drqn-cmdp. Beyond it, by the same recipe:
+    recurrent-ppo-lagrangian, pid-lagrangian, focops and r2d2; and drqn-cmdp-plus, trained for all
+    ceilings at once, in rounds of some thousand decisions.
+
+    Your own: mine.py:Agent, a class in a file, or package.module:Agent; docs/extending.md describes
+    it.
 
     An interrupted training resumes when you give the command again, and ends with the same
     weights. `tensorboard --logdir DIR` shows the curves, which are in curve.csv as well.
@@ -113,7 +116,8 @@ def train(
         pool.train_all(ahead, executor, on_progress)
     trained = [_result(job, scenario, new=job in ahead) for job in plan]
     data = {"method": method, "scenario": world.name, "units": units, "trained": trained}
-    report(data, map(_describe, trained), as_json=as_json)
+    lines = (line for result in trained for line in _describe(result))
+    report(data, lines, as_json=as_json)
 
 
 def _local_executor(jobs: list["Job"], at_once: int | None) -> LocalExecutor | None:
@@ -185,21 +189,21 @@ def _result(job: "Job", scenario: str, *, new: bool) -> dict[str, Any]:
     }
 
 
-def _describe(result: dict[str, Any]) -> str:
+def _describe(result: dict[str, Any]) -> Iterator[str]:
     evaluation = result["evaluation"]
     before = " before" if result["trained_before"] else ""
-    lines = [f"seed {result['seed']} was trained{before}: {result['checkpoint']}"]
+    yield f"seed {result['seed']} was trained{before}: {result['checkpoint']}"
     if "refused" in evaluation:
-        lines.append(f"  not evaluated: {evaluation['refused']}")
+        yield f"  not evaluated: {evaluation['refused']}"
     else:
         gas, latency, missed = (
             evaluation[name]["value"] for name in ("gas", "latency", "miss_rate")
         )
-        lines.append(
+        yield (
             f"  over {evaluation['episodes']:,} episodes: gas {gas:.2f},"
             f" latency {_format(latency, '.2f')}, miss rate {_format(missed, '.2%')}"
         )
-    return "\n".join([*lines, f"  {result['use']}"])
+    yield f"  {result['use']}"
 
 
 def _format(figure: float | None, shape: str) -> str:

@@ -13,10 +13,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-from tensorboardX.event_file_writer import EventsWriter
-from tensorboardX.proto.event_pb2 import Event
-from tensorboardX.proto.summary_pb2 import Summary
-
 import holdfast
 from holdfast import atomic
 from holdfast.errors import InputError, StorageError
@@ -24,8 +20,9 @@ from holdfast.learn import dial_search, snapshot
 from holdfast.learn.drqn_cmdp_plus import PlusSettings
 from holdfast.learn.learner import Figures, Learner, TrainerState
 from holdfast.learn.methods import AnySettings, make_learner
-from holdfast.learn.plugin_learner import PluginSettings
+from holdfast.learn.plugin_learner import PluginSettings, make_plugin_learner
 from holdfast.learn.settings import to_json
+from holdfast.learn.tensorboard import Event, EventsWriter, Summary
 from holdfast.model.observation import OBSERVATION
 from holdfast.model.scenario import Scenario
 from holdfast.policy import checkpoint
@@ -70,6 +67,8 @@ class Run:
 
 def begun(run: Run) -> Learner:
     """Return the agent that a run trains, at its start."""
+    if isinstance(run.settings, PluginSettings):
+        return make_plugin_learner(run.settings, run.scenario, run.seed, run.units)
     return make_learner(run.settings, run.scenario, run.seed, run.units)
 
 
