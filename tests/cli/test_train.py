@@ -99,6 +99,19 @@ def test_a_killed_command_goes_on_when_it_is_given_again(workplace: Workplace) -
     assert killed == straight
 
 
+def test_settings_are_shown_and_changed_and_recorded(workplace: Workplace) -> None:
+    shown = workplace.run("train", "--method", "dqn", "--show-settings", "--set", "batch_size=8")
+    assert (shown.code, shown.stderr) == (0, "")
+    assert "batch_size = 8\n" in shown.stdout
+    (workplace.directory / "dqn.toml").write_text(shown.stdout)
+    words = ("--settings", "dqn.toml", "--set", "features=[16]", "--episodes", "1", "--json")
+    trained = workplace.run(*TRAIN[:-2], *words, "--out", "small")
+    assert (trained.code, trained.data["changed_settings"]["features"]) == (0, [16])
+    recorded = json.loads((workplace.directory / "small" / "run.json").read_text())["settings"]
+    assert (recorded["features"], recorded["batch"]) == ([16], 8)
+    assert "--out" in workplace.run("train", "--method", "dqn").sentence()
+
+
 @pytest.mark.slow
 def test_seeds_train_side_by_side_as_they_do_alone(workplace: Workplace) -> None:
     both = workplace.run(*TRAIN, "--seeds", "2", "--out", "both", "--json")
@@ -144,6 +157,9 @@ def test_ctrl_c_ends_every_worker(workplace: Workplace) -> None:
         ("--method dqn --scenario papyrus", "paper, drift, field"),
         ("--method dqn --scenario none.toml", "none.toml"),
         ("--seed 1", "--method"),
+        ("--method ppo --set lr=1", "its settings are epochs"),
+        ("--method ppo --set epochs=many", "whole number"),
+        ("--method ppo --settings none.toml", "none.toml"),
     ],
 )
 def test_what_cannot_be_trained_is_told_in_one_sentence(

@@ -38,11 +38,11 @@ def train(
         ),
     ],
     out: Annotated[
-        Path,
+        Path | None,
         typer.Option(
             metavar="DIR", help="The folder to write. Several seeds are written to DIR/seed-K."
         ),
-    ],
+    ] = None,
     scenario: Annotated[
         str,
         typer.Option(
@@ -73,6 +73,20 @@ def train(
         float | None,
         typer.Option(help="Ceiling on the miss rate.", show_default="0.05 where there is one"),
     ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Change a setting of the method. Repeatable."
+        ),
+    ] = None,
+    settings_file: Annotated[
+        Path | None,
+        typer.Option("--settings", metavar="FILE.toml", help="Settings of the method to change."),
+    ] = None,
+    show_settings: Annotated[
+        bool,
+        typer.Option("--show-settings", help="Print the settings as a file for --settings."),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Train a policy in simulation and save it as a checkpoint.
@@ -80,23 +94,37 @@ def train(
     Methods of the paper: dqn, double-dqn, dueling-dqn, d3qn, ppo, a2c, and, with a multiplier
     that adapts to the ceiling --rho, ppo-lagrangian and drqn-cmdp. Beyond it, by the same recipe:
     recurrent-ppo-lagrangian, pid-lagrangian, focops and r2d2; and drqn-cmdp-plus, trained for all
-    ceilings at once, in rounds of some thousand decisions.
-
-    Your own: mine.py:Agent, a class in a file, or package.module:Agent; docs/extending.md describes
-    it.
+    ceilings at once, in rounds of some thousand decisions. Your own: mine.py:Agent, a class in a
+    file, or package.module:Agent; docs/extending.md describes it.
 
     An interrupted training resumes when you give the command again, and ends with the same
     weights. `tensorboard --logdir DIR` shows the curves, which are in curve.csv as well.
 
-    Example: holdfast train --method drqn-cmdp --seeds 4 --out runs/drqn
+    --show-settings lists the settings of a method and their values. --set and --settings change
+    them, and run.json records them.
+
+    Example: holdfast train --method drqn-cmdp --seeds 4 --set learning_rate=5e-4 --out runs/drqn
     """
     learn.check_installed()
-    from holdfast.learn import methods, pool, training  # noqa: PLC0415 - the extra `train`
+    from holdfast.learn import methods, pool, settings_changes, training  # noqa: PLC0415
+    from holdfast.learn.settings import to_json  # noqa: PLC0415 - the extra `train`
 
     world = load_scenario(scenario)
     settings = (
         methods.settings_of(method, world) if rho is None else methods.with_ceiling(method, rho)
     )
+    changes = settings_changes.read_changes(set_ or [], settings_file)
+    settings = settings_changes.change_settings(settings, changes, method)
+    if show_settings:
+        keys = dict(settings_changes.settings_of_keys(settings))
+        report(
+            {"method": method, "settings": to_json(keys)},
+            settings_changes.as_toml(settings),
+            as_json=as_json,
+        )
+        return
+    if out is None:
+        raise InputError("say where to write the checkpoint, with --out")
     units = _units(method, settings, episodes, rounds)
     if seed and seeds:
         raise InputError("give --seed, once or several times, or --seeds, but not both")
@@ -115,7 +143,13 @@ def train(
     ):
         pool.train_all(ahead, executor, on_progress)
     trained = [_result(job, scenario, new=job in ahead) for job in plan]
-    data = {"method": method, "scenario": world.name, "units": units, "trained": trained}
+    data = {
+        "method": method,
+        "scenario": world.name,
+        "units": units,
+        "changed_settings": changes,
+        "trained": trained,
+    }
     lines = (line for result in trained for line in _describe(result))
     report(data, lines, as_json=as_json)
 

@@ -20,18 +20,21 @@ from holdfast.learn import dial_search, snapshot
 from holdfast.learn.drqn_cmdp_plus import PlusSettings
 from holdfast.learn.learner import Figures, Learner, TrainerState
 from holdfast.learn.methods import AnySettings, make_learner
-from holdfast.learn.plugin_learner import PluginSettings, make_plugin_learner
+from holdfast.learn.plugin_learner import PluginSettings
+from holdfast.learn.provenance import Provenance, provenance
 from holdfast.learn.settings import to_json
 from holdfast.learn.tensorboard import Event, EventsWriter, Summary
+from holdfast.learn.threads import one_blas_thread
 from holdfast.model.observation import OBSERVATION
 from holdfast.model.scenario import Scenario
-from holdfast.policy import checkpoint
+from holdfast.policy import checkpoint, json_schema
 from holdfast.policy.checkpoint import Default, Manifest
 from holdfast.policy.dial import ValidatedDial
 from holdfast.sim.evaluation import evaluate
 from holdfast.sim.measures import main_figures, measure
 
 RUN = "run.json"
+MADE_BY = "made_by"
 STATE = "state.safetensors"
 CURVE = "curve.csv"
 SECONDS = 15.0  # between two snapshots: one takes a tenth of a second
@@ -67,8 +70,6 @@ class Run:
 
 def begun(run: Run) -> Learner:
     """Return the agent that a run trains, at its start."""
-    if isinstance(run.settings, PluginSettings):
-        return make_plugin_learner(run.settings, run.scenario, run.seed, run.units)
     return make_learner(run.settings, run.scenario, run.seed, run.units)
 
 
@@ -81,7 +82,14 @@ def train(
     """Train, or go on training, in a folder; one that is finished is left as it is."""
     if finished(run, folder):
         return
-    _claim(run, folder)
+    with one_blas_thread():
+        _train(run, folder, on_progress, begin)
+
+
+def _train(
+    run: Run, folder: Path, on_progress: OnProgress, begin: Callable[[Run], Learner]
+) -> None:
+    made_by = _claim(run, folder)
     agent = begin(run)
     curve = _resume(agent, folder)
     with _Events(folder, curve) as events:
@@ -97,7 +105,7 @@ def train(
     _keep(agent, curve, folder)
     atomic.write(folder / CURVE, _table(curve))
     dials = _dials(run, agent, on_progress)
-    manifest = _manifest(run, agent, dials)
+    manifest = _manifest(run, agent, dials, made_by)
     checkpoint.save(folder, manifest, agent.policy_weights())
     (folder / STATE).unlink()
 
@@ -106,27 +114,38 @@ def finished(run: Run, folder: Path) -> bool:
     """Return whether the folder holds the end of this run; refuse it if it is another's."""
     ended = (folder / checkpoint.MANIFEST).exists()
     if (folder / RUN).exists():
-        if atomic.read(folder / RUN, at_most=1 << 20) != _text(run):
+        if _recorded(folder)[0] != run.description():
             raise InputError(f"{folder} holds another training: choose another folder")
     elif ended:
         raise InputError(f"{folder} holds a checkpoint already: choose another folder")
     return ended
 
 
-def _text(run: Run) -> bytes:
-    return json.dumps(run.description(), indent=1, sort_keys=True).encode()
+def _recorded(folder: Path) -> tuple[dict[str, Any], list[Provenance]]:
+    """Return the description of the run in a folder, and what has computed it so far."""
+    recorded = json_schema.parse(atomic.read(folder / RUN, at_most=1 << 20))
+    made_by: list[Provenance] = recorded.pop(MADE_BY, [])
+    return recorded, made_by
 
 
-def _claim(run: Run, folder: Path) -> None:
-    """Make the folder this run's own, and clear away what a killed process left there."""
+def _claim(run: Run, folder: Path) -> list[Provenance]:
+    """Make the folder this run's own, and clear away what a killed process left there.
+
+    Return what has computed the run: more than one thing if it resumes on another processor or
+    with other versions.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(f"can't make the folder {folder}: {error.strerror}") from error
     for name in (RUN, STATE, CURVE, checkpoint.WEIGHTS, checkpoint.MANIFEST):
         atomic.sweep(folder / name)
-    if not (folder / RUN).exists():
-        atomic.write(folder / RUN, _text(run))
+    made_by = _recorded(folder)[1] if (folder / RUN).exists() else []
+    if provenance() not in made_by:
+        made_by = [*made_by, provenance()]
+        record = run.description() | {MADE_BY: made_by}
+        atomic.write(folder / RUN, json.dumps(record, indent=1, sort_keys=True).encode())
+    return made_by
 
 
 def _keep(agent: Learner, curve: list[Figures], folder: Path) -> None:
@@ -168,7 +187,9 @@ def _dials(run: Run, agent: Learner, on_progress: OnProgress) -> tuple[Validated
     )
 
 
-def _manifest(run: Run, agent: Learner, dials: tuple[ValidatedDial, ...]) -> Manifest:
+def _manifest(
+    run: Run, agent: Learner, dials: tuple[ValidatedDial, ...], made_by: list[Provenance]
+) -> Manifest:
     low, high = agent.envelope()
     multiplier = agent.multiplier
     default = None
@@ -186,7 +207,11 @@ def _manifest(run: Run, agent: Learner, dials: tuple[ValidatedDial, ...]) -> Man
         rho=multiplier.ceiling if multiplier and multiplier.step else None,
         multiplier=multiplier.value if multiplier else None,
         seed=run.seed,
-        training={"units": run.units, "settings": description["settings"]},
+        training={
+            "units": run.units,
+            "settings": description["settings"],
+            MADE_BY: made_by,
+        },
         envelope={
             name: (float(lowest), float(highest))
             for name, lowest, highest in zip(OBSERVATION, low, high, strict=True)
