@@ -99,6 +99,7 @@ class AuditEnv(gymnasium.Env[Float32Array, np.int64]):
     def step(
         self, action: np.int64 | int
     ) -> tuple[Float32Array, float, bool, bool, dict[str, Any]]:
+        """Wait the interval of the action, audit, and return what Gymnasium's `step` returns."""
         if not self._started:
             raise ResetNeeded("reset the environment before its first step")
         scenario = self.scenario
