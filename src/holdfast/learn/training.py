@@ -19,9 +19,10 @@ from tensorboardX.proto.summary_pb2 import Summary
 
 import holdfast
 from holdfast import atomic
-from holdfast.errors import InputError, StorageError
+from holdfast.errors import InputError
 from holdfast.learn import dial_search, snapshot
 from holdfast.learn.drqn_cmdp_plus import PlusSettings
+from holdfast.learn.folder_lock import hold_folder
 from holdfast.learn.learner import Figures, Learner, TrainerState
 from holdfast.learn.methods import Settings, make_learner
 from holdfast.learn.provenance import Provenance, provenance
@@ -80,12 +81,21 @@ def train(
     folder: Path,
     on_progress: OnProgress = lambda _phase, _done, _figures: None,
     begin: Callable[[Run], Learner] = begun,
+    *,
+    keep_state: bool = False,
 ) -> None:
-    """Train, or go on training, in a folder; one that is finished is left as it is."""
+    """Train, or go on training, in a folder; one that is finished is left as it is.
+
+    The state of a finished training is kept if asked for: a longer training continues from it.
+    Without it a longer one starts again, and ends with the same weights.
+    """
     if finished(run, folder):
         return
-    with one_blas_thread():
-        _train(run, folder, on_progress, begin)
+    with hold_folder(folder), one_blas_thread():
+        if not finished(run, folder):  # another process may have trained it meanwhile
+            _train(run, folder, on_progress, begin)
+            if not keep_state:
+                (folder / STATE).unlink()
 
 
 def _train(
@@ -109,18 +119,47 @@ def _train(
     dials = _dials(run, agent, on_progress)
     manifest = _manifest(run, agent, dials, made_by)
     checkpoint.save(folder, manifest, agent.policy_weights())
-    (folder / STATE).unlink()
 
 
 def finished(run: Run, folder: Path) -> bool:
-    """Return whether the folder holds the end of this run; refuse it if it is another's."""
+    """Return whether the folder holds the end of this run; refuse it if it is another's.
+
+    A shorter training that is otherwise the same is not another's, if it can be extended.
+    """
     ended = (folder / checkpoint.MANIFEST).exists()
-    if (folder / RUN).exists():
-        if _recorded(folder)[0] != run.description():
-            raise InputError(f"{folder} holds another training: choose another folder")
-    elif ended:
-        raise InputError(f"{folder} holds a checkpoint already: choose another folder")
-    return ended
+    if not (folder / RUN).exists():
+        if ended:
+            raise InputError(f"{folder} holds a checkpoint already: choose another folder")
+        return False
+    recorded, _ = _recorded(folder)
+    if recorded != run.description():
+        _check_extends(run, recorded, folder)
+        return False
+    # The checkpoint is that of a shorter training until this one ends.
+    return ended and _trained_units(folder) == run.units
+
+
+def _check_extends(run: Run, recorded: dict[str, Any], folder: Path) -> None:
+    """Refuse the folder unless the run in it becomes this one by training longer."""
+    if recorded | {"units": run.units} != run.description():
+        raise InputError(f"{folder} holds another training: choose another folder")
+    before = recorded["units"]
+    if before > run.units:
+        raise InputError(
+            f"{folder} holds another training, of {before} units, which is longer than"
+            f" {run.units}: choose another folder"
+        )
+    if reason := getattr(run.settings, "depends_on_length", ""):
+        raise InputError(
+            f"{folder} holds another training, of {before} units, which can't be extended to"
+            f" {run.units}: {reason}; choose another folder"
+        )
+
+
+def _trained_units(folder: Path) -> int:
+    content = atomic.read(folder / checkpoint.MANIFEST, at_most=checkpoint.MAX_BYTES)
+    units: int = json_schema.parse(content).get("training", {}).get("units")
+    return units
 
 
 def _recorded(folder: Path) -> tuple[dict[str, Any], list[Provenance]]:
@@ -136,17 +175,15 @@ def _claim(run: Run, folder: Path) -> list[Provenance]:
     Return what has computed the run: more than one thing if it resumes on another processor or
     with other versions.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StorageError(f"can't make the folder {folder}: {error.strerror}") from error
     for name in (RUN, STATE, CURVE, checkpoint.WEIGHTS, checkpoint.MANIFEST):
         atomic.sweep(folder / name)
-    made_by = _recorded(folder)[1] if (folder / RUN).exists() else []
+    recorded, made_by = _recorded(folder) if (folder / RUN).exists() else ({}, [])
     if provenance() not in made_by:
         made_by = [*made_by, provenance()]
-        record = run.description() | {MADE_BY: made_by}
-        atomic.write(folder / RUN, json.dumps(record, indent=1, sort_keys=True).encode())
+    elif recorded == run.description():
+        return made_by
+    record = run.description() | {MADE_BY: made_by}
+    atomic.write(folder / RUN, json.dumps(record, indent=1, sort_keys=True).encode())
     return made_by
 
 
