@@ -16,7 +16,16 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
-from tests.support.command_line import PASSPHRASE, QUICK, Shell, Workplace, _workplace, end, new_key
+from tests.support.command_line import (
+    PASSPHRASE,
+    QUICK,
+    QuickShell,
+    Shell,
+    Workplace,
+    _workplace,
+    end,
+    new_key,
+)
 from tests.support.memory_holding import FILE_ID, tag_in_memory
 
 from holdfast.errors import NodeError
@@ -69,7 +78,7 @@ class Home:
 
     @classmethod
     def make(cls, directory: Path) -> "Home":
-        home = cls(Shell(directory), RequestKey.generate(), NodeKey.generate())
+        home = cls(QuickShell(directory), RequestKey.generate(), NodeKey.generate())
         write_node_key(directory / "node.key", home.node, PASSPHRASE.encode(), QUICK)
         (directory / "alice.owner").write_bytes(encode_owner(home.owner.owner))
         return home

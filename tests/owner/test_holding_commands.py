@@ -83,7 +83,7 @@ def lost(
         yield again
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=30)
 def test_a_node_that_no_longer_knows_a_holding_admits_its_loss(
     world: World, desk: Workplace, lost: RunningNode
 ) -> None:

@@ -100,8 +100,9 @@ def train(
     """Train a policy in simulation and save it as a checkpoint.
 
     Methods of the paper: dqn, double-dqn, dueling-dqn, d3qn, ppo, a2c, and, with a multiplier
-    that adapts to the ceiling --rho, ppo-lagrangian and drqn-cmdp. Beyond it: drqn-cmdp-plus,
-    trained for all ceilings at once, in rounds of some thousand decisions.
+    that adapts to the ceiling --rho, ppo-lagrangian and drqn-cmdp. Beyond it, by the same recipe:
+    recurrent-ppo-lagrangian, pid-lagrangian, focops and r2d2; and drqn-cmdp-plus, trained for all
+    ceilings at once, in rounds of some thousand decisions.
 
     An interrupted training resumes when you give the command again, and ends with the same
     weights. With more episodes it is extended. `tensorboard --logdir DIR` shows the curves, which
@@ -151,8 +152,12 @@ def train(
     ):
         pool.train_all(ahead, executor, on_progress)
     trained = [_result(job, scenario, new=job in ahead) for job in plan]
-    text = map(_describe, trained) if sweep is None else [_describe_sweep(plan, ahead, out)]
-    report(about | {"trained": trained}, text, as_json=as_json)
+    lines = (
+        _describe_sweep(plan, ahead, _checked_out(out))
+        if sweep is not None
+        else [line for result in trained for line in _describe(result)]
+    )
+    report(about | {"trained": trained}, lines, as_json=as_json)
 
 
 def _checked_out(out: Path | None) -> Path:
@@ -244,27 +249,27 @@ def _result(job: "Job", scenario: str, *, new: bool) -> dict[str, Any]:
     }
 
 
-def _describe(result: dict[str, Any]) -> str:
+def _describe(result: dict[str, Any]) -> Iterator[str]:
     evaluation = result["evaluation"]
     before = " before" if result["trained_before"] else ""
-    lines = [f"seed {result['seed']} was trained{before}: {result['checkpoint']}"]
+    yield f"seed {result['seed']} was trained{before}: {result['checkpoint']}"
     if "refused" in evaluation:
-        lines.append(f"  not evaluated: {evaluation['refused']}")
+        yield f"  not evaluated: {evaluation['refused']}"
     else:
         gas, latency, missed = (
             evaluation[name]["value"] for name in ("gas", "latency", "miss_rate")
         )
-        lines.append(
+        yield (
             f"  over {evaluation['episodes']:,} episodes: gas {gas:.2f},"
             f" latency {_format(latency, '.2f')}, miss rate {_format(missed, '.2%')}"
         )
-    return "\n".join([*lines, f"  {result['use']}"])
+    yield f"  {result['use']}"
 
 
-def _describe_sweep(plan: list["Job"], new: list["Job"], out: Path | None) -> str:
+def _describe_sweep(plan: list["Job"], new: list["Job"], out: Path) -> list[str]:
     before = len(plan) - len(new)
     words = shlex.join(["holdfast", "aggregate", str(out)])
-    return f"trained {len(new)}, and {before} were trained before\n  {words}"
+    return [f"trained {len(new)}, and {before} were trained before", f"  {words}"]
 
 
 def _format(figure: float | None, shape: str) -> str:

@@ -4,15 +4,17 @@ from dataclasses import replace
 
 from holdfast.errors import InputError
 from holdfast.learn.drqn_cmdp_plus import DialRange, PlusLearner, PlusSettings
+from holdfast.learn.focops import FocopsLearner, FocopsSettings
 from holdfast.learn.learner import Learner
-from holdfast.learn.multiplier import adaptive
+from holdfast.learn.multiplier import PidMultiplier, adaptive
 from holdfast.learn.policy_gradient import GradientLearner, GradientSettings
+from holdfast.learn.r2d2 import R2D2Learner, R2D2Settings
 from holdfast.learn.recurrent import RecurrentLearner, RecurrentSettings
 from holdfast.learn.value import ValueLearner, ValueSettings
 from holdfast.model.scenario import PAPER, Scenario
 from holdfast.policy.lagrangian import Ceilings
 
-Settings = ValueSettings | GradientSettings | RecurrentSettings | PlusSettings
+Settings = ValueSettings | GradientSettings | FocopsSettings | RecurrentSettings | PlusSettings
 
 METHODS: dict[str, Settings] = {
     "dqn": ValueSettings(),
@@ -23,6 +25,10 @@ METHODS: dict[str, Settings] = {
     "a2c": GradientSettings(epochs=1, clip_range=None),
     "ppo-lagrangian": GradientSettings(multiplier=adaptive()),
     "drqn-cmdp": RecurrentSettings(),
+    "recurrent-ppo-lagrangian": GradientSettings(multiplier=adaptive(), recurrent=64),
+    "pid-lagrangian": GradientSettings(multiplier=PidMultiplier(step=5.0)),
+    "focops": FocopsSettings(),
+    "r2d2": R2D2Settings(),
     "drqn-cmdp-plus": PlusSettings(),
 }
 
@@ -83,7 +89,7 @@ def with_ceiling(method: str, rho: float) -> Settings:
         raise InputError(f"{method} has a fixed multiplier: it takes no ceiling rho")
     if not 0 < rho < 1:
         raise InputError(f"rho must lie between 0 and 1, not at {rho:g}")
-    return replace(settings, multiplier=adaptive(rho))
+    return replace(settings, multiplier=replace(settings.multiplier, ceiling=rho))
 
 
 def make_learner(settings: Settings, scenario: Scenario, seed: int, units: int) -> Learner:
@@ -93,6 +99,10 @@ def make_learner(settings: Settings, scenario: Scenario, seed: int, units: int) 
             return ValueLearner(scenario, seed, settings)
         case GradientSettings():
             return GradientLearner(scenario, seed, settings)
+        case FocopsSettings():
+            return FocopsLearner(scenario, seed, settings)
+        case R2D2Settings():
+            return R2D2Learner(scenario, seed, settings)
         case RecurrentSettings():
             return RecurrentLearner(scenario, seed, settings)
         case PlusSettings():

@@ -13,10 +13,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-from tensorboardX.event_file_writer import EventsWriter
-from tensorboardX.proto.event_pb2 import Event
-from tensorboardX.proto.summary_pb2 import Summary
-
 import holdfast
 from holdfast import atomic
 from holdfast.errors import InputError
@@ -27,6 +23,7 @@ from holdfast.learn.learner import Figures, Learner, TrainerState
 from holdfast.learn.methods import Settings, make_learner
 from holdfast.learn.provenance import Provenance, provenance
 from holdfast.learn.settings import to_json
+from holdfast.learn.tensorboard import Event, EventsWriter, Summary
 from holdfast.learn.threads import one_blas_thread
 from holdfast.model.observation import OBSERVATION
 from holdfast.model.scenario import Scenario
