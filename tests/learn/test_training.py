@@ -16,10 +16,11 @@ from tests.learn.worlds import VISIBLE, quick, run_of
 
 from holdfast import atomic
 from holdfast.errors import ConflictError, HoldfastError, InputError, MalformedError, StorageError
+from holdfast.learn import evaluation_curve
 from holdfast.learn.drqn_cmdp_plus import PlusSettings
 from holdfast.learn.folder_lock import TRAINING
 from holdfast.learn.methods import METHODS, with_ceiling
-from holdfast.learn.training import CURVE, STATE, Run, train
+from holdfast.learn.training import CURVE, EVALUATION, STATE, Run, train
 from holdfast.model.scenario import Scenario
 from holdfast.policy import checkpoint
 from holdfast.policy.checkpoint import MANIFEST, WEIGHTS
@@ -38,7 +39,7 @@ def units_of(method: str) -> int:
     return 4 if method == "drqn-cmdp-plus" else UNITS
 
 
-def stop_after(units: int, run: Run, folder: Path) -> None:
+def stop_after(units: int, run: Run, folder: Path, *, evaluate_every: int | None = None) -> None:
     """Train, and be interrupted in the unit after so many."""
 
     def on_progress(_phase: str, done: float, _figures: dict[str, float]) -> None:
@@ -46,7 +47,7 @@ def stop_after(units: int, run: Run, folder: Path) -> None:
             raise StopError
 
     with pytest.raises(StopError):
-        train(run, folder, on_progress)
+        train(run, folder, on_progress, evaluate_every=evaluate_every)
 
 
 def outputs(folder: Path) -> dict[str, bytes]:
@@ -63,6 +64,8 @@ def events(folder: Path) -> dict[tuple[str, int], float]:
             event = event_pb2.Event.FromString(content[12 : 12 + length])
             content = content[16 + length :]
             for value in event.summary.value:
+                if value.tag.startswith("_hparams_"):
+                    continue
                 key = (value.tag, event.step)
                 assert key not in figures, "every figure is there once"
                 figures[key] = value.simple_value
@@ -205,6 +208,41 @@ def test_a_training_whose_schedule_spans_it_is_not_extended(tmp_path: Path) -> N
     with pytest.raises(InputError, match="can't be extended to 8: learning rate and exploration"):
         train(replace(run, units=8), tmp_path)
     assert outputs(tmp_path) == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["dqn", "ppo", "drqn-cmdp", "drqn-cmdp-plus"])
+def test_evaluations_on_fixed_episodes_leave_the_weights_as_they_are(
+    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evaluation_curve, "EPISODES", 20)
+    run = run_of(method, units=4)
+    train(run, tmp_path / "without")
+    assert not (tmp_path / "without" / EVALUATION).exists()
+    train(run, tmp_path / "with", evaluate_every=2)
+    stop_after(2, run, tmp_path / "resumed", evaluate_every=2)
+    train(run, tmp_path / "resumed", evaluate_every=2)
+    for name in OUTPUTS:
+        before = (tmp_path / "without" / name).read_bytes()
+        assert (tmp_path / "with" / name).read_bytes() == before
+    text = (tmp_path / "with" / EVALUATION).read_text()
+    assert (tmp_path / "resumed" / EVALUATION).read_text() == text
+    header, *rows = text.splitlines()
+    assert header == "unit,gas,latency,miss_rate,multiplier"
+    assert [row.split(",")[0] for row in rows] == ["2", "4"]
+    assert all(row.count(",") == 4 and row.split(",")[4] for row in rows)
+    figures = events(tmp_path / "with")
+    for unit in (2, 4):
+        assert figures["evaluation/gas", unit] > 0
+        assert figures["evaluation/multiplier", unit] > 0
+
+
+def test_tensorboard_shows_the_settings(tmp_path: Path) -> None:
+    train(run_of("dqn", units=1), tmp_path)
+    (file,) = (tmp_path / "events").iterdir()
+    content = file.read_bytes()
+    for name in (b"_hparams_/session_start_info", b"learning_rate", b"multiplier.step"):
+        assert name in content
 
 
 def test_two_processes_do_not_train_in_one_folder(tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 """`holdfast train`: train a learned policy, with one seed or several at once."""
 
 import shlex
+from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from holdfast.learn.pool import Job
 
 UNITS = 600
+EVALUATE_EVERY = 50
 CLUSTER_LOCK = ".cluster.lock"
 
 
@@ -95,6 +98,14 @@ def train(
     keep_state: Annotated[
         bool, typer.Option(help="Keep the state, some megabytes, for a longer training.")
     ] = True,
+    evaluate_every: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            metavar="N",
+            help="Evaluate after every N episodes or rounds. 0: only at the end.",
+        ),
+    ] = EVALUATE_EVERY,
     as_json: Json = False,
 ) -> None:
     """Train a policy in simulation and save it as a checkpoint.
@@ -106,7 +117,8 @@ def train(
 
     An interrupted training resumes when you give the command again, and ends with the same
     weights. With more episodes it is extended. `tensorboard --logdir DIR` shows the curves, which
-    are in curve.csv as well.
+    are in curve.csv as well: figures of the episodes in which the agent explores. evaluation.csv
+    has those of fixed episodes in which it doesn't, every --evaluate-every episodes.
 
     --show-settings lists the settings of a method and their values. --set and --settings change
     them, and run.json records them. --sweep trains many methods, ceilings and seeds, and --shard
@@ -144,6 +156,7 @@ def train(
         }
     if shard is not None:
         plan, about = sweep_file.select_shard(plan, shard), about | {"shard": shard}
+    plan = [replace(job, evaluate_every=evaluate_every or None) for job in plan]
     ahead = [job for job in plan if not training.finished(job.run, job.folder)]
     with (
         folder_lock.hold_folder(_checked_out(out), CLUSTER_LOCK) if cluster else nullcontext(),

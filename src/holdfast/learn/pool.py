@@ -19,6 +19,7 @@ class Job:
     run: Run
     folder: Path
     keep_state: bool = False  # for a longer training
+    evaluate_every: int | None = None  # units
 
 
 # Is called with a job and what `training.OnProgress` is called with.
@@ -43,4 +44,10 @@ def train_all(jobs: Sequence[Job], executor: Executor | None, on_progress: OnPro
 
 def _train(job: Job, folder: Path) -> None:
     """Train in this folder, which on another machine is not the job's own."""
-    train(job.run, folder, lambda *news: report_progress(news), keep_state=job.keep_state)
+    train(
+        job.run,
+        folder,
+        lambda *news: report_progress(news),
+        keep_state=job.keep_state,
+        evaluate_every=job.evaluate_every,
+    )

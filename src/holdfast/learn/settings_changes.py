@@ -27,7 +27,8 @@ _SHARES = {
     *("tau", "ceiling"),
 }
 _POSITIVE = {"learning_rate", "max_grad_norm", "clip_range", "max_value", "discount", "tau"}
-_FIXED = {"inputs.dial"}  # which the method itself depends on
+# What the method itself depends on, and what a controller remembers.
+_FIXED = {"inputs.dial", "multiplier.integral", "multiplier.averages"}
 
 S = TypeVar("S")
 
@@ -122,6 +123,8 @@ def _replace(settings: Any, path: list[str], value: Any, key: str) -> Any:
     before = getattr(settings, name)
     if rest:
         return replace(settings, **{name: _replace(before, rest, value, key)})
+    if type(value) is type(before) and value == before:  # such as 0 for a part that is left out
+        return settings
     kind = get_type_hints(type(settings))[name]
     try:
         return replace(settings, **{name: _read(kind, value, key)})

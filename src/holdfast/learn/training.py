@@ -4,26 +4,27 @@ An unfinished training in a folder resumes where it stopped, and ends with the w
 would have had without the interruption.
 """
 
-import csv
-import io
 import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import holdfast
 from holdfast import atomic
 from holdfast.errors import InputError
 from holdfast.learn import dial_search, snapshot
+from holdfast.learn.curves import UNIT, Events, as_csv
 from holdfast.learn.drqn_cmdp_plus import PlusSettings
+from holdfast.learn.evaluation_curve import COLUMNS as EVALUATION_COLUMNS
+from holdfast.learn.evaluation_curve import evaluate_agent
 from holdfast.learn.folder_lock import hold_folder
 from holdfast.learn.learner import Figures, Learner, TrainerState
 from holdfast.learn.methods import Settings, make_learner
 from holdfast.learn.provenance import Provenance, provenance
 from holdfast.learn.settings import to_json
-from holdfast.learn.tensorboard import Event, EventsWriter, Summary
+from holdfast.learn.settings_changes import settings_of_keys
 from holdfast.learn.threads import one_blas_thread
 from holdfast.model.observation import OBSERVATION
 from holdfast.model.scenario import Scenario
@@ -37,6 +38,7 @@ RUN = "run.json"
 MADE_BY = "made_by"
 STATE = "state.safetensors"
 CURVE = "curve.csv"
+EVALUATION = "evaluation.csv"
 SECONDS = 15.0  # between two snapshots: one takes a tenth of a second
 
 # Of the report in the manifest, and of the dials: no other evaluation uses these episodes.
@@ -80,8 +82,11 @@ def train(
     begin: Callable[[Run], Learner] = begun,
     *,
     keep_state: bool = False,
+    evaluate_every: int | None = None,
 ) -> None:
     """Train, or go on training, in a folder; one that is finished is left as it is.
+
+    With `evaluate_every`, the policy is evaluated on fixed episodes after every so many units.
 
     The state of a finished training is kept if asked for: a longer training continues from it.
     Without it a longer one starts again, and ends with the same weights.
@@ -90,29 +95,51 @@ def train(
         return
     with hold_folder(folder), one_blas_thread():
         if not finished(run, folder):  # another process may have trained it meanwhile
-            _train(run, folder, on_progress, begin)
+            _train(run, folder, on_progress, begin, evaluate_every)
             if not keep_state:
                 (folder / STATE).unlink()
 
 
+@dataclass
+class _Curves:
+    """What a training has shown so far: figures of every unit, and of every evaluation."""
+
+    units: list[Figures]
+    evaluations: list[Figures]
+
+
 def _train(
-    run: Run, folder: Path, on_progress: OnProgress, begin: Callable[[Run], Learner]
+    run: Run,
+    folder: Path,
+    on_progress: OnProgress,
+    begin: Callable[[Run], Learner],
+    evaluate_every: int | None,
 ) -> None:
     made_by = _claim(run, folder)
     agent = begin(run)
-    curve = _resume(agent, folder)
-    with _Events(folder, curve) as events:
+    curves = _resume(agent, folder)
+    keys = {"method": run.method, "scenario": run.scenario.name, "seed": run.seed}
+    settings = keys | dict(settings_of_keys(run.settings))
+    with Events(folder, settings, curves.units, curves.evaluations) as events:
         saved = time.monotonic()
-        while len(curve) < run.units:
+        while (done := len(curves.units)) < run.units:
             figures = agent.advance()
-            curve.append(figures)
-            events.write(len(curve), figures)
-            on_progress("training", len(curve), figures)
+            curves.units.append(figures)
+            events.write(done + 1, figures)
+            if evaluate_every and (done + 1) % evaluate_every == 0:
+                evaluated = evaluate_agent(agent, run.settings, run.scenario)
+                curves.evaluations.append({UNIT: done + 1} | evaluated)
+                events.write_evaluation(curves.evaluations[-1])
+            on_progress("training", done + 1, figures)
             if time.monotonic() - saved > SECONDS:
-                _keep(agent, curve, folder)
+                _keep(agent, curves, folder)
                 saved = time.monotonic()
-    _keep(agent, curve, folder)
-    atomic.write(folder / CURVE, _table(curve))
+    _keep(agent, curves, folder)
+    rows = [{UNIT: unit} | figures for unit, figures in enumerate(curves.units, start=1)]
+    atomic.write(folder / CURVE, as_csv(rows, list(rows[0])))
+    if curves.evaluations:
+        table = as_csv(curves.evaluations, [UNIT, *EVALUATION_COLUMNS])
+        atomic.write(folder / EVALUATION, table)
     dials = _dials(run, agent, on_progress)
     manifest = _manifest(run, agent, dials, made_by)
     checkpoint.save(folder, manifest, agent.policy_weights())
@@ -172,7 +199,7 @@ def _claim(run: Run, folder: Path) -> list[Provenance]:
     Return what has computed the run: more than one thing if it resumes on another processor or
     with other versions.
     """
-    for name in (RUN, STATE, CURVE, checkpoint.WEIGHTS, checkpoint.MANIFEST):
+    for name in (RUN, STATE, CURVE, EVALUATION, checkpoint.WEIGHTS, checkpoint.MANIFEST):
         atomic.sweep(folder / name)
     recorded, made_by = _recorded(folder) if (folder / RUN).exists() else ({}, [])
     if provenance() not in made_by:
@@ -184,27 +211,18 @@ def _claim(run: Run, folder: Path) -> list[Provenance]:
     return made_by
 
 
-def _keep(agent: Learner, curve: list[Figures], folder: Path) -> None:
+def _keep(agent: Learner, curves: _Curves, folder: Path) -> None:
     state = agent.state()
-    snapshot.write(folder / STATE, TrainerState(state.trees, state.facts | {"curve": curve}))
+    facts = {"curve": curves.units, "evaluations": curves.evaluations}
+    snapshot.write(folder / STATE, TrainerState(state.trees, state.facts | facts))
 
 
-def _resume(agent: Learner, folder: Path) -> list[Figures]:
+def _resume(agent: Learner, folder: Path) -> _Curves:
     if not (folder / STATE).exists():
-        return []
+        return _Curves([], [])
     state = snapshot.read(folder / STATE, agent.state())
     agent.restore(state)
-    curve: list[Figures] = state.facts["curve"]
-    return curve
-
-
-def _table(curve: list[Figures]) -> bytes:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=["unit", *curve[0]], lineterminator="\n")
-    writer.writeheader()
-    for unit, figures in enumerate(curve, start=1):
-        writer.writerow({"unit": unit} | {name: f"{value:.7g}" for name, value in figures.items()})
-    return text.getvalue().encode()
+    return _Curves(state.facts["curve"], state.facts.get("evaluations", []))
 
 
 def _dials(run: Run, agent: Learner, on_progress: OnProgress) -> tuple[ValidatedDial, ...]:
@@ -269,39 +287,3 @@ def _report(run: Run, manifest: Manifest, agent: Learner) -> dict[str, Any]:
     tally = evaluate(policy, run.scenario, episodes=VALIDATION_EPISODES, seed=VALIDATION_SEED)
     figures = main_figures(measure(tally))
     return {"episodes": VALIDATION_EPISODES, "seed": VALIDATION_SEED, **figures}
-
-
-class _Events:
-    """Figures as TensorBoard reads them, written as they come.
-
-    After a resumption they are written anew from the curve, and the old file goes: it may hold
-    units that are trained once more, and a new one of the same second would have its name.
-    """
-
-    def __init__(self, folder: Path, curve: list[Figures]) -> None:
-        place = folder / "events"
-        place.mkdir(exist_ok=True)
-        for left in place.glob("events.out.tfevents.*"):
-            left.unlink()
-        # Not its `SummaryWriter`, which leaves semaphores behind when it is killed.
-        self._writer = EventsWriter(str(place / "events"))
-        for unit, figures in enumerate(curve, start=1):
-            self.write(unit, figures)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._writer.close()
-
-    def write(self, unit: int, figures: Figures) -> None:
-        values = [
-            Summary.Value(
-                tag=f"losses/{name}" if name == "loss" else f"charts/{name}", simple_value=value
-            )
-            for name, value in figures.items()
-        ]
-        self._writer.write_event(
-            Event(wall_time=time.time(), step=unit, summary=Summary(value=values))
-        )
-        self._writer.flush()
