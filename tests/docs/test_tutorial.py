@@ -1,5 +1,6 @@
 """The tutorial runs as it is written, with fewer steps."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -26,3 +27,6 @@ def test_the_tutorial_runs(
     said = capsys.readouterr().out
     assert "drqn-cmdp-plus" in said
     assert "DQN, 20,000 steps" in said
+    (multipliers,) = re.findall(r"the multipliers are \[(.+)\]", said)
+    assert len(set(multipliers.split(", "))) == 1, "every node has the same"
+    assert float(multipliers.split(", ")[0]) != 10.0, "and it has moved"

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -41,6 +42,7 @@ from holdfast.node.layout import Part
 from holdfast.node.objects import open_objects
 from holdfast.node.segments import SEGMENT_BYTES, count_segments
 from holdfast.node.signature import Head, Signer
+from holdfast.node.transport import Transport
 from holdfast.node.wire import RepairTarget
 from holdfast.pdp import Inventory, SecretKey, draw_challenge, verify_with_key
 from holdfast.pdp.readers import Memory
@@ -168,6 +170,25 @@ def test_an_upload_survives_every_kill(home: Home, own: Own) -> None:
         answer = client.prove(own.key_id, challenge)
         assert verify_with_key(own.key, own.after, challenge, answer.proof)
         assert client.read(own.key_id, FILE_ID, Part.DATA, 0, len(own.content)) == own.content
+
+
+@pytest.mark.slow
+def test_uploads_ask_once_how_the_node_takes_them(
+    home: Home, own: Own, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    request = Transport.request
+
+    def note(self: Transport, method: str, path: str, **options: Any) -> Any:
+        asked.append(path)
+        return request(self, method, path, **options)
+
+    monkeypatch.setattr(Transport, "request", note)
+    with home.running() as process, process.client() as client:
+        client.create(own.key.public)
+        for _ in range(2):
+            client.upload(own.key_id, own.request, own.data, own.tags, own.after.hash)
+    assert asked.count("/v1/node") == 1
 
 
 @pytest.mark.slow

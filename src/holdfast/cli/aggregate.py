@@ -27,10 +27,9 @@ def aggregate(
     """Summarise trainings over their seeds, from many folders.
 
     Trainings that differ in nothing but the seed are one row: method, scenario, ceiling on the
-    miss rate, length and settings are the same. Figures are interquartile means over seeds of
-    what each checkpoint achieved on the episodes that follow training, with their 95 % intervals;
-    --csv and --json have the plain means as well. The column settings is the start of a hash of
-    settings and scenario.
+    miss rate, length and settings are the same. Figures are means over seeds of what each
+    checkpoint achieved on the episodes that follow training, with their 95 % intervals (none for
+    a single seed). The column settings is the start of a hash of settings and scenario.
 
     Example: holdfast aggregate runs --csv runs.csv
     """
@@ -62,9 +61,9 @@ def _row(group: Group) -> tuple[str, ...]:
 
 
 def _figure(summary: Summary, shape: str) -> str:
-    if summary.iqm is None:
+    if summary.mean is None:
         return "-"
-    middle = format(summary.iqm, shape)
-    if summary.low is None or summary.high is None or len(summary.known) < 2:
-        return middle
-    return f"{middle} ({summary.low:{shape}} to {summary.high:{shape}})"
+    mean = format(summary.mean, shape)
+    if summary.low is None or summary.high is None:
+        return mean
+    return f"{mean} ({summary.low:{shape}} to {summary.high:{shape}})"

@@ -104,6 +104,9 @@ COMMANDS: dict[str, Entry | Group] = {
             "list": Entry("policy:list_versions", "List the registered versions, newest first."),
             "show": Entry("policy:show", "Show one version, after checking its hash."),
             "add": Entry("policy:add", "Register a policy. It decides once it is promoted."),
+            "import-sb3": Entry(
+                "sb3:import_sb3", "Make a checkpoint from a DQN of Stable-Baselines3."
+            ),
             "challenge": Entry("policy:challenge", "Run a registered version in shadow."),
             "withdraw": Entry("policy:withdraw", "Stop running the challenger in shadow."),
             "shadow": Entry(

@@ -42,7 +42,7 @@ def evaluate(
         list[str],
         typer.Option(
             "--policy",
-            metavar="NAME|DIR",
+            metavar="NAME|DIR|FILE.py:CLASS",
             autocompletion=complete_policy,
             help="A policy, see above. Repeatable.",
         ),
@@ -82,6 +82,9 @@ def evaluate(
     drqn-cmdp-plus, as shipped for the scenario; drqn-cmdp-plus@paper for another scenario; runs/a
     for the checkpoint in a folder. A dial is set for ceilings by
     drqn-cmdp-plus:rho=0.04,latency=8, or by its number: drqn-cmdp-plus:dial=3.
+
+    Your own: mine.py:Agent, a class in a file, or a name that an installed package offers;
+    docs/extending.md describes it.
 
     Example: holdfast evaluate --policy belief --policy fixed-high --plot policies.svg
     """

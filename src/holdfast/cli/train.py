@@ -32,7 +32,9 @@ def train(
     method: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", autocompletion=complete_policy, help="What to train, see above."
+            metavar="NAME|FILE.py:CLASS",
+            autocompletion=complete_policy,
+            help="What to train, see above.",
         ),
     ] = None,
     out: Annotated[
@@ -113,7 +115,8 @@ def train(
     Methods of the paper: dqn, double-dqn, dueling-dqn, d3qn, ppo, a2c, and, with a multiplier
     that adapts to the ceiling --rho, ppo-lagrangian and drqn-cmdp. Beyond it, by the same recipe:
     recurrent-ppo-lagrangian, pid-lagrangian, focops and r2d2; and drqn-cmdp-plus, trained for all
-    ceilings at once, in rounds of some thousand decisions.
+    ceilings at once, in rounds of some thousand decisions. Your own: mine.py:Agent, a class in a
+    file, or package.module:Agent; docs/extending.md describes it.
 
     An interrupted training resumes when you give the command again, and ends with the same
     weights. With more episodes it is extended. `tensorboard --logdir DIR` shows the curves, which
@@ -220,7 +223,10 @@ class _OneMethod:
 
     def units(self, episodes: int | None, rounds: int | None) -> int:
         from holdfast.learn.drqn_cmdp_plus import PlusSettings  # noqa: PLC0415 - as above
+        from holdfast.learn.plugin_learner import PluginSettings  # noqa: PLC0415
 
+        if isinstance(self.settings, PluginSettings):
+            return rounds or episodes or UNITS
         if isinstance(self.settings, PlusSettings):
             if episodes:
                 raise InputError(

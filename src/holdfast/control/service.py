@@ -358,7 +358,7 @@ def _load_policies(
     try:
         named = load_serving(settings.policy, settings.scenario)
         ensure_champion(engine, settings.policy, settings.scenario, now)
-        policies = PolicyLoader(engine)
+        policies = PolicyLoader(engine, with_plugins=settings.allow_plugins)
         champion = policies.now().champion
     except HoldfastError as error:
         monitor.on_unusable_settings(str(error))

@@ -63,7 +63,7 @@ class RolloutEnv:
         self, multiplier: float, select_action: SelectAction, on_step: OnStep | None = None
     ) -> Episode:
         env = self._env
-        env.multiplier = multiplier
+        env.set_multiplier(multiplier)
         observation, _ = env.reset()
         observations = [observation]
         inputs = self._stack_frames(observation, np.zeros(self._older_inputs, np.float32))

@@ -28,7 +28,7 @@ _SHARES = {
 }
 _POSITIVE = {"learning_rate", "max_grad_norm", "clip_range", "max_value", "discount", "tau"}
 # What the method itself depends on, and what a controller remembers.
-_FIXED = {"inputs.dial", "multiplier.integral", "multiplier.averages"}
+_FIXED = {"inputs.dial", "multiplier.integral", "multiplier.averages", "learner", "sha256"}
 
 S = TypeVar("S")
 
@@ -51,7 +51,7 @@ def change_settings(settings: S, changes: Mapping[str, Any], method: str) -> S:
         table, _, _ = key.partition(".")
         if key not in known and not (table == "ranges" and "ranges" in known):
             raise InputError(
-                f"{method} has no setting {key!r}: its settings are {', '.join(known)}"
+                f"{method} has no setting {key!r}: its settings are {', '.join(known) or 'none'}"
             )
         settings = _replace(settings, key.split("."), value, key)
     _check_sizes(settings)

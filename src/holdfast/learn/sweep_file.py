@@ -16,7 +16,7 @@ from holdfast import atomic
 from holdfast.errors import InputError
 from holdfast.learn import methods
 from holdfast.learn.drqn_cmdp_plus import PlusSettings
-from holdfast.learn.methods import Settings
+from holdfast.learn.methods import AnySettings
 from holdfast.learn.pool import Job
 from holdfast.learn.settings_changes import change_settings, flat_changes
 from holdfast.learn.training import Run
@@ -46,7 +46,7 @@ class Sweep:
         for method, (name, world), rho in product(self.methods, worlds.items(), self.ceilings):
             settings = self._settings(method, world, rho)
             units = self.rounds if isinstance(settings, PlusSettings) else self.episodes
-            place = out / method / _folder_name(world, name)
+            place = out / _name(method) / _name(world.name if name.endswith(".toml") else name)
             if rho is not None:
                 place /= f"rho-{rho:g}"
             jobs += [
@@ -57,7 +57,7 @@ class Sweep:
             raise InputError("two trainings of the sweep would share a folder: name nothing twice")
         return jobs
 
-    def _settings(self, method: str, world: Scenario, rho: float | None) -> Settings:
+    def _settings(self, method: str, world: Scenario, rho: float | None) -> AnySettings:
         settings = (
             methods.settings_of(method, world) if rho is None else methods.with_ceiling(method, rho)
         )
@@ -128,9 +128,9 @@ def _settings_by_method(table: Any, names: Sequence[str]) -> dict[str, dict[str,
     return {method: flat_changes(changes) for method, changes in table.items()}
 
 
-def _folder_name(world: Scenario, name: str) -> str:
-    """Return a folder name for a scenario; a built-in one with changes has them in its name."""
-    return re.sub(r"[^\w.=-]+", "-", world.name if name.endswith(".toml") else name)
+def _name(text: str) -> str:
+    """Return a folder name for a method or a scenario, which may be files or have options."""
+    return re.sub(r"[^\w.=-]+", "-", text).lstrip(".-")
 
 
 def select_shard(jobs: Sequence[T], shard: str) -> list[T]:

@@ -21,7 +21,8 @@ from holdfast.learn.evaluation_curve import COLUMNS as EVALUATION_COLUMNS
 from holdfast.learn.evaluation_curve import evaluate_agent
 from holdfast.learn.folder_lock import hold_folder
 from holdfast.learn.learner import Figures, Learner, TrainerState
-from holdfast.learn.methods import Settings, make_learner
+from holdfast.learn.methods import AnySettings, make_learner
+from holdfast.learn.plugin_learner import PluginSettings
 from holdfast.learn.provenance import Provenance, provenance
 from holdfast.learn.settings import to_json
 from holdfast.learn.settings_changes import settings_of_keys
@@ -57,7 +58,7 @@ class Run:
     scenario: Scenario
     seed: int
     units: int  # episodes; for drqn-cmdp-plus rounds of some thousand decisions
-    settings: Settings
+    settings: AnySettings
 
     def __post_init__(self) -> None:
         if self.units < 1:
@@ -250,7 +251,7 @@ def _manifest(
     if isinstance(run.settings, PlusSettings):
         ceilings = run.settings.default
         default = Default(ceilings.miss_rate, ceilings.latency)
-    elif multiplier is None:
+    elif multiplier is None and not isinstance(run.settings, PluginSettings):
         raise TypeError("a method without a dial has a multiplier")
     description = run.description()
     manifest = Manifest(

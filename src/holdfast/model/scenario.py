@@ -80,7 +80,8 @@ class Scenario:
     burst_factor: float = _range(1, 1e6, 1.0)
 
     # Seconds an answer takes: median * (u / (1 - u))^noise * exp(load effect + tampering effect),
-    # u uniform. The load lies in [0, 1] and keeps the share `load_memory` of itself over a unit.
+    # u uniform. The load is uniform in [0, 1]; over a unit it stays as it is with the probability
+    # `load_memory`, or else is drawn anew.
     latency_median: float = _range(1e-6, 1e6, 0.2)
     latency_noise: float = _range(0, 10, 0.25)
     latency_load: float = _range(0, 10, 0.0)

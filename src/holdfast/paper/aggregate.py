@@ -4,6 +4,7 @@ import csv
 import hashlib
 import io
 import json
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from holdfast.policy import checkpoint
 from holdfast.policy.checkpoint import Manifest
 
 RUN = "run.json"
-MEASURES = ("gas", "latency", "miss_rate")
+MEASURES = {"gas": math.inf, "latency": math.inf, "miss_rate": 1.0}  # and the most each can be
 
 
 @dataclass(frozen=True)
@@ -107,8 +108,8 @@ def _group(runs: list[_Trained]) -> Group:
         seeds=tuple(run.manifest.seed for run in runs),
         refused=sum("refused" in report for report in reports),
         measures={
-            name: summarise([report.get(name, {}).get("value") for report in reports])
-            for name in MEASURES
+            name: summarise([report.get(name, {}).get("value") for report in reports], 0.0, most)
+            for name, most in MEASURES.items()
         },
     )
 

@@ -64,7 +64,7 @@ def plane(result: Result) -> "Figure":
     rows = [row for row in result.rows if row.reached and not is_constant(row)]
     styles = style_numbers(label(result, row) for row in rows)
     for row, style in zip(rows, styles, strict=True):
-        gas, miss = row.iqm("gas"), 100 * row.iqm("miss_rate")
+        gas, miss = row.mean("gas"), 100 * row.mean("miss_rate")
         look = key(style) | {"linestyle": "none"}
         if row.paper:
             theirs = row.paper["gas"], 100 * row.paper["miss_rate"]
@@ -84,8 +84,8 @@ def plane(result: Result) -> "Figure":
         )
     constants = [row for row in result.rows if is_constant(row)]
     axes.plot(
-        [row.iqm("gas") for row in constants],
-        [100 * row.iqm("miss_rate") for row in constants],
+        [row.mean("gas") for row in constants],
+        [100 * row.mean("miss_rate") for row in constants],
         linestyle="none",
         marker=".",
         color=PALE,
@@ -298,7 +298,7 @@ def _decades_upwards(axes: "Axes", values: Sequence[float]) -> None:
 def _both(rows: Sequence[Row], measure: str, scale: float = 1.0) -> list[float]:
     """Return our figures and the paper's."""
     theirs = [row.paper[measure] for row in rows if row.paper]
-    return [scale * figure for figure in (*(row.iqm(measure) for row in rows), *theirs)]
+    return [scale * figure for figure in (*(row.mean(measure) for row in rows), *theirs)]
 
 
 def _bars(
@@ -311,7 +311,7 @@ def _bars(
     horizontal: bool = False,
 ) -> None:
     """Draw the figures as bars with their intervals, and every seed as a dot."""
-    figures = [scale * row.iqm(measure) for row in rows]
+    figures = [scale * row.mean(measure) for row in rows]
     reach = np.hstack([_reach(row, measure, scale) for row in rows])
     look: dict[str, Any] = {"color": "#9ec9e2", "ecolor": "black", "capsize": 3, "zorder": 1}
     if horizontal:
@@ -341,7 +341,7 @@ def _line(
     scale: float,
 ) -> None:
     reach = np.hstack([_reach(row, measure, scale) for row in rows]) if rows else None
-    figures = [scale * row.iqm(measure) for row in rows]
+    figures = [scale * row.mean(measure) for row in rows]
     look = key(style) | {"markersize": 6, "capsize": 3, "elinewidth": 1}
     axes.errorbar(positions, figures, yerr=reach, label=policy, **look)
 
@@ -362,7 +362,7 @@ def _mark_out_of_reach(axes: "Axes", style: int, level: int, rows: Sequence[Row]
 
 def _reach(row: Row, measure: str, scale: float = 1.0) -> FloatArray:
     """Return how far the interval reaches below and above the figure, as a column."""
-    summary, figure = row.measures[measure], row.iqm(measure)
+    summary, figure = row.measures[measure], row.mean(measure)
     low = figure if summary.low is None else summary.low
     high = figure if summary.high is None else summary.high
     below, above = max(figure - low, 0.0), max(high - figure, 0.0)

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -24,6 +25,7 @@ MEASURES = (
     *("gas", "latency", "miss_rate", "miss_rate_honest"),
     *("detections_per_100", "detected_within_14"),
 )
+SHARES = ("miss_rate", "miss_rate_honest", "detected_within_14")
 MULTIPLIER = "multiplier"
 
 
@@ -51,9 +53,9 @@ class Row:
         """Return the number of seeds behind the figures."""
         return sum(reason is None for reason in self.out_of_reach) if self.trained else 0
 
-    def iqm(self, measure: str) -> float:
+    def mean(self, measure: str) -> float:
         """Return the figure of a row that has one."""
-        figure = self.measures[measure].iqm
+        figure = self.measures[measure].mean
         if figure is None:
             raise InputError(f"the row {self.policy} has no {measure}")
         return figure
@@ -90,7 +92,7 @@ def gather(experiment: str, effort: Effort, out: Path) -> Result:
             raise InputError(f"{out} does not hold all of {experiment} yet")
         index = jobs[0].trials.index(planned.trial)
         trials = [job_result.trials[index] for job_result in job_results]
-        rows.append(_row(experiment, planned, job_results, trials))
+        rows.append(row_of(experiment, planned, job_results, trials))
         if experiment.startswith("table1"):
             curves += [
                 SeedCurve(planned.policy, seed, job_result.curve)
@@ -108,15 +110,16 @@ def gather(experiment: str, effort: Effort, out: Path) -> Result:
     )
 
 
-def _row(
+def row_of(
     experiment: str, planned: PlannedRow, job_results: Sequence[Done], trials: Sequence[Tried]
 ) -> Row:
+    """Return the row of a policy, from the trials of every seed."""
     figures = {name: [_figure(trial, name) for trial in trials] for name in MEASURES}
     trained = planned.training is not None
-    measures = {name: _summary(column, trained=trained) for name, column in figures.items()}
+    measures = {name: _summary(name, column, trained=trained) for name, column in figures.items()}
     multipliers = [result.multiplier for result in job_results]
     if any(multiplier is not None for multiplier in multipliers):
-        measures[MULTIPLIER] = summarise(multipliers)
+        measures[MULTIPLIER] = summarise(multipliers, least=0.0)
     published = None
     if experiment == "table1-paper":
         published = MAIN.get(planned.policy)
@@ -139,12 +142,13 @@ def _figure(trial: Tried, name: str) -> Figure:
     return trial.measures.get(name) or Figure(None, None, None)
 
 
-def _summary(figures: Sequence[Figure], *, trained: bool) -> Summary:
+def _summary(measure: str, figures: Sequence[Figure], *, trained: bool) -> Summary:
     if trained:
-        return summarise([figure.value for figure in figures])
+        most = 1.0 if measure in SHARES else math.inf
+        return summarise([figure.value for figure in figures], 0.0, most)
     (once,) = figures
     value = once.value
-    return Summary((value,), value, value, value, value, once.low, once.high)
+    return Summary((value,), value, None, value, value, once.low, once.high)
 
 
 def read_result(path: Path) -> Result:
