@@ -17,6 +17,10 @@ OTHERS = {
     "drqn-cmdp-plus": (6.1, 8.8, 0.046),
     "belief": (5.8, 8.9, 0.048),
     "clairvoyant": (4.9, 13.9, 0.050),
+    "recurrent-ppo-lagrangian": (7.4, 8.0, 0.052),
+    "pid-lagrangian": (8.1, 8.3, 0.047),
+    "focops": (7.9, 8.1, 0.055),
+    "r2d2": (6.9, 8.6, 0.051),
 }
 
 
