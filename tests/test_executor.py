@@ -41,6 +41,15 @@ def ignore_sigterm(_job: int) -> None:
     time.sleep(LONG_SECONDS)
 
 
+def usable_cores(_job: int) -> set[int]:
+    return os.sched_getaffinity(0)
+
+
+def test_no_process_is_pinned_so_that_two_sweeps_do_not_share_a_core() -> None:
+    with LocalExecutor(1) as pool:
+        assert pool.submit(usable_cores, 0).result() == os.sched_getaffinity(0)
+
+
 @pytest.mark.parametrize("kind", [LocalExecutor, ThreadPoolExecutor, None])
 def test_every_executor_gives_the_same_results(kind: type[Executor] | None) -> None:
     jobs = [3, -1, 4]
