@@ -4,13 +4,14 @@ import csv
 import io
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 
 from holdfast import atomic
 from holdfast.errors import InputError, MalformedError
 from holdfast.model.estimate import Figure
+from holdfast.model.scenario import Scenario
 from holdfast.paper.curve import Curve
 from holdfast.paper.experiments import Effort, PlannedRow, Programme
 from holdfast.paper.job import EVALUATION_SEED, Done, Tried, read_done
@@ -47,6 +48,7 @@ class Row:
     measures: dict[str, Summary]
     out_of_reach: tuple[str | None, ...]  # by seed: why the ceilings can't be kept
     paper: dict[str, float]  # what the paper reports
+    scenario: str = ""  # the hash of the one it was tried in
 
     @property
     def seeds(self) -> int:
@@ -74,6 +76,7 @@ class Result:
     evaluation_seed: int
     rows: tuple[Row, ...]
     curves: tuple[SeedCurve, ...] = ()
+    scenarios: dict[str, Scenario] = field(default_factory=dict)  # of the rows, by their hash
 
     def series(self, policy: str) -> list[Row]:
         """Return all rows of the policy without a variant."""
@@ -107,6 +110,10 @@ def gather(experiment: str, effort: Effort, out: Path) -> Result:
         evaluation_seed=EVALUATION_SEED,
         rows=tuple(rows),
         curves=tuple(curves),
+        scenarios={
+            planned.trial.scenario.hash: planned.trial.scenario
+            for planned in programme.rows(experiment)
+        },
     )
 
 
@@ -134,6 +141,7 @@ def _row(
         measures=measures,
         out_of_reach=tuple(trial.out_of_reach for trial in trials),
         paper=published.figures() if published else {},
+        scenario=planned.trial.scenario.hash,
     )
 
 
