@@ -4,7 +4,7 @@ import csv
 import io
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
@@ -35,6 +35,12 @@ class SeedCurve:
     policy: str
     seed: int
     curve: Curve
+
+
+@dataclass(frozen=True)
+class TriedScenario:
+    hash: str
+    parameters: Scenario
 
 
 @dataclass(frozen=True)
@@ -76,7 +82,7 @@ class Result:
     evaluation_seed: int
     rows: tuple[Row, ...]
     curves: tuple[SeedCurve, ...] = ()
-    scenarios: dict[str, Scenario] = field(default_factory=dict)  # of the rows, by their hash
+    scenarios: tuple[TriedScenario, ...] = ()  # of all rows
 
     def series(self, policy: str) -> list[Row]:
         """Return all rows of the policy without a variant."""
@@ -110,10 +116,12 @@ def gather(experiment: str, effort: Effort, out: Path) -> Result:
         evaluation_seed=EVALUATION_SEED,
         rows=tuple(rows),
         curves=tuple(curves),
-        scenarios={
-            planned.trial.scenario.hash: planned.trial.scenario
-            for planned in programme.rows(experiment)
-        },
+        scenarios=tuple(
+            TriedScenario(scenario.hash, scenario)
+            for scenario in dict.fromkeys(
+                planned.trial.scenario for planned in programme.rows(experiment)
+            )
+        ),
     )
 
 
