@@ -11,6 +11,7 @@ from pathlib import Path
 from holdfast import atomic
 from holdfast.errors import InputError, MalformedError
 from holdfast.model.estimate import Figure
+from holdfast.model.scenario import Scenario
 from holdfast.paper.curve import Curve
 from holdfast.paper.experiments import Effort, PlannedRow, Programme
 from holdfast.paper.job import EVALUATION_SEED, Done, Tried, read_done
@@ -37,6 +38,12 @@ class SeedCurve:
 
 
 @dataclass(frozen=True)
+class TriedScenario:
+    hash: str
+    parameters: Scenario
+
+
+@dataclass(frozen=True)
 class Row:
     policy: str
     variant: str
@@ -47,6 +54,7 @@ class Row:
     measures: dict[str, Summary]
     out_of_reach: tuple[str | None, ...]  # by seed: why the ceilings can't be kept
     paper: dict[str, float]  # what the paper reports
+    scenario: str = ""  # the hash of the one it was tried in
 
     @property
     def seeds(self) -> int:
@@ -74,6 +82,7 @@ class Result:
     evaluation_seed: int
     rows: tuple[Row, ...]
     curves: tuple[SeedCurve, ...] = ()
+    scenarios: tuple[TriedScenario, ...] = ()  # of all rows
 
     def series(self, policy: str) -> list[Row]:
         """Return all rows of the policy without a variant."""
@@ -107,6 +116,12 @@ def gather(experiment: str, effort: Effort, out: Path) -> Result:
         evaluation_seed=EVALUATION_SEED,
         rows=tuple(rows),
         curves=tuple(curves),
+        scenarios=tuple(
+            TriedScenario(scenario.hash, scenario)
+            for scenario in dict.fromkeys(
+                planned.trial.scenario for planned in programme.rows(experiment)
+            )
+        ),
     )
 
 
@@ -135,6 +150,7 @@ def row_of(
         measures=measures,
         out_of_reach=tuple(trial.out_of_reach for trial in trials),
         paper=published.figures() if published else {},
+        scenario=planned.trial.scenario.hash,
     )
 
 
