@@ -7,11 +7,13 @@ ANVIL  := @foundry-rs/anvil@1.7.1
 AXE    := axe-core@4.14.0
 comma  := ,
 READY  := $(VENV)/.ready-$(subst $(comma),-,$(EXTRAS))
-# Tests wait for disks and for other processes during a third of their time: so there is one worker
-# more than there are cores, and files are in memory where it has 8 GB to spare.
+# Tests wait for disks and for other processes during half of their time: so there are twice as many
+# workers as cores, and files are in memory where it has 8 GB to spare. A worker takes a whole file,
+# the longest first (tests/conftest.py).
 MEMORY  = $(shell test "$$(df --output=avail /dev/shm 2>&1 | tail -n 1)" -gt 8000000 2>&1 && echo /dev/shm)
 PYTEST  = $(if $(MEMORY),TMPDIR=$(MEMORY)) $(BIN)/python -m pytest
-WORKERS = $$(($$(getconf _NPROCESSORS_ONLN) + 1))
+WORKERS = $$((2 * $$(getconf _NPROCESSORS_ONLN)))
+SHARED  = $(PYTEST) --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 # Packages that `make` by itself does not install, though some tests use them: the extra crosscheck.
 OPTIONAL = $(shell sed -n 's/^crosscheck = //p' pyproject.toml | grep -oE '"[a-z0-9-]+' | tr -d '"')
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
@@ -76,20 +78,20 @@ reference: $(READY)
 
 test: $(READY) anvil axe
 	@echo "==> the tests, on all cores"
-	@$(PYTEST) --numprocesses=$(WORKERS)
+	@$(SHARED)
 
 test-fast: $(READY)
 	@echo "==> the tests that are not marked slow, on all cores"
-	@$(PYTEST) --numprocesses=$(WORKERS) -m "not slow"
+	@$(SHARED) -m "not slow"
 
 cover: $(READY) anvil axe
 	@echo "==> the tests, with the lines they reach counted"
-	@$(PYTEST) --numprocesses=$(WORKERS) --cov --cov-report=term
+	@$(SHARED) --cov --cov-report=term
 
 test-plain: $(READY)
 	@echo "==> the tests that name one of these, without them: $(OPTIONAL)"
 	@$(BIN)/python -m pip uninstall -qq --yes $(OPTIONAL) && rm -f $(VENV)/.ready-*crosscheck*
-	@$(PYTEST) --numprocesses=$(WORKERS) $$(grep -rlF --include='test_*.py' \
+	@$(SHARED) $$(grep -rlF --include='test_*.py' \
 	  $(foreach name,$(OPTIONAL),-e $(subst -,_,$(name))) tests)
 
 test-long: $(READY) anvil

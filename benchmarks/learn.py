@@ -50,6 +50,7 @@ def measure(*, rounds: int = 5, episodes: int = 8, say: Say) -> dict[str, float]
             )
             for work_of in (_updates, _training)
         )
+        _move(one)
         say("every agent, and Stable-Baselines3's DQN")
         contenders = {name: _agent(METHODS[name], episodes) for name in AGENTS}
         contenders["sb3_dqn"] = _stable_baselines(60 * episodes)

@@ -1,7 +1,8 @@
 """How fast the audit world runs: the fleet against the single environment, that against CartPole.
 
-All three take random actions and start finished episodes again. The rounds are interleaved and
-each contender counts by its median, so that what else the machine does weighs on all alike.
+The environments are those that `gymnasium.make` and `gymnasium.make_vec` return. All take random
+actions and start finished episodes again. The rounds are interleaved and each contender counts by
+its median, so that what else the machine does weighs on all alike.
 """
 
 from collections.abc import Callable
@@ -18,14 +19,16 @@ from holdfast.sim import fleet
 from holdfast.sim.reward import reward
 from holdfast.sim.world import world_of
 
-NODES = 1024
+NODES = 2048  # as many as evaluation runs at once
 MULTIPLIER = 10.0
 
 
 def measure(rounds: int = 15, steps: int = 4000, nodes: int = NODES) -> dict[str, float]:
-    """Return steps per second of each, and the two ratios; a step is one decision of one node."""
+    """Return steps per second of each, and their ratios; a step is one decision of one node."""
+    vector_steps = max(1, 16 * steps // nodes)
     contenders = {
-        "fleet": _fleet(nodes, max(1, 16 * steps // nodes)),
+        "fleet": _fleet(nodes, vector_steps),
+        "make_vec": _vector_loop("holdfast/Audit-v0", nodes, vector_steps),
         "gym": _loop("holdfast/Audit-v0", steps),
         "cartpole": _loop("CartPole-v1", steps),
     }
@@ -40,8 +43,10 @@ def measure(rounds: int = 15, steps: int = 4000, nodes: int = NODES) -> dict[str
     speed = {name: median(values) for name, values in speeds.items()}
     return {
         "vector_over_gym": speed["fleet"] / speed["gym"],
+        "make_vec_over_make": speed["make_vec"] / speed["gym"],
         "gym_over_cartpole": speed["gym"] / speed["cartpole"],
         "fleet_steps_per_second": speed["fleet"],
+        "make_vec_steps_per_second": speed["make_vec"],
         "gym_steps_per_second": speed["gym"],
         "cartpole_steps_per_second": speed["cartpole"],
         "nodes": float(nodes),
@@ -61,6 +66,19 @@ def _fleet(nodes: int, steps: int) -> Callable[[], int]:
             observe(state.history, PAPER.constants)
             reward(PAPER, outcome, MULTIPLIER)
             state = fleet.restart(world, state, outcome.finished, source)
+        return steps * nodes
+
+    return run
+
+
+def _vector_loop(name: str, nodes: int, steps: int) -> Callable[[], int]:
+    environments: gymnasium.vector.VectorEnv[object, object] = gymnasium.make_vec(name, nodes)
+    actions = np.random.default_rng(1).integers(GRID.size, size=(steps, nodes))
+    environments.reset(seed=0)
+
+    def run() -> int:
+        for chosen in actions:
+            environments.step(chosen)
         return steps * nodes
 
     return run

@@ -3,6 +3,7 @@
 import logging
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Generator, Iterator
 from contextlib import suppress
 from itertools import count
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 from tests.support import parts
-from tests.support.command_line import Shell
+from tests.support.command_line import QuickShell, Shell
 from tests.support.processes import end_with_tests, restore_interrupts
 
 from holdfast.bench.postgres import Server
@@ -19,6 +20,7 @@ from holdfast.bench.postgres import Server
 restore_interrupts()
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command line does, before NumPy loads
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # PyTorch's threads wait without a core
 # Compiling takes JAX longer than all else in its tests, so they and the processes they start share
 # what was compiled once, and optimise it little.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
@@ -53,6 +55,15 @@ def pytest_runtest_makereport(
     return report
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that take longest, so that all workers end at about the same time."""
+    seconds: Counter[Path] = Counter()
+    for item in items:
+        marks = [mark.kwargs.get("seconds", 1) for mark in item.iter_markers("slow")]
+        seconds[item.path] += max(marks, default=0)
+    items.sort(key=lambda item: -seconds[item.path])
+
+
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Server]:
     with parts.postgres() as server:
@@ -70,4 +81,4 @@ def addresses(postgres: Server) -> Iterator[str]:
 def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
     """Return a shell in an empty directory, with the owner's home below it."""
     monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path / "home"))
-    return Shell(tmp_path)
+    return QuickShell(tmp_path)

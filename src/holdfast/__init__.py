@@ -68,3 +68,5 @@ class _Holdfast(ModuleType):
 
 
 sys.modules[__name__].__class__ = _Holdfast
+if "gymnasium" in sys.modules:
+    import_module("holdfast.sim")  # it registers `holdfast/Audit-v0`

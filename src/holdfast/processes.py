@@ -50,6 +50,29 @@ def end_with_parent(end: Callable[[], None]) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
+def start_thread(work: Callable[..., object], *args: Any) -> threading.Thread:
+    """Start a daemon, so that a second signal to stop doesn't wait for it."""
+    thread = threading.Thread(target=work, args=args, daemon=True)
+    thread.start()
+    return thread
+
+
+def join_threads(threads: Collection[threading.Thread], seconds: float) -> None:
+    """Wait until the threads have ended, but no longer than that in all."""
+    deadline = time.monotonic() + seconds
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+
+
+def leave_at_once() -> None:
+    """End this process now if a pool still has threads: Python would wait for them."""
+    others = (thread for thread in threading.enumerate() if thread is not threading.main_thread())
+    if any(not thread.daemon for thread in others):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+
+
 def stop_all(processes: Collection[SpawnProcess], grace_seconds: float) -> None:
     """Terminate the processes, and kill those that still run after the grace period."""
     for process in processes:

@@ -107,14 +107,24 @@ def test_bad_trainings_are_refused_before_anything_is_written(
     assert not (tmp_path / "run").exists()
 
 
-def test_gymnasium_makes_the_environment_in_a_fresh_process() -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("imports", "name"),
+    [
+        ("import gymnasium, holdfast", "holdfast/Audit-v0"),
+        ("import gymnasium", "holdfast:holdfast/Audit-v0"),
+        ("import gymnasium", "holdfast.sim:holdfast/Audit-v0"),
+    ],
+)
+def test_gymnasium_makes_the_environment_in_a_fresh_process(imports: str, name: str) -> None:
     program = (
-        "import gymnasium\n"
-        "env = gymnasium.make('holdfast.sim:holdfast/Audit-v0', scenario='drift')\n"
+        f"{imports}\n"
+        f"env = gymnasium.make({name!r}, scenario='drift')\n"
         "observation, info = env.reset(seed=1)\n"
-        "print(env.observation_space.contains(observation), env.unwrapped.scenario.name)"
+        f"envs = gymnasium.make_vec({name!r}, 2, scenario='drift')\n"
+        "print(env.observation_space.contains(observation), env.scenario.name, type(envs).__name__)"
     )
-    assert run_python(program).split() == ["True", "drift"]
+    assert run_python(program).split() == ["True", "drift", "AuditVectorEnv"]
     assert gymnasium.spec("holdfast/Audit-v0").entry_point == "holdfast.sim.environment:AuditEnv"
 
 

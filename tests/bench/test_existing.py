@@ -19,7 +19,7 @@ RATIOS = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=10)
 @pytest.mark.timeout(900)
 def test_the_figures_of_existing_storage_are_measured_on_real_repositories(
     capsys: pytest.CaptureFixture[str],
@@ -28,6 +28,7 @@ def test_the_figures_of_existing_storage_are_measured_on_real_repositories(
     parts.program("borg", "borgbackup")
     parts.package("s3fs")
     sizes = ["--size-mib", "8", "--direct-mib", "4", "--rounds", "1"]
+    sizes += ["--detection-mib", "64", "--detection-runs", "3"]
     assert run(["bench", "existing", *sizes, "--json"]) == 0
     figures = json.loads(capsys.readouterr().out)
     assert figures.keys() >= RATIOS

@@ -8,7 +8,7 @@ from holdfast.bench.files import measure
 from holdfast.cli.app import run
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=10)
 def test_ratios_are_those_of_the_times_beside_them() -> None:
     steps: list[str] = []
     figures = measure(size=1 << 20, encrypted=True, say=steps.append)

@@ -13,7 +13,7 @@ from tests.support import parts
 NEEDED = ("jax", "torch", "stable_baselines3")
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=40)
 def test_ratios_are_those_of_the_rates_beside_them(capsys: pytest.CaptureFixture[str]) -> None:
     parts.package("torch")
     parts.package("stable_baselines3")

@@ -30,7 +30,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feasibility, "LATENCY_SHARES", (1.0,))
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=10)
 @pytest.mark.usefixtures("small")
 def test_every_way_is_tried_in_the_true_world(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

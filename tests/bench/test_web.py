@@ -5,7 +5,7 @@ import pytest
 from holdfast.bench import web
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=10)
 def test_every_view_is_loaded_from_each_database() -> None:
     figures = web.measure(count=200, total=20_000, loads=1, say=lambda _: None)
     names = set(web.views(200, 20_000))

@@ -326,6 +326,7 @@ def test_a_borg_that_never_ends_is_stopped_before_the_deadline(
     assert time.monotonic() - began < 60
 
 
+@pytest.mark.slow(seconds=10)
 def test_a_repository_over_ssh_is_checked(
     repository: BorgRepository, folder: Path, ssh_command: str
 ) -> None:

@@ -16,6 +16,7 @@ from holdfast.cli.app import root_command
 from holdfast.cli.commands import COMMANDS as TABLE
 from holdfast.cli.commands import Entry, Group
 from holdfast.cli.reference import commands
+from holdfast.cli.terminal import report, table
 
 MAX_HELP_SECONDS = 0.6  # of processor time
 VERIFY = ("pdp", "verify", "challenge.json", "proof.json", "--key", "owner.key")
@@ -164,7 +165,8 @@ def test_only_the_command_that_is_typed_is_imported() -> None:
         "assert run(['policy']) == 2\n"
         "assert ours() == none and 'numpy' not in sys.modules\n"
         "assert run(['status', '--help']) == 0\n"
-        "assert 'holdfast.cli.status' in ours() and 'holdfast.cli.policy' not in ours()"
+        "assert 'holdfast.cli.status' in ours() and 'holdfast.cli.policy' not in ours()\n"
+        "assert 'fastapi' not in sys.modules"  # a quarter of a second
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
@@ -216,3 +218,21 @@ def test_a_fault_of_our_own_is_one_sentence_and_exit_70(
     traced = workplace.run("config", "show")
     assert traced.code == 70
     assert traced.stderr.startswith("Traceback (most recent call last):")
+
+
+def test_names_can_not_command_the_terminal(
+    holding: Workplace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A name may have line breaks and escape sequences: they are printed, and not obeyed."""
+    name = "two\nlines\x1b[2J\r.bin"
+    (holding.directory / name).write_bytes(b"content")
+    said = holding.must("tag --key owner.key", name).stdout
+    assert said.count("\n") == 1
+    assert said.startswith(r"two\nlines\x1b[2J\r.bin: 7 bytes")
+    report({}, [name, table(("name",), [[name]])], as_json=False)
+    assert capsys.readouterr().out.splitlines() == [
+        r"two\nlines\x1b[2J\r.bin",
+        "name",
+        "\N{BOX DRAWINGS LIGHT HORIZONTAL}" * len(r"two\nlines\x1b[2J\r.bin"),
+        r"two\nlines\x1b[2J\r.bin",
+    ]

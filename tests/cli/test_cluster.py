@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.support import parts
-from tests.support.command_line import Shell, Workplace, end
+from tests.support.command_line import QuickShell, Shell, Workplace, end
 from tests.support.dask_cluster import DaskCluster, dask_cluster, wait_until
 
 from holdfast import cluster, executor
@@ -37,14 +37,14 @@ def dask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskCluster]:
 @pytest.fixture
 def shell(workplace: Workplace) -> Shell:
     (workplace.directory / "world.toml").write_text(WORLD)
-    return Shell(workplace.directory)
+    return QuickShell(workplace.directory)
 
 
 def outputs(folder: Path) -> list[bytes]:
     return [(folder / name).read_bytes() for name in OUTPUTS]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=20)
 def test_a_killed_worker_changes_no_figure(dask: DaskCluster, shell: Shell) -> None:
     sweep = (*TRAIN, "--episodes", "100", "--seeds", "2")
     with dask.worker("doomed") as worker:

@@ -63,7 +63,7 @@ def checked(ran: Finished, ledger: str) -> Any:
     return told
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=20)
 def test_all_harm_is_detected_and_the_evidence_verifies_on_a_chain(tmp_path: Path) -> None:
     ran = finished(tmp_path, "--seconds", "5", "--json")
     told = checked(ran, "evm")
@@ -72,7 +72,7 @@ def test_all_harm_is_detected_and_the_evidence_verifies_on_a_chain(tmp_path: Pat
     assert left_over(tmp_path) == ([], [])
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=10)
 def test_without_extras_the_local_ledger_judges_and_the_demo_says_so(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     line = ("--seconds", "5", "--json", "--folder", str(kept))

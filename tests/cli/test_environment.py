@@ -53,7 +53,7 @@ def serving(shell: Shell, *options: str) -> Iterator[int]:
 @pytest.mark.slow
 def test_no_process_of_a_running_service_shows_a_passphrase(shell: Shell) -> None:
     """Before: all six did: the service, the tracker, the API, its helper, and two workers."""
-    assert shell.run("init").code == 0
+    shell.make_home()
     with serving(shell, "--workers", "2") as service:
         for _ in range(300):
             if len(processes := process_tree(service)) == 6:

@@ -28,6 +28,7 @@ from tests.support.command_line import (
     snapshot,
 )
 
+from holdfast.cli.terminal import one_line
 from holdfast.pdp import Challenge, Inventory, PublicKey, read_key
 
 PHOTOS, LETTERS = "photos of März 2024.tar", "письма.txt"
@@ -296,7 +297,7 @@ def test_a_file_may_have_any_name(workplace: Workplace, name: str) -> None:
     damage(file, 0)
     found = workplace.pdp("locate --key owner.key --", name)
     assert found.code == 1
-    assert f"{name}: block 0 is damaged" in found.stdout
+    assert f"{one_line(name)}: block 0 is damaged" in found.stdout
 
 
 @pytest.mark.slow

@@ -2,11 +2,16 @@
 
 from dataclasses import replace
 
+import pytest
+
 from holdfast.cli.status import _describe
 from holdfast.control.incidents.alerts import Alert
+from holdfast.control.incidents.types import State, Step
 from holdfast.control.queries.confidence import FleetConfidence
-from holdfast.control.queries.fleet import Activity, Status
+from holdfast.control.queries.fleet import Activity, Health, HoldingStatus, Status
+from holdfast.control.queries.incidents import CaseStep
 from holdfast.model.estimate import Estimate
+from holdfast.owner.losses import FileLoss
 
 HOUR = 3_600_000
 NOW = 100 * 24 * HOUR
@@ -31,6 +36,7 @@ WELL = Status(
     nodes=(),
     confidence=None,
 )
+EVIDENCE = "holdfast evidence show --holding far shows why"
 LOSS = Alert(1, "damage", "far", "7 blocks are damaged", NOW - 5 * HOUR, NOW, None)
 
 
@@ -66,6 +72,36 @@ def test_everything_that_is_wrong_is_counted_and_has_its_hint() -> None:
     for part in ("serve", "audit release", "holdfast repair", "no proof", "names faults"):
         assert sum(part in hint for hint in said) == 1, part
     assert not any("holdfast repair" in hint for hint in hints(replace(ill, cases=1)))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "words"),
+    [
+        ("offline", "-> a node can't be reached: is it running? See holdfast doctor"),
+        ("timed-out", f"-> a node took its challenge and gave no proof: {EVIDENCE}"),
+        ("unknown", f"-> an audit could not be settled, which is not its node's fault: {EVIDENCE}"),
+    ],
+)
+def test_the_hint_about_a_silent_node_says_what_it_did(outcome: str, words: str) -> None:
+    """Before, it asked whether a node was running that had just refused a challenge."""
+    silent = HoldingStatus("far", Health.SILENT, None, "block", 9, 1, outcome, NOW - HOUR, NOW)
+    assert hints(replace(WELL, silent=1, worst=(silent,))) == [words]
+
+
+def test_one_loss_is_one_line() -> None:
+    """Before, it was three: the damage, the quarantine and what is lost."""
+    lost = "2 blocks lost: no replica has them: photos, bytes 0 to 991"
+    kinds = ("holding-quarantined", "holding-damaged")
+    alerts = tuple(replace(LOSS, kind=kind, detail=lost) for kind in kinds)
+    loss = FileLoss("photos", 2, ((0, 992),))
+    step = CaseStep(
+        1, 1, "far", 3, Step.REPAIR, State.DONE, "", NOW - HOUR, NOW - HOUR, None, (loss,)
+    )
+    fleet = replace(WELL, quarantined=1, alerts=alerts, repairs=(step,))
+    told = [line for line in lines(fleet) if "lost" in line.lower()]
+    assert len(told) == 1
+    assert told[0].startswith(f"ALERT holding-quarantined, holding-damaged: far: {lost} (since ")
+    assert "LOST far: photos" in "\n".join(lines(replace(fleet, alerts=())))
 
 
 def test_an_empty_fleet_is_told_how_to_begin() -> None:

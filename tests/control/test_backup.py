@@ -317,7 +317,7 @@ def working(shell: Shell, *options: str) -> Iterator[None]:
         process.communicate(timeout=60)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=20)
 def test_a_backup_under_load_is_restored_elsewhere_and_audits_go_on(shell: Shell) -> None:
     home, other = shell.directory / "home", shell.directory / "other"
     passed = "SELECT count(*) FROM audits WHERE outcome = 'passed'"

@@ -7,11 +7,18 @@ import pytest
 from sqlalchemy import func, select
 from tests.support import scripted_checker
 from tests.support.checked_site import CheckedSite, checked_site
+from tests.support.owner_env import PASSPHRASE
 
+import holdfast
 from holdfast.control import checked_commands
 from holdfast.control.policies.aliases import Author
-from holdfast.errors import ConflictError
+from holdfast.control.policies.promotion import NOTHING_TO_COMPARE, judge
+from holdfast.control.policies.versions import Registry
+from holdfast.control.settings.models import Conditions
+from holdfast.durations import DAY
+from holdfast.errors import ConflictError, InputError
 from holdfast.evidence import leaf
+from holdfast.model.scenario import PAPER
 from holdfast.owner.checked import CheckedRecord, find_checked
 from holdfast.storage.database import open_engine, transaction
 from holdfast.storage.home_schema import checked_holdings
@@ -109,3 +116,30 @@ def test_a_holding_that_was_never_audited_is_removed(site: CheckedSite) -> None:
     with site.service() as service:
         (result,) = site.run(service)
     assert result.outcome == "passed"
+
+
+def test_a_program_removes_a_holding_through_the_public_interface(site: CheckedSite) -> None:
+    site.add("backup")
+    home = holdfast.open_home(site.home.folder, PASSPHRASE)
+    assert home.remove("backup", reason="moved away") is None
+    assert count(site, checked_holdings) == 0
+    with pytest.raises(InputError, match="backup"):
+        home.remove("backup")
+
+
+def test_a_promotion_says_why_nothing_is_compared_where_tools_check_everything(
+    site: CheckedSite,
+) -> None:
+    site.add("backup")
+    conditions = Conditions(ceiling=0.1, episodes=2)
+    with site.service() as service:
+        registry = Registry(service.schedule.engine)
+        champion, challenger = (
+            registry.register(name, PAPER, site.times.wall()).version
+            for name in ("fixed-high", "fixed-low")
+        )
+        verdict = judge(
+            service.schedule.engine, challenger, champion, PAPER, conditions, unit=DAY, seed=1
+        )
+    (shadow,) = [check for check in verdict.checks if check.name == "shadow"]
+    assert (shadow.passed, shadow.detail) == (False, NOTHING_TO_COMPARE)

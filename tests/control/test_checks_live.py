@@ -64,6 +64,7 @@ def first_check(home: Path) -> StorageCheck:
     return next(entry for entry in entries if isinstance(entry, StorageCheck))
 
 
+@pytest.mark.slow(seconds=20)
 def test_a_check_survives_the_kill_of_the_service(shell: Shell, home: Path) -> None:
     folder = shell.directory / "tape"
     folder.mkdir()
@@ -93,6 +94,7 @@ def test_a_check_survives_the_kill_of_the_service(shell: Shell, home: Path) -> N
             kill_jobs(place)
 
 
+@pytest.mark.slow(seconds=30)
 def test_damage_on_disk_is_found_named_and_alerted(shell: Shell, home: Path) -> None:
     store = shell.directory / "store" / "objects"
     store.mkdir(parents=True)

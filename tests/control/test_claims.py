@@ -81,7 +81,7 @@ def test_the_fail_safe_fires_outside_of_what_promotion_met_whatever_is_claimed(
 ) -> None:
     """Before, a claim of 0 to 1 was taken as it stood, and the fail-safe never fired."""
     new = policy(desk, "add", forge(tmp_path / "forged", claim_everything), "--challenger")
-    running.until(START + 60 * DAY)
+    running.until(START + 30 * DAY)
     roster = PolicyLoader(running.engine)
     (challenger,) = roster.now().shadows
     assert challenger.in_envelope(SLOW).all(), "in shadow it decides nothing"
@@ -103,7 +103,7 @@ def test_nodes_in_good_standing_stay_inside_of_what_promotion_met(
 ) -> None:
     """The policy alone meets a reputation of 0.6; a node that passes daily for a year has more."""
     policy(desk, "add", "drqn-cmdp-plus:rho=0.05,latency=9.1", "--challenger")
-    running.until(START + 60 * DAY)
+    running.until(START + 30 * DAY)
     met = policy(desk, "promote")["figures"]["envelope"]["met"]
     assert met["reputation"] == pytest.approx((1 / 7, 6 / 7), abs=0.01)
     assert met["previous_interval"] == met["pass_rate"] == [0.0, 1.0]
@@ -119,7 +119,7 @@ def test_figures_that_the_measurement_contradicts_are_told_and_stand_in_the_way(
     """Before, a miss rate of 1e-9 was claimed, never measured, and shown as it stood."""
     old = champion(running)
     policy(desk, "add", forge(tmp_path / "forged", claim_no_misses), "--challenger")
-    running.until(START + 60 * DAY)
+    running.until(START + 30 * DAY)
     verdict = policy(desk, "promote", code=1)
     assert broken(verdict) == ["claims"]
     told = check(verdict, "claims")["detail"]
@@ -139,7 +139,7 @@ def test_a_manifest_does_not_loosen_the_ceiling_for_the_version_after_it(
         manifest["dials"] = [each for each in manifest["dials"] if each["dial"] == own]
 
     policy(desk, "add", forge(tmp_path / "forged", lax), "--challenger")
-    running.until(START + 60 * DAY)
+    running.until(START + 30 * DAY)
     assert policy(desk, "promote")["promoted"]
     served = PolicyLoader(running.engine).now().champion
     assert served.rho == 0.9

@@ -9,16 +9,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from multiprocessing import get_context
-from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, select
-from tests.support.command_line import Shell, Workplace
+from tests.support.command_line import QuickShell, Workplace
 from tests.support.database import run_sql
 from tests.support.live_service import Site
 from tests.support.live_service import site as opened_site
 from tests.support.owner_env import PASSPHRASE, QUICK
+from tests.support.starting_workers import ROUNDS, meet
 
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE
 from holdfast.control.policies.aliases import Author
@@ -38,7 +38,6 @@ from holdfast.storage.schema import configurations, leaves
 STRICT = Rails(jitter=0.0, surprise=0.0, first=0.0, recovery=14)
 LOOSE = replace(STRICT, longest=60, sample_cap=10)
 WORKERS = 4
-ROUNDS = 5  # of starts
 
 
 def told(engine: Engine) -> list[Leaf]:
@@ -142,16 +141,6 @@ def test_a_registration_whose_transaction_a_crash_has_lost_is_recorded_without_i
     assert place.verified().findings == ()
 
 
-def meet(address: str, barrier: Barrier, number: int) -> None:
-    """Be a worker that starts at the same moment as the others, in each round with new settings."""
-    engine = connect(address)
-    for attempt in range(ROUNDS):
-        barrier.wait(60)
-        values = {"control.rails.longest": str(attempt), "control.policy": "heuristic"}
-        record_configuration(engine, values, Author(f"worker {number}", attempt))
-    engine.dispose()
-
-
 @pytest.mark.slow
 def test_of_workers_that_start_at_once_one_writes_the_leaf(engine: Engine, address: str) -> None:
     context = get_context("spawn")
@@ -171,7 +160,7 @@ def test_of_workers_that_start_at_once_one_writes_the_leaf(engine: Engine, addre
         assert connection.execute(select(configurations.c.id)).scalars().all() == [1, 2, 3, 4, 5]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=10)
 def test_four_workers_of_one_start_leave_one_leaf(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,7 +172,7 @@ def test_four_workers_of_one_start_leave_one_leaf(
     with open_service(home, read_control(home.folder)):
         pass
     path.write_text(f"{text}[control.rails]\nlongest = 60\n")
-    with Shell(tmp_path).start("serve", "--workers", str(WORKERS)) as process:
+    with QuickShell(tmp_path).start("serve", "--workers", str(WORKERS)) as process:
         for number in range(WORKERS):  # a worker serves its figures after it has read the settings
             wait_until_listening(port + number)
         process.terminate()

@@ -15,7 +15,7 @@ from tests.support.live_service import Site, site
 from holdfast.control.audits import lanes
 from holdfast.control.scheduling.guardrails import REASONS, Override, Rails
 from holdfast.control.settings.models import ControlSettings, Timeouts, Upkeep
-from holdfast.durations import DAY, HOUR, MINUTE
+from holdfast.durations import DAY, HOUR
 from holdfast.evidence import leaf
 from holdfast.evidence.leaf import Freshness, Outcome
 from holdfast.model.action import Action
@@ -31,8 +31,9 @@ FAIL_SAFE = Action(1, 0.10)
 def place(tmp_path: Path) -> Iterator[Site]:
     settings = ControlSettings(
         rails=Rails(jitter=0.0, surprise=0.0, first=0.0, recovery=14),
-        patience=Timeouts(deadline=6 * HOUR),  # so that it asks often enough, idle as it is
-        upkeep=Upkeep(enrol=DAY, idle=10 * MINUTE),
+        # It asks as often as it looks.
+        patience=Timeouts(deadline=6 * HOUR, first_pause=HOUR, longest_pause=HOUR),
+        upkeep=Upkeep(enrol=DAY, idle=HOUR),
     )
     with site(tmp_path, settings) as place:
         place.holding("one", random.Random(3).randbytes(3000))
@@ -77,7 +78,7 @@ def test_an_audit_decided_on_stale_telemetry_is_the_fail_safe(place: Site) -> No
     assert place.verified().findings == ()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=20)
 def test_an_audit_decided_without_the_policys_state_is_the_fail_safe(place: Site) -> None:
     with place.service() as service:
         while not place.audits():
@@ -94,7 +95,7 @@ def test_an_audit_decided_without_the_policys_state_is_the_fail_safe(place: Site
     assert place.verified().findings == ()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=10)
 def test_an_audit_decided_outside_the_envelope_is_the_fail_safe(
     place: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,7 +46,7 @@ HOURLY = ControlSettings(
     policy="heuristic",
     rails=Rails(unit=HOUR, longest=1, jitter=0.0, surprise=0.0, first=0.0, recovery=14),
     patience=Timeouts(deadline=2 * HOUR, first_pause=10 * MINUTE, longest_pause=10 * MINUTE),
-    upkeep=Upkeep(enrol=10 * MINUTE, anchor=24 * HOUR, idle=MINUTE // 2),
+    upkeep=Upkeep(enrol=10 * MINUTE, anchor=24 * HOUR, idle=2 * MINUTE),
 )
 
 
@@ -155,7 +155,7 @@ def test_a_reorganised_chain_gets_its_transactions_again(
         check_evidence(place)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=20)
 def test_a_node_that_is_down_is_told_of_once_and_again_when_it_is_back(place: Site) -> None:
     with listening() as receiver:
         place.settings = replace(

@@ -155,6 +155,7 @@ def put_off(service: Service, name: str, wait: int) -> None:
         connection.execute(due)
 
 
+@pytest.mark.slow(seconds=20)
 def test_a_hung_node_delays_no_alert_and_no_repair_of_others(place: Site) -> None:
     """Threads that wait for a hung node leave others for the cases of other nodes.
 

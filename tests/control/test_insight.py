@@ -398,8 +398,8 @@ def test_status_tells_what_needs_a_look_first(place: Site, clock: Clock, desk: W
     assert found.data["evidence"] == found.data["checkpoint"]["leaves"]
     shown = desk.run("status").stdout.splitlines()
     assert shown[0] == "2 holdings: 1 quarantined, 2 alerts"
-    assert shown[1].startswith("ALERT holding-quarantined: cellar")
-    assert re.match(r"ALERT holding-damaged: cellar: \d+ blocks damaged: cellar, bytes ", shown[2])
+    kinds = "holding-quarantined, holding-damaged"
+    assert re.match(rf"ALERT {kinds}: cellar: \d+ blocks damaged: cellar, bytes ", shown[1])
     assert "-> repair the quarantined holdings, then: holdfast audit release NAME" in shown
     assert desk.run("audit", "release", "cellar").code == 0
     clock.now += 2 * HOUR

@@ -32,7 +32,7 @@ LONG = bool(os.environ.get("HOLDFAST_LONG"))
 KILLS = 200 if LONG else 10
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=10)
 @pytest.mark.timeout(1200)
 def test_kills_at_any_moment_lose_double_and_forge_nothing(address: str, tmp_path: Path) -> None:
     luck = random.Random(7)

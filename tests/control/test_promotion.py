@@ -28,7 +28,7 @@ __all__ = ["desk", "home", "running"]  # fixtures
 TWIN = "drqn-cmdp-plus:rho=0.05,latency=9.1"  # another version, whose dial is the default one
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=20)
 def test_who_keeps_the_ceiling_and_does_well_in_shadow_is_promoted(
     desk: Workplace, running: Operation
 ) -> None:
@@ -39,7 +39,7 @@ def test_who_keeps_the_ceiling_and_does_well_in_shadow_is_promoted(
     running.until(START + 10 * DAY)
     early = policy(desk, "promote", code=1)
     assert (broken(early), early["promoted"]) == (["shadow"], False)
-    running.until(START + 60 * DAY)
+    running.until(START + 30 * DAY)
     beside = policy(desk, "shadow")
     assert beside["champion"] == old
     assert beside["comparison"]["agreement"]["value"] == 1
@@ -60,7 +60,7 @@ def test_who_would_break_the_ceiling_is_promoted_by_force_alone(
 ) -> None:
     old = champion(running)
     new = policy(desk, "add", "fixed-low", "--challenger")["version"]
-    running.until(START + 60 * DAY)
+    running.until(START + 30 * DAY)
     verdict = policy(desk, "promote", new[:8], code=1)
     assert FLEET in broken(verdict)
     assert champion(running) == old
@@ -160,6 +160,7 @@ def test_commands_tell_what_is_wrong_in_one_sentence(desk: Workplace, running: O
     assert policy(desk, "show", "champion")["version"] == champion(running)
 
 
+@pytest.mark.slow
 def test_texts_for_people_name_the_versions(desk: Workplace, running: Operation) -> None:
     new = policy(desk, "add", "heuristic", "--challenger", "--reason", "try it")["version"]
     assert "has not decided" in desk.run("policy", "shadow").stdout

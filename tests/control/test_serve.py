@@ -2,9 +2,11 @@
 
 import os
 import signal
+import socket
 import time
 from pathlib import Path
 
+import httpx
 import pytest
 from tests.control.live_serve import SETTINGS, children, count, wait_for
 from tests.support.command_line import Shell
@@ -21,7 +23,7 @@ from holdfast.owner import Home
 from holdfast.storage.database import connect
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=20)
 def test_audits_run_by_themselves_and_go_on_when_a_worker_is_killed(shell: Shell) -> None:
     home = shell.directory / "home"
     with site(shell.directory) as place:
@@ -58,8 +60,31 @@ def test_audits_run_by_themselves_and_go_on_when_a_worker_is_killed(shell: Shell
 
 
 @pytest.mark.slow
+def test_a_node_that_hangs_does_not_keep_the_service_from_stopping(shell: Shell) -> None:
+    """Before, a step that waited for the node was waited for, up to a minute."""
+    home, limit = shell.directory / "home", 30
+    with site(shell.directory) as place:
+        responses = '[control.responses]\ntimed_out = ["localise"]\n'
+        (home / "holdfast.toml").write_text(SETTINGS + responses)
+        place.holding("alpha", os.urandom(20_000))
+        with shell.start("serve") as process:
+            wait_for("work", home, "SELECT count(*) FROM audits WHERE outcome = 'passed'", 1)
+            os.kill(place.node.process.pid, signal.SIGSTOP)
+            try:
+                wait_for("a step", home, "SELECT count(*) FROM responses WHERE lease > 0", 1)
+                process.terminate()
+                _, said = process.communicate(timeout=limit)
+            finally:
+                os.kill(place.node.process.pid, signal.SIGCONT)
+    assert process.returncode in {0, 130}, said
+    assert "Traceback" not in said
+    given_up = "SELECT count(*) FROM responses WHERE lease = 0 AND state = 'ready'"
+    assert count(home, given_up) == 1  # for the next service to take at once
+
+
+@pytest.mark.slow
 def test_a_database_of_a_newer_version_is_refused_before_anything_listens(shell: Shell) -> None:
-    assert shell.run("init").code == 0
+    shell.make_home()
     assert shell.run("holding", "list").code == 0
     engine = connect(str(shell.directory / "home" / "holdfast.db"))
     with engine.begin() as connection:
@@ -69,8 +94,26 @@ def test_a_database_of_a_newer_version_is_refused_before_anything_listens(shell:
 
 
 @pytest.mark.slow
+def test_a_service_that_was_killed_leaves_its_port_to_the_next(shell: Shell) -> None:
+    """Before, its web server kept the port while it shut down, and the next start failed."""
+    shell.make_home()
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    home = shell.directory / "home"
+    (home / "holdfast.toml").write_text(f'[control.web]\nlisten = "127.0.0.1:{port}"\n')
+    for _ in range(2):
+        with shell.start("serve", "--json") as process:
+            url = f"http://127.0.0.1:{port}"
+            assert process.stdout is not None
+            said = "".join(iter(process.stdout.readline, "}\n"))
+            assert f'"web": "{url}"' in said, process.communicate()
+            assert httpx.get(f"{url}/api/v1/openapi.json", timeout=60).status_code < 500
+            process.kill()
+
+
+@pytest.mark.slow(seconds=10)
 def test_workers_do_not_outlive_who_started_them(shell: Shell) -> None:
-    assert shell.run("init").code == 0
+    shell.make_home()
     with shell.start("serve", "--workers", "2", "--json") as process:
         assert process.stdout is not None
         process.stdout.readline()

@@ -78,7 +78,7 @@ def without_shadow(each: leaf.Audit) -> leaf.Audit:
     return replace(each, decision=replace(each.decision, shadow=None))
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=10)
 @pytest.mark.parametrize("name", [TWIN, "belief:rho=0.1", "fixed-low"])
 def test_a_challenger_has_no_effect(tmp_path: Path, name: str) -> None:
     plain, shaded = started(tmp_path / "plain"), started(tmp_path / "shaded")
@@ -102,7 +102,7 @@ def test_a_challenger_has_no_effect(tmp_path: Path, name: str) -> None:
     assert None not in choices
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=10)
 def test_a_challenger_that_decides_alike_agrees_in_everything(tmp_path: Path) -> None:
     running = started(tmp_path / "run")
     running.world.subjects[4].unreachable = 1.0
@@ -130,7 +130,7 @@ def test_a_challenger_that_decides_alike_agrees_in_everything(tmp_path: Path) ->
     assert found.rails.champion > 0, "one node is never reached"
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=10)
 def test_a_promotion_and_a_rollback_find_every_state_in_its_place(tmp_path: Path) -> None:
     """Who takes over decides as if it had done so all along, and so does who comes back."""
     plain, changed = started(tmp_path / "plain"), started(tmp_path / "changed")

@@ -152,7 +152,7 @@ def check_soak(place: Site, report: SoakReport) -> None:
     assert verified.audits == len(report.audits)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=30)
 @pytest.mark.timeout(60 * MINUTES + 900)
 def test_a_soak_blames_nobody_and_loses_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -57,7 +57,7 @@ def check_invariants(running: Operation, rails: Rails) -> None:
     assert len(names) == len(set(names)) == len(made)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=30)
 @pytest.mark.timeout(3000)
 def test_a_year_of_operation_is_the_simulators_year(tmp_path: Path) -> None:
     rails = Rails(jitter=0.0, surprise=0.0, first=0.0, recovery=14)

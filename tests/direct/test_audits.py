@@ -74,6 +74,7 @@ def test_an_object_that_is_gone_is_no_time_out_and_takes_no_deadline(place: Dire
     assert result.reason == "4 objects are gone"
 
 
+@pytest.mark.slow(seconds=10)
 @pytest.mark.parametrize("fault", [Fault.HANG, Fault.UNAVAILABLE, Fault.FORBIDDEN])
 def test_a_bucket_in_trouble_is_offline(bucket: DirectSite, fault: Fault) -> None:
     bucket.add()

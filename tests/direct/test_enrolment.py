@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.support.command_line import PASSPHRASE, Shell
+from tests.support.command_line import PASSPHRASE, QuickShell
 from tests.support.direct_env import (
     NAME,
     BucketStorage,
@@ -61,7 +61,7 @@ def test_an_enrolment_that_is_killed_reads_nothing_again_that_it_has_tagged(
     server.delay_seconds = 0.2
     monkeypatch.setenv("HOLDFAST_HOME", str(bucket.home.folder))
     command = ("holding", "add", NAME, "--direct", bucket.storage.address, "--sectors", "2")
-    shell = Shell(tmp_path)
+    shell = QuickShell(tmp_path)
     with shell.start(*command, passphrase=PASSPHRASE) as process:
         tagged = wait_for_tagged(bucket.home.folder, 100)
         os.kill(process.pid, signal.SIGKILL)

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.support.command_line import PASSPHRASE, Shell
+from tests.support.command_line import PASSPHRASE, QuickShell
 from tests.support.direct_env import NAME, DirectSite, FolderStorage
 
 from holdfast.control.holding_commands import set_url
@@ -23,7 +23,7 @@ def test_a_node_serves_the_same_tags(folder: DirectSite, tmp_path: Path, beside:
     assert folder.audit().outcome is Outcome.PASSED
     place = find_direct(folder.home, NAME)
     write_node_key(tmp_path / "node.key", place.key, PASSPHRASE.encode(), ScryptCost(n=16))
-    shell = Shell(tmp_path)
+    shell = QuickShell(tmp_path)
     options = ("--store", place.tags, "--data", place.data, "--key", "node.key", "--port", "0")
     owner = folder.home.keyring.owner.hex()
     with shell.start("node", "serve", *options, "--owner", owner, "--json") as process:

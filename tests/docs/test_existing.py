@@ -184,7 +184,7 @@ def test_a_recipe_is_a_script_that_a_shell_can_read(kind: str) -> None:
     assert ended.returncode == 0, ended.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=30)
 @pytest.mark.timeout(900)
 def test_the_quickstart_for_restic_finds_a_flipped_byte(machine: Machine) -> None:
     made = make_repository(machine.root / "made")
@@ -197,7 +197,7 @@ def test_the_quickstart_for_restic_finds_a_flipped_byte(machine: Machine) -> Non
     expect_damage_named(machine, "restic", "backup", packs[-1], packs[-1].name, "pack")
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=20)
 @pytest.mark.timeout(900)
 def test_the_quickstart_for_borg_finds_a_flipped_byte(machine: Machine) -> None:
     made = borg_repositories.make_repository(machine.root / "made")
@@ -207,7 +207,7 @@ def test_the_quickstart_for_borg_finds_a_flipped_byte(machine: Machine) -> None:
     expect_damage_named(machine, "borg", "archive", segment, f"segment {segment.name}", "segment")
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=20)
 @pytest.mark.timeout(900)
 def test_the_quickstart_for_a_folder_finds_a_flipped_byte(machine: Machine) -> None:
     folder = machine.path("/srv/papers")
@@ -222,7 +222,7 @@ def test_the_quickstart_for_a_folder_finds_a_flipped_byte(machine: Machine) -> N
     expect_damage_named(machine, "folder", "papers", folder / "paper7.pdf", "paper7.pdf", "file")
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=20)
 @pytest.mark.timeout(900)
 def test_the_quickstart_for_a_bucket_finds_a_changed_object(machine: Machine) -> None:
     parts.package("s3fs")

@@ -162,7 +162,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
             release()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=100)
 @pytest.mark.timeout(900)
 def test_whoever_follows_the_guide_has_audits_that_go_on_without_a_worker(place: Place) -> None:
     for block in blocks_of(GUIDE):

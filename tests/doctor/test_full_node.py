@@ -9,6 +9,7 @@ from tests.support.owner_env import SECTORS, World, new_node_key, node_process
 from tests.support.small_disk import small_disk
 
 from holdfast.errors import InputError, StorageError
+from holdfast.node.objects import LostError
 from holdfast.node.storage_errors import DISK_FULL, UNREADABLE, public_message
 
 
@@ -41,8 +42,7 @@ def test_no_path_of_a_node_leaves_it() -> None:
     assert public_message(caused(written, OSError(5, "Input/output error"))) == UNREADABLE
     nested = caused(StorageError("can't write /srv/secret"), caused(written, OSError(122, "Quota")))
     assert public_message(nested) == DISK_FULL
-    assert (
-        public_message(StorageError("started without that storage"))
-        == "started without that storage"
-    )
+    without_cause = StorageError("there is no folder /srv/secret/store")
+    assert public_message(without_cause) == UNREADABLE
+    assert public_message(LostError("s3://secret/store/x ends before byte 7")) == UNREADABLE
     assert public_message(InputError("no such upload")) == "no such upload"

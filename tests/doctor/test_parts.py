@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -117,8 +118,10 @@ class Stranger(BaseHTTPRequestHandler):
 def stranger() -> Iterator[str]:
     with ThreadingHTTPServer(("127.0.0.1", 0), Stranger) as server:
         Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
 
 
 @pytest.mark.slow
@@ -127,6 +130,21 @@ def test_what_answers_and_is_no_node_is_named() -> None:
         check = only_check(StoredHolding(record(url), (), changing=False))
         assert check.grade is Grade.FAULT
         assert check.cure == f"see what answers at {url}: is it a node, and is its address right?"
+
+
+@pytest.mark.slow
+def test_a_node_that_hangs_is_one_line_however_many_holdings_it_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Before, it was a line for each of its holdings."""
+    monkeypatch.setattr(nodes, "TIMEOUT_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as hung:  # it accepts, and never answers
+        url = f"http://127.0.0.1:{hung.getsockname()[1]}"
+        records = [replace(record(url), name=f"far-{k}") for k in range(12)]
+        holdings = [StoredHolding(one, (), changing=False) for one in records]
+        ((check,),) = [state.checks for state in nodes.check(holdings, None, lambda: 0.0)]
+    assert check.grade is Grade.FAULT
+    assert check.part == "node of far-0, far-1, far-2 and 9 more"
 
 
 @pytest.mark.slow

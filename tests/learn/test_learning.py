@@ -4,6 +4,7 @@ import pytest
 from tests.learn.worlds import LATE, VISIBLE, quick
 
 from holdfast.learn.methods import METHODS, make_learner
+from holdfast.learn.policy_gradient import GradientSettings
 from holdfast.policy.learned import Learned
 from holdfast.sim.evaluation import evaluate
 
@@ -11,7 +12,9 @@ from holdfast.sim.evaluation import evaluate
 def units_of(method: str) -> int:
     if method == "drqn-cmdp-plus":
         return 100
-    return 400 if method in ("ppo", "a2c", "ppo-lagrangian") else 250
+    if method in ("focops", "recurrent-ppo-lagrangian"):
+        return 700
+    return 400 if isinstance(METHODS[method], GradientSettings) else 250
 
 
 @pytest.mark.slow

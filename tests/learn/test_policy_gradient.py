@@ -4,13 +4,19 @@ import numpy as np
 import pytest
 from tests.learn.worlds import VISIBLE
 
-from holdfast.learn.policy_gradient import GradientLearner, GradientSettings
+from holdfast.learn.policy_gradient import (
+    GradientLearner,
+    GradientSettings,
+    RecurrentGradientSettings,
+    advantages,
+    log_softmax,
+)
+from holdfast.model.arrays import Float32Array
+from holdfast.policy.network import forward
 
 
 @pytest.mark.parametrize("length", [1, 2, 7])
 def test_advantages_are_discounted_sums_of_errors_of_the_critic(length: int) -> None:
-    settings = GradientSettings(discount=0.9, gae_lambda=0.7)
-    learner = GradientLearner(VISIBLE, 0, settings)
     rng = np.random.default_rng(length)
     rewards = rng.normal(size=length).astype(np.float32)
     values = rng.normal(size=length + 1).astype(np.float32)
@@ -23,8 +29,8 @@ def test_advantages_are_discounted_sums_of_errors_of_the_critic(length: int) -> 
         )
         for now in range(length)
     ]
-    advantages = learner._advantages(rewards, values)
-    np.testing.assert_allclose(advantages, expected, rtol=1e-5, atol=1e-6)
+    estimates = advantages(rewards, values, 0.9, 0.7)
+    np.testing.assert_allclose(estimates, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_an_episode_is_padded_with_what_counts_for_nothing() -> None:
@@ -36,3 +42,24 @@ def test_an_episode_is_padded_with_what_counts_for_nothing() -> None:
     assert abs(batch.advantages[:6].mean()) < 1e-6
     assert abs(batch.advantages[:6].std() - 1) < 1e-4
     assert (np.exp(batch.log_probs[:6]) < 1).all()
+
+
+def test_a_recurrent_policy_learns_from_what_it_saw_when_it_acted() -> None:
+    settings = RecurrentGradientSettings(features=(16,), recurrent=8)
+    learner = GradientLearner(VISIBLE, 0, settings)
+    probabilities: list[float] = []
+    select_action = learner._sampler.begin(learner.policy_weights())
+    hidden = np.zeros((1, 8), np.float32)
+
+    def watch(inputs: Float32Array) -> int:
+        nonlocal hidden
+        logits, hidden = forward(
+            learner.architecture, learner.policy_weights(), inputs[np.newaxis], hidden
+        )
+        action = select_action(inputs)
+        probabilities.append(float(log_softmax(logits)[0, action]))
+        return action
+
+    batch = learner._batch(learner._env.run_episode(10.0, watch))
+    length = len(probabilities)
+    np.testing.assert_allclose(batch.log_probs[:length], probabilities, rtol=1e-4, atol=1e-5)

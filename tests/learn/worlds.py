@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from holdfast.learn.drqn_cmdp_plus import DialRange, PlusSettings
+from holdfast.learn.focops import FocopsSettings
 from holdfast.learn.methods import METHODS, Settings
 from holdfast.learn.policy_gradient import GradientSettings
 from holdfast.learn.recurrent import RecurrentSettings
@@ -50,6 +51,8 @@ def quick(method: str) -> Settings:
                 discount=0.98,
                 entropy_coefficient=0.05,
             )
+        case FocopsSettings() as settings:
+            return replace(settings, features=(32,), learning_rate=3e-3, discount=0.98)
         case RecurrentSettings() as settings:
             return replace(
                 settings,

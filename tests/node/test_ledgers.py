@@ -9,9 +9,9 @@ from holdfast.ledger.evm import deploy
 from holdfast.ledger.transactions import Node
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=10)
 def test_a_holding_comes_in_by_its_own_ledger_and_by_no_other(shell: Shell) -> None:
-    owner = shell.run("init", "--json").data["owner"]
+    owner = shell.make_home()
     ledger = shell.directory / "home" / "ledger-16.db"
     with served(shell, "one", owner) as url:  # after which there is a ledger
         assert shell.run("holding", "add", "first", url).code == 0
@@ -21,9 +21,9 @@ def test_a_holding_comes_in_by_its_own_ledger_and_by_no_other(shell: Shell) -> N
         assert "another key for that holding" in wrong.sentence()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=10)
 def test_a_node_looks_on_a_chain(shell: Shell) -> None:
-    owner = shell.run("init", "--json").data["owner"]
+    owner = shell.make_home()
     with anvil() as chain:
         contract = deploy(sender_of(Web3(Node(chain)), shell.directory), 16).hex()
         options = ["--chain", chain, "--contract", f"0x{contract}"]

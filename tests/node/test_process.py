@@ -12,11 +12,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
 import pytest
-from tests.support.command_line import PASSPHRASE, QUICK, Shell, Workplace, _workplace, end, new_key
+from tests.support.command_line import (
+    PASSPHRASE,
+    QUICK,
+    QuickShell,
+    Shell,
+    Workplace,
+    _workplace,
+    end,
+    new_key,
+)
 from tests.support.memory_holding import FILE_ID, tag_in_memory
 
 from holdfast.errors import NodeError
@@ -32,6 +42,7 @@ from holdfast.node.layout import Part
 from holdfast.node.objects import open_objects
 from holdfast.node.segments import SEGMENT_BYTES, count_segments
 from holdfast.node.signature import Head, Signer
+from holdfast.node.transport import Transport
 from holdfast.node.wire import RepairTarget
 from holdfast.pdp import Inventory, SecretKey, draw_challenge, verify_with_key
 from holdfast.pdp.readers import Memory
@@ -69,7 +80,7 @@ class Home:
 
     @classmethod
     def make(cls, directory: Path) -> "Home":
-        home = cls(Shell(directory), RequestKey.generate(), NodeKey.generate())
+        home = cls(QuickShell(directory), RequestKey.generate(), NodeKey.generate())
         write_node_key(directory / "node.key", home.node, PASSPHRASE.encode(), QUICK)
         (directory / "alice.owner").write_bytes(encode_owner(home.owner.owner))
         return home
@@ -159,6 +170,25 @@ def test_an_upload_survives_every_kill(home: Home, own: Own) -> None:
         answer = client.prove(own.key_id, challenge)
         assert verify_with_key(own.key, own.after, challenge, answer.proof)
         assert client.read(own.key_id, FILE_ID, Part.DATA, 0, len(own.content)) == own.content
+
+
+@pytest.mark.slow
+def test_uploads_ask_once_how_the_node_takes_them(
+    home: Home, own: Own, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    request = Transport.request
+
+    def note(self: Transport, method: str, path: str, **options: Any) -> Any:
+        asked.append(path)
+        return request(self, method, path, **options)
+
+    monkeypatch.setattr(Transport, "request", note)
+    with home.running() as process, process.client() as client:
+        client.create(own.key.public)
+        for _ in range(2):
+            client.upload(own.key_id, own.request, own.data, own.tags, own.after.hash)
+    assert asked.count("/v1/node") == 1
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.support.command_line import Finished, Shell, Workplace, end
+from tests.support.command_line import Finished, QuickShell, Workplace, end
 from tests.support.database import run_sql
 from tests.support.owner_env import BLOCK_BYTES, PASSPHRASE, World, flip, node_process
 
@@ -241,6 +241,7 @@ def test_damage_is_audited_repaired_and_audited_again(world: World, desk: Workpl
     assert must(desk, "repair", "plain").stdout.startswith("no block of plain is damaged\n")
 
 
+@pytest.mark.slow
 def test_a_file_is_repaired_from_the_owners_own_copy(world: World, desk: Workplace) -> None:
     world.file(CONTENT, "photos")
     must(desk, "put", "photos", "--to", "secret")
@@ -376,6 +377,7 @@ def test_a_holding_that_is_half_made_says_how_to_go_on(world: World, desk: Workp
     must(desk, "put", "photos", "--to", "half")
 
 
+@pytest.mark.slow
 def test_a_wrong_passphrase_opens_nothing(desk: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_PASSPHRASE", "another")
     assert "the passphrase does not open" in desk.run("audit", "now").sentence()
@@ -452,7 +454,7 @@ def test_a_put_that_is_stopped_between_two_nodes_goes_on(
     world: World, desk: Workplace, stop: signal.Signals
 ) -> None:
     world.file(random.Random(2).randbytes(1 << 18), "large")
-    with Shell(world.folder).start("put", "large", passphrase=PASSPHRASE.decode()) as process:
+    with QuickShell(world.folder).start("put", "large", passphrase=PASSPHRASE.decode()) as process:
         deadline = time.monotonic() + 60
         with world.home.holding("plain") as place:
             while len(world.one.stored(place, "data")) < 20:
@@ -500,7 +502,7 @@ def test_a_command_that_waits_for_another_one_says_so(world: World, desk: Workpl
     sentence = "holdfast: another process is changing plain: waiting until it has ended\n"
     with ExitStack() as changing:
         changing.enter_context(world.home.changing("plain"))
-        with Shell(desk.directory).start("put", "photos", "--to", "plain") as process:
+        with QuickShell(desk.directory).start("put", "photos", "--to", "plain") as process:
             assert process.stderr is not None
             assert process.stderr.readline() == sentence
             changing.close()

@@ -70,7 +70,7 @@ def test_a_contract_passes_and_fails_a_node(chained: World) -> None:
         assert run_audit(ledger, place, blocks, deadline_seconds=60).outcome is Outcome.FAILED
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=10)
 def test_an_audit_killed_between_intent_and_receipt_has_one_verdict(chained: World) -> None:
     def audit() -> list[AuditResult]:
         return audit_holdings(chained.home, ["chained"], lambda _: 20, deadline_seconds=600)
@@ -129,7 +129,7 @@ listen = "127.0.0.1:0"
 """
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=10)
 def test_workers_are_handed_the_passphrase_of_the_keystore_by_a_pipe(chained: World) -> None:
     folder = chained.home.folder
     with (folder / "holdfast.toml").open("a") as settings:

@@ -6,13 +6,13 @@ import pytest
 from tests.support.command_line import Shell, served
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=20)
 def test_a_sidecar_audits_what_lies_in_storage_that_is_not_ours(shell: Shell) -> None:
     share = shell.directory / "share"
     (share / "photos").mkdir(parents=True)
     kept = share / "photos" / "march.tar"
     kept.write_bytes(os.urandom(100_000))
-    owner = shell.run("init", "--json").data["owner"]
+    owner = shell.make_home()
     with served(shell, "tags", owner, "--data", str(share)) as url:
         for name, more in (("beside", []), ("secret", ["--encrypt"])):
             assert shell.run("holding", "add", name, url, *more).code == 0

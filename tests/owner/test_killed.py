@@ -102,7 +102,7 @@ def test_a_put_killed_before_other_content_spends_a_version_at_most(world: World
     assert_agreement(world, "secret", versions)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=10)
 def test_a_killed_removal_is_done_or_not_begun(world: World) -> None:
     path = world.file(b"something small")
 
@@ -111,11 +111,12 @@ def test_a_killed_removal_is_done_or_not_begun(world: World) -> None:
             remove(place, name)
 
     world.put("secret", path, "measured")
+    for moment in range(1, MOMENTS + 1):  # a node takes nothing in the second of a removal
+        world.put("secret", path, f"file {moment}")
     lines = lines_of(SOURCE, lambda: remove_it("measured"))
     left = 0
     for moment in range(1, MOMENTS + 1):
         name = f"file {moment}"
-        world.put("secret", path, name)
         killed_at(lines * moment // MOMENTS, SOURCE, partial(remove_it, name))
         with world.home.changing("secret") as place:
             if place.catalogue.file("secret", name):

@@ -11,7 +11,7 @@ from tests.support.command_line import Shell, served
 
 from holdfast.node.segments import SEGMENT_BYTES
 
-LENGTH = 256 << 20
+LENGTH = 40 << 20
 BLOCK_BYTES = 16 * 31
 BLOCKS = LENGTH // BLOCK_BYTES + 1
 
@@ -31,7 +31,7 @@ def damage_a_hundredth(store: Path) -> int:
     return len(hit)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=10)
 def test_damage_on_one_node_is_found_and_mended_from_the_other(
     shell: Shell,
 ) -> None:

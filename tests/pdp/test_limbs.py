@@ -1,11 +1,14 @@
 """The fast paths equal the plain-integer definition, on random and on extreme data."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests.support.memory_holding import FILE_ID, NONCE, Holding
+from tests.support.processes import run_python
 from tests.support.tag_definition import sectors_of, tag_of
 
 from holdfast.pdp.blocks import pad
@@ -14,10 +17,13 @@ from holdfast.pdp.keys import SecretKey
 from holdfast.pdp.limbs import (
     MAX_ROWS,
     RUN_ROWS,
+    THREADED_PRODUCT,
     Bytes,
     Layout,
     Reducer,
     WeightedSum,
+    max_product,
+    multiply,
     weighted_scalars,
     weights_of,
 )
@@ -58,6 +64,87 @@ def reduce_one(layout: Layout, column: NDArray[np.float64], addend: NDArray[np.u
     reduced = np.empty((1, 32), np.uint8)
     Reducer(layout).reduce(column, addend, reduced)
     return int.from_bytes(reduced.tobytes(), "big")
+
+
+@pytest.fixture
+def _in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let products be divided, as where BLAS may have threads."""
+    monkeypatch.setattr("holdfast.pdp.limbs.MAX_PRODUCT", THREADED_PRODUCT)
+
+
+@pytest.mark.parametrize("height", [1, 13, 32])
+@pytest.mark.parametrize("depth", [1, 136, 1088, 8704, 20_000])
+@pytest.mark.parametrize("width", [1, 15, 300])
+@pytest.mark.usefixtures("_in_parts")
+def test_a_product_in_parts_is_the_product(height: int, depth: int, width: int) -> None:
+    rng = np.random.default_rng(depth)
+    left = rng.integers(0, 1 << 7, (height, depth))
+    right = rng.integers((1 << 32) - 5, 1 << 32, (width, depth)).T  # sums close to 2^53
+    out = np.full((height, width), np.nan)
+    multiply(left.astype(np.float64), right.astype(np.float64), out)
+    assert np.array_equal(out.astype(np.int64), left @ right)
+
+
+@pytest.mark.parametrize("sectors", [1, 128, 1024])
+@pytest.mark.usefixtures("_in_parts")
+def test_sums_in_parts_are_the_sums(sectors: int) -> None:
+    rng = np.random.default_rng(sectors)
+    limbs = rng.integers(0, 1 << 32, (77, Layout(sectors).limbs))
+    coefficients = rng.integers(0, 256, (77, 16), np.uint8)
+    weighted = WeightedSum(limbs.shape[1])
+    weighted.add(weights_of(coefficients), limbs.astype(np.float64))
+    weights = weights_of(coefficients).astype(np.uint64)
+    assert np.array_equal(weighted.totals, weights @ limbs.astype(np.uint64))
+
+
+@pytest.mark.parametrize(
+    ("environ", "threads"),
+    [
+        ({}, True),
+        ({"OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "1"}, True),
+        ({"OPENBLAS_NUM_THREADS": "1"}, False),
+        ({"OMP_NUM_THREADS": "1"}, False),
+    ],
+)
+def test_products_are_divided_where_blas_may_have_threads(
+    environ: dict[str, str], threads: bool
+) -> None:
+    assert (max_product(environ) == THREADED_PRODUCT) is threads
+
+
+# Prints the ticks of processor time that the main thread and all others have used.
+TICKS = """
+import os
+os.environ["OPENBLAS_NUM_THREADS"] = "4"
+import numpy as np
+from pathlib import Path
+from holdfast.pdp.keys import SecretKey
+from holdfast.pdp.limbs import WeightedSum, weighted_scalars, weights_of
+from holdfast.pdp.tags import Tagger
+def ticks(path):
+    fields = path.read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+for sectors in (16, 128, 1024):
+    key = SecretKey(bytes(32), sectors)
+    rows = (8 << 20) // key.layout.block_bytes
+    blocks = np.random.default_rng(1).integers(0, 256, (rows, key.layout.block_bytes), np.uint8)
+    Tagger(key, bytes(16), 1, bytes(16)).tags(0, blocks)
+    some = min(rows, 4096)
+    limbs, coefficients = key.layout.spread(blocks[:some]), blocks[:some, :16].copy()
+    WeightedSum(limbs.shape[1]).add(weights_of(coefficients), limbs)
+scalars = np.ones((20_000, 32), np.uint8)
+weighted_scalars(scalars[:, :16].copy(), scalars)
+own = str(os.getpid())
+used = {path.parent.name: ticks(path) for path in Path("/proc/self/task").glob("*/stat")}
+print(used.pop(own), sum(used.values()))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are counted in /proc")
+def test_our_products_start_no_threads_of_blas() -> None:
+    own, others = map(int, run_python(TICKS).split())
+    assert others <= 2 + 0.05 * own
 
 
 @given(indices=st.lists(st.integers(0, 2**62), max_size=5), start=st.integers(0, 2**62))

@@ -58,7 +58,7 @@ def test_a_ceiling_on_latency_is_kept_together_with_the_other() -> None:
     assert seen.gas.value <= 6.7
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=10)
 @pytest.mark.parametrize(("world", "rho"), [(DRIFT, 0.1), (FIELD, 0.8)])
 def test_ceilings_are_kept_where_the_lattice_is_an_approximation(
     world: Scenario, rho: float

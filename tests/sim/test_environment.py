@@ -17,8 +17,8 @@ from holdfast.model.action import GRID
 from holdfast.model.observation import OBSERVATION
 from holdfast.model.scenario import PAPER, SCENARIOS
 from holdfast.sim import fleet
+from holdfast.sim.draws import KeyedDraws
 from holdfast.sim.environment import AuditEnv
-from holdfast.sim.streams import Streams
 from holdfast.sim.world import world_of
 
 
@@ -31,6 +31,7 @@ def test_gymnasium_accepts_it(name: str) -> None:
     check_env(made(scenario=name).unwrapped)
 
 
+@pytest.mark.slow
 def test_stable_baselines3_accepts_it() -> None:
     checker = parts.package("stable_baselines3.common.env_checker")
     checker.check_env(AuditEnv())
@@ -87,6 +88,90 @@ def test_the_reward_is_the_papers() -> None:
     assert outcomes == {True, False}
 
 
+MISS = GRID.index_of(1, 0.01)
+
+
+def price_of_a_miss(step: Any) -> float:
+    """Return the price in the first miss that a function's steps meet."""
+    while True:
+        reward, info = step()
+        if info["miss"]:
+            share = max(info["hidden"]["corrupted_at_audit"] / 1000, 0.01)
+            return float((reward + info["cost"]) / (-10 * share))
+
+
+def test_the_multiplier_is_set_by_a_method_through_every_wrapper() -> None:
+    wrapped = gymnasium.wrappers.TimeLimit(gymnasium.wrappers.Autoreset(made()), 50)
+    wrapped.reset(seed=0, options={"malicious": True})
+
+    def step() -> tuple[Any, dict[str, Any]]:
+        _, reward, *_, info = wrapped.step(np.int64(MISS))
+        return reward, info
+
+    assert price_of_a_miss(step) == pytest.approx(10.0)
+    wrapped.get_wrapper_attr("set_multiplier")(3.0)
+    assert price_of_a_miss(step) == pytest.approx(3.0)
+    wrapped.reset(options={"multiplier": 8.0, "malicious": True})
+    assert price_of_a_miss(step) == pytest.approx(8.0)
+    wrapped.reset(options={"malicious": True})
+    assert price_of_a_miss(step) == pytest.approx(8.0)
+    assert wrapped.get_wrapper_attr("multiplier") == 8.0
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_gymnasiums_vector_environments_call_it(kind: str) -> None:
+    envs: Any = gymnasium.make_vec("holdfast/Audit-v0", 2, vectorization_mode=kind)
+    envs.reset(seed=0, options={"malicious": True})
+    envs.call("set_multiplier", 4.0)
+    assert envs.get_attr("multiplier") == (4.0, 4.0)
+    _, rewards, *_, infos = envs.step(np.full(2, MISS))
+    while not infos["miss"][0]:
+        _, rewards, *_, infos = envs.step(np.full(2, MISS))
+    share = max(infos["hidden"]["corrupted_at_audit"][0] / 1000, 0.01)
+    assert rewards[0] == pytest.approx(-10 * 4.0 * share - infos["cost"][0])
+    envs.close()
+
+
+def test_stable_baselines3s_vector_environments_call_it() -> None:
+    util = parts.package("stable_baselines3.common.env_util")
+    venv = util.make_vec_env(made, 2, seed=1)
+    venv.env_method("set_multiplier", 4.0)
+    assert venv.get_attr("multiplier") == [4.0, 4.0]
+
+
+def test_an_assignment_to_the_multiplier_is_refused_and_names_the_method() -> None:
+    environments: list[Any] = [made(), AuditEnv()]
+    for environment in environments:
+        with pytest.raises(AttributeError, match="call set_multiplier"):
+            environment.multiplier = 5.0
+    wrapped = gymnasium.wrappers.TimeLimit(made(), 50)
+    with pytest.raises(AttributeError, match="call set_multiplier"):
+        wrapped.set_wrapper_attr("multiplier", 5.0)
+    envs: Any = gymnasium.make_vec("holdfast/Audit-v0", 2, vectorization_mode="sync")
+    with pytest.raises(AttributeError, match="call set_multiplier"):
+        envs.set_attr("multiplier", 5.0)
+    vec_env = parts.package("stable_baselines3.common.vec_env")
+    with pytest.raises(AttributeError, match="call set_multiplier"):
+        vec_env.DummyVecEnv([AuditEnv]).set_attr("multiplier", 5.0)
+
+
+@pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf"), "5", None])
+def test_what_is_no_price_is_refused(value: Any) -> None:
+    environment = AuditEnv()
+    for call in (
+        lambda: environment.set_multiplier(value),
+        lambda: environment.reset(options={"multiplier": value}),
+        lambda: AuditEnv(multiplier=value),
+    ):
+        with pytest.raises(InputError, match="the multiplier is a number of at least 0"):
+            call()
+
+
+def test_an_option_that_would_be_ignored_is_refused() -> None:
+    with pytest.raises(InputError, match="no option 'malicous' of a reset"):
+        AuditEnv().reset(options={"malicous": True})
+
+
 def test_a_scenario_may_be_a_file(tmp_path: Path) -> None:
     file = tmp_path / "short.toml"
     file.write_text("horizon = 5\n")
@@ -114,10 +199,10 @@ def test_the_response_time_tells_nothing_in_the_papers_world_and_little_in_drift
     for name, scenario in SCENARIOS.items():
         world = world_of(scenario)
         for corrupted in (0, scenario.blocks):
-            streams = Streams([np.random.default_rng(k) for k in range(50)])
-            nodes = fleet.start(world, 50, streams)
+            draws = KeyedDraws.of_episodes(0, range(50))
+            nodes = fleet.start(world, 50, draws)
             nodes = replace(nodes, corrupted=nodes.corrupted + corrupted)
-            nodes, _ = fleet.step(world, nodes, np.zeros(50, np.int64), streams)
+            nodes, _ = fleet.step(world, nodes, np.zeros(50, np.int64), draws)
             seconds = np.asarray(nodes.history.latency)
             shown[name, bool(corrupted)] = seconds / (seconds + scenario.latency_scale)
     assert latency == 2

@@ -7,11 +7,15 @@ import pytest
 
 from holdfast.errors import InputError
 from holdfast.model.operation import OPERATION, Operation
+from holdfast.sim.draws import KeyedDraws
+from holdfast.sim.operation.bayes import BayesIndex
 from holdfast.sim.operation.evaluation import run
 from holdfast.sim.operation.measures import measure
+from holdfast.sim.operation.nodes import Nodes
 from holdfast.sim.operation.policies import Clairvoyant, Constant, OperationPolicy, TwoSpeed
 from holdfast.sim.operation.registry import operation_named, operation_policy
 from holdfast.sim.operation.tally import Tally
+from holdfast.sim.operation.tuning import tune
 
 # Nothing ever happens here, unless a test says so.
 CALM = replace(
@@ -165,3 +169,39 @@ def test_fields_are_changed_by_name() -> None:
     assert operation_named("operation") == OPERATION
     changed = operation_named("operation:per_audit=10,blocks=5000")
     assert changed == replace(OPERATION, per_audit=10.0, blocks=5000)
+
+
+@pytest.mark.slow
+def test_own_history_beats_a_common_constant_in_cost_and_exposure() -> None:
+    constant = measure(run_some(Constant(14, 460), OPERATION, nodes=2000))
+    learning = measure(run_some(BayesIndex(OPERATION, 400.0), OPERATION, nodes=2000))
+    assert learning.cost_per_year.value < constant.cost_per_year.value
+    assert learning.exposure_per_year.value < constant.exposure_per_year.value
+
+
+def test_a_failure_shortens_the_wait_and_clean_years_lengthen_it() -> None:
+    def decide(failures: list[bool]) -> list[float]:
+        policy = BayesIndex(OPERATION, 200.0)
+        nodes = Nodes(CALM, KeyedDraws.of_episodes(0, range(1)), np.zeros(1))
+        one = np.zeros(1, np.int64)
+        waits = [float(policy.decide(nodes, one).interval[0])]
+        for failed in failures:
+            in_row = nodes.history.failures_in_row[0] + 1 if failed else 0
+            nodes.history.failures_in_row[0] = in_row
+            nodes.history.interval[0], nodes.history.samples[0] = 14.0, 460
+            waits.append(float(policy.decide(nodes, one).interval[0]))
+            assert policy._belief.sum() == pytest.approx(1.0)
+        return waits
+
+    clean = decide([False] * 60)
+    assert clean[-1] > 1.15 * clean[0]
+    failing = decide([False] * 10 + [True, True])
+    assert failing[-2] < failing[-3]
+    assert failing[-1] < failing[-2], "the second failure in a row tells of a cheater"
+
+
+def test_an_exposure_out_of_reach_is_refused() -> None:
+    with pytest.raises(InputError, match="no policy that was tried"):
+        tune(OPERATION, 1e-9, nodes=100, seed=0, kinds=("constant",))
+    with pytest.raises(InputError, match="above 0"):
+        tune(OPERATION, 0.0, nodes=100, seed=0)

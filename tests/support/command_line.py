@@ -12,10 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.forked_commands import ForkedCommand, can_fork
 from tests.support.processes import running
 
 from holdfast.cli.app import run
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE
+from holdfast.node.identity import NodeKey, write_node_key
+from holdfast.owner import Home
 from holdfast.pdp import SecretKey, write_key
 from holdfast.pdp.sealing import ScryptCost
 
@@ -82,6 +85,11 @@ class Shell:
 
     directory: Path
 
+    def make_home(self) -> str:
+        """Make a home as `init` does, but one that opens at once; return who its owner is."""
+        home = Home.create(self.directory / "home", PASSPHRASE.encode(), QUICK)
+        return home.keyring.owner.hex()
+
     def run(self, *arguments: str | Path, stdout: int = subprocess.PIPE) -> Finished:
         with self.start(*arguments, stdout=stdout) as process:
             return end(process)
@@ -116,6 +124,7 @@ class Shell:
             variables[PASSPHRASE_VARIABLE] = passphrase
         return running(
             command,
+            self._kind(command, variables),
             cwd=self.directory,
             env=variables,
             stdin=stdin,
@@ -123,6 +132,21 @@ class Shell:
             stderr=stderr,
             errors="surrogateescape",
         )
+
+    def _kind(
+        self, _command: list[str | Path], _variables: dict[str, str]
+    ) -> type[subprocess.Popen[str]]:
+        return subprocess.Popen
+
+
+@dataclass(frozen=True)
+class QuickShell(Shell):
+    """A shell whose commands are processes of their own, but need not import anything."""
+
+    def _kind(
+        self, command: list[str | Path], variables: dict[str, str]
+    ) -> type[subprocess.Popen[str]]:
+        return ForkedCommand if command[0] == SCRIPT and can_fork(variables) else subprocess.Popen
 
 
 @dataclass(frozen=True)
@@ -187,8 +211,9 @@ def _workplace(
 @contextmanager
 def served(shell: Shell, name: str, owner: str, *more: str) -> Iterator[str]:
     """Run a node as its operator does, and yield where it listens."""
-    assert shell.run("node", "keygen", "--out", f"{name}.key").code == 0
-    options = ["--store", name, "--key", f"{name}.key", "--owner", owner, "--port", "0"]
+    key = shell.directory / f"{name}.key"
+    write_node_key(key, NodeKey.generate(), PASSPHRASE.encode(), QUICK)
+    options = ["--store", name, "--key", key.name, "--owner", owner, "--port", "0"]
     with shell.start("node", "serve", *options, *more, "--json") as process:
         assert process.stdout is not None
         yield json.loads(process.stdout.readline())["url"]

@@ -306,8 +306,11 @@ class SimulatedLanes:
     def next_arrival(self) -> int | None:
         return self._coming[0][0] if self._coming else None
 
-    def deliver(self) -> None:
-        """Bring the replies that have arrived by now; ask nodes that were busy again."""
+    def deliver(self) -> bool:
+        """Bring the replies that have arrived by now; ask nodes that were busy again.
+
+        Return whether there is a reply that a worker has not read.
+        """
         while self._coming and self._coming[0][0] <= self._time.steady():
             _, _, audit, answer, request = heapq.heappop(self._coming)
             busy = isinstance(answer, NodeRefusedError) and answer.code is Code.BUSY
@@ -317,6 +320,7 @@ class SimulatedLanes:
             else:
                 reply = Reply(as_reply(answer), request.sent, request.ended)
                 self.replies.put((audit, reply))
+        return not self.replies.empty()
 
     def close(self) -> None:
         self._coming.clear()

@@ -35,13 +35,15 @@ def run_python(program: str) -> str:
 
 
 @contextmanager
-def running(command: Sequence[str | Path], **options: Any) -> Iterator[Popen[str]]:
+def running(
+    command: Sequence[str | Path], kind: type[Popen[str]] = Popen, **options: Any
+) -> Iterator[Popen[str]]:
     """Run a program at the head of its own session; end the whole session with the context.
 
     The options are those of Popen. Without `stdin` the program reads from nowhere.
     """
     options = {"stdin": subprocess.DEVNULL, "text": True, **options}
-    with Popen(command, start_new_session=True, **options) as process:
+    with kind(command, start_new_session=True, **options) as process:
         release = end_with_tests(process=process.pid)
         try:
             yield process

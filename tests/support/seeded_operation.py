@@ -4,9 +4,12 @@ Worker, runner, schedule, ledger, sequencer and evidence are the real ones. Time
 from the seed, and so does every fault.
 """
 
+import sqlite3
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from sqlalchemy import Connection, Engine, event, select
@@ -55,8 +58,19 @@ DEADLINES = (20 * SECOND, 2 * MINUTE, 10 * MINUTE)
 RAILS = Rails(unit=UNIT, jitter=0.1, surprise=0.1, first=0.1)
 PACE = Pace(lease=MINUTE)
 POLICY = "constant:1,0.10"
-TICK = 50  # milliseconds from one tick to the next while there is something to do
+IDLE_TICK = PACE.lease // 4  # from one tick of a worker to the next while it only waits
 MAX_STEPS = 100_000
+
+
+@cache
+def _new_database() -> bytes:
+    """Return an empty database; making one takes as long as ten audits."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder, "holdfast.db")
+        engine = connect(str(file))
+        migrate(engine)
+        engine.dispose()
+        return file.read_bytes()
 
 
 @dataclass
@@ -95,20 +109,25 @@ class SeededOperation:
         self.chain = LocalLedger(Path(":memory:"), owner, self.time.seconds, sectors=1)
         self.fleet.register(self.chain)
         self.fleet.chain = FaultyLedger(self.chain, self.plan.own, self.time, self.steps)
+        (folder / "holdfast.db").write_bytes(_new_database())
         self.engine = connect(str(folder / "holdfast.db"))
-        migrate(self.engine)
         self.schedule = Schedule(self.engine)
         self.schedule.add(self.fleet.rows(), self.time.wall())
         ensure_champion(self.engine, POLICY, PAPER, self.time.wall())
         self._policies = PolicyLoader(self.engine)
         deadline = int(self._rng.choice(DEADLINES))
-        self._timeouts = Timeouts(deadline, first_pause=5 * SECOND, longest_pause=2 * MINUTE)
+        pause = max(5 * SECOND, deadline // 20)
+        self._timeouts = Timeouts(deadline, first_pause=pause, longest_pause=2 * MINUTE)
         self._settlement = SettlementMode(self._rng.choice(list(SettlementMode)))
         self.sequencer = Sequencer(self.engine, SIGNER, self.time.wall)
         self.viewer = connect(str(folder / "holdfast.db"), read_only=True)  # on which nothing fails
+        self._file = sqlite3.connect(folder / "holdfast.db")  # read at every step, so directly
         self._refused = RefusedTransactions(self.steps)
         self._refused.install(self.engine)
         self._workers = [self._start_worker() for _ in range(WORKERS)]
+        self._first = 0  # the worker whose turn it is
+        self._next_ticks: list[int | None] = [0] * WORKERS  # even if nothing arrives or is due
+        self._unsequenced = True
         self._ahead = sorted(self.plan.own, key=lambda fault: fault.begin)
         self._boundaries = self.plan.boundaries()
         self.kills = 0
@@ -146,9 +165,12 @@ class SeededOperation:
             if self.time.elapsed >= (FAULTY_UNITS + QUIET_UNITS) * UNIT:
                 break
             self._begin_faults()
-            busy = [self._tick(number) for number in range(WORKERS)]
-            self._sequence()
-            self.time.elapsed = self._next_moment(any(busy))
+            for number in range(WORKERS):
+                self._tick((self._first + number) % WORKERS)
+            self._first = (self._first + 1) % WORKERS
+            if self._unsequenced:
+                self._sequence()
+            self.time.elapsed = self._next_moment()
         else:
             raise AssertionError("the operation does not come to an end")
         self._settle_down()
@@ -157,6 +179,7 @@ class SeededOperation:
         return DatabaseLog(self.viewer, SIGNER.verifier)
 
     def close(self) -> None:
+        self._file.close()
         self.viewer.dispose()
         self.engine.dispose()
 
@@ -189,44 +212,61 @@ class SeededOperation:
         elif fault.trouble in {Trouble.DATABASE_REFUSES, Trouble.DATABASE_MUTE}:
             self._refused.armed[fault.trouble] = fault.steps
 
-    def _tick(self, number: int) -> bool:
+    def _tick(self, number: int) -> None:
+        """Let a worker do what there is to do, if there is anything."""
         worker, lanes = self._workers[number]
-        lanes.deliver()
+        planned = self._next_ticks[number]
+        waits = planned is None or self.time.elapsed < planned
+        if not lanes.deliver() and waits and not self._is_any_free():
+            return
+        soon = self.time.elapsed + SECOND
         try:
             tick: Tick = worker.tick()
         except Killed:
             self.kills += 1
             self._workers[number] = self._start_worker()
-            return True
+            self._next_ticks[number], self._unsequenced = None, True
         except (HoldfastError, LeaseLostError) as error:
             self.errors[type(error).__name__] += 1
-            return False
-        return bool(tick.claimed or tick.concluded or tick.waiting)
+            self._next_ticks[number], self._unsequenced = soon, True  # it gives leases up
+        else:
+            self._next_ticks[number] = self.time.elapsed + IDLE_TICK if tick.running else None
+            self._unsequenced |= bool(tick.concluded)
 
     def _sequence(self) -> None:
         try:
             self.sequencer.sequence()
+            self._unsequenced = False
         except Killed:
             self.kills += 1
         except HoldfastError as error:
             self.errors[type(error).__name__] += 1
 
-    def _next_moment(self, busy: bool) -> int:
+    def _is_any_free(self) -> bool:
+        """Return whether a holding is due that no worker has."""
+        now = self.time.wall()
+        return any(due <= now and not _is_leased(lease, now) for due, lease in self._rows())
+
+    def _rows(self) -> list[tuple[int, int]]:
+        return self._file.execute("SELECT due, lease FROM holdings").fetchall()
+
+    def _next_moment(self) -> int:
         """Return when there is something to do again."""
-        now = self.time.elapsed
-        if busy:
-            return now + TICK
-        arrivals = [lanes.next_arrival() for _, lanes in self._workers]
-        moments = [at for at in arrivals if at is not None]
+        now, wall = self.time.elapsed, self.time.wall()
+        moments = [lanes.next_arrival() for _, lanes in self._workers]
+        moments += self._next_ticks
         moments += [at for at in self._boundaries if at > now][:1]
-        wall = self.time.wall()
-        with transaction(self.viewer) as connection:
-            rows = connection.execute(select(holdings.c.due, holdings.c.lease)).all()
-        for due, lease in rows:
+        if self._unsequenced:
+            moments.append(now + SECOND)
+        for due, lease in self._rows():
             if due > wall:
                 moments.append(now + due - wall)
-            elif lease:
-                moments.append(now + PACE.lease // 4)
+            elif _is_leased(lease, wall):
+                moments.append(now + lease - wall)
             else:
                 moments.append(now + SECOND)
-        return max(now + 1, min(moments))
+        return max(now + 1, min(at for at in moments if at is not None))
+
+
+def _is_leased(lease: int, now: int) -> bool:
+    return now < lease <= now + 2 * PACE.lease

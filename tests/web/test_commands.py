@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text, update
 from tests.support import parts
-from tests.support.command_line import PASSPHRASE, Workplace
+from tests.support.command_line import PASSPHRASE, QUICK, Workplace
 from tests.support.fits import fitted
 from tests.support.live_web import Served, serving
 from tests.web.changes import row, told
 
+from holdfast import owner
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE
 from holdfast.control.inference.fits import save_fit
 from holdfast.control.policies.aliases import Author, challenge, read_aliases
@@ -56,7 +57,7 @@ def home(
     monkeypatch.setenv("HOLDFAST_HOME", str(folder))
     monkeypatch.setenv(PASSPHRASE_VARIABLE, PASSPHRASE)
     shell = Workplace(tmp_path, capsys)
-    assert shell.run("init").code == 0
+    owner.Home.create(folder, PASSPHRASE.encode(), QUICK)
     if request.param == "sqlite":
         yield from served_home(shell, folder, str(folder / "holdfast.db"), monkeypatch)
         return

@@ -6,11 +6,12 @@ from pathlib import Path
 import httpx
 import pytest
 from sqlalchemy import update
-from tests.support.command_line import PASSPHRASE, Workplace
+from tests.support.command_line import PASSPHRASE, QUICK, Workplace
 from tests.support.live_web import serving
 
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE
 from holdfast.durations import DAY, HOUR
+from holdfast.owner import Home
 from holdfast.storage.database import transaction
 from holdfast.storage.schema import NEVER, holdings
 
@@ -28,7 +29,7 @@ def test_dashboard_api_and_command_count_alike(
     monkeypatch.setenv("HOLDFAST_HOME", str(folder))
     monkeypatch.setenv(PASSPHRASE_VARIABLE, PASSPHRASE)
     command = Workplace(tmp_path, capsys)
-    assert command.run("init").code == 0
+    Home.create(folder, PASSPHRASE.encode(), QUICK)
     (folder / "holdfast.toml").write_text('[control]\nscenario = "paper"\n')
     with serving(folder, str(folder / "holdfast.db"), count=len(DUE), days=1) as served:
         now = served.clock.now

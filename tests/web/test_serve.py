@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.control.live_serve import children
-from tests.support.command_line import Shell
+from tests.support.command_line import QuickShell, Shell
 
 from holdfast.control.settings.models import WebSettings, read_control
 from holdfast.errors import InputError
@@ -22,8 +22,8 @@ from holdfast.errors import InputError
 @pytest.fixture
 def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
     monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path / "home"))
-    made = Shell(tmp_path)
-    assert made.run("init").code == 0
+    made = QuickShell(tmp_path)
+    made.make_home()
     (tmp_path / "home" / "holdfast.toml").write_text('[control.web]\nlisten = "127.0.0.1:0"\n')
     return made
 
@@ -45,7 +45,7 @@ def said_at_the_start(process: subprocess.Popen[str]) -> Any:
     return json.loads(said)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=20)
 def test_serve_tells_its_address_and_goes_on_when_its_api_is_killed(shell: Shell) -> None:
     with shell.start("serve", "--json") as process:
         url = said_at_the_start(process)["web"]
@@ -68,7 +68,7 @@ def test_serve_tells_its_address_and_goes_on_when_its_api_is_killed(shell: Shell
     assert shell.run("status").code == 0, "without the service"
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=20)
 def test_a_second_serve_is_told_of_the_first_and_leaves_it_alone(shell: Shell) -> None:
     with shell.start("serve", "--json") as first:
         url = said_at_the_start(first)["web"]

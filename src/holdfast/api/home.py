@@ -190,17 +190,22 @@ class Home:
 
     def remove(
         self, holding: str, *, keep_files: bool = False, reason: str = ""
-    ) -> owner.RemovalPlan:
+    ) -> owner.RemovalPlan | None:
         """Remove a holding, and its files on the node unless `keep_files`; return what was done.
 
         If the node can't be reached, the files stay there, and `unreachable` in the result says
-        why. Files in `last_replicas` are in no other holding. The evidence records it, with the
+        why. Files in `last_replicas` are in no other holding. Of storage that a tool checks
+        nothing is deleted, so there is nothing to return. The evidence records it, with the
         reason.
 
         >>> home.remove("shed").delete_files
         True
         """
         with self._home.catalogue() as catalogue:
+            checked = _find_checked(catalogue, holding)
+            if checked is not None:
+                checked_commands.remove(catalogue, self.folder, checked, _author(reason))
+                return None
             plan = owner.plan_removal(catalogue, holding, keep_files=keep_files)
             holding_commands.remove(catalogue, plan, _author(reason))
             owner.discard_tags(self.folder, plan.holding)

@@ -1,6 +1,6 @@
 """Scenarios, policies, evaluation and training, as `holdfast.scenario` and its neighbours."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,7 +12,7 @@ from holdfast.errors import InputError
 from holdfast.executor import LocalExecutor
 from holdfast.model.scenario import Scenario, with_changes
 from holdfast.policy.interface import AnyPolicy
-from holdfast.policy.registry import policy_named
+from holdfast.policy.registry import check_world, policy_named
 from holdfast.processes import cores
 from holdfast.sim import evaluation
 from holdfast.sim.measures import Measures, measure
@@ -40,7 +40,7 @@ def policy(spec: str, scenario: Scenario | str | Path = "paper") -> AnyPolicy:
     >>> two_speed = holdfast.policy("two-speed")
     >>> state = two_speed.initial_state(3)
     """
-    return policy_named(check_text(spec, "a policy"), _as_scenario(scenario))
+    return _policy(check_text(spec, "a policy"), _as_scenario(scenario))
 
 
 def evaluate(
@@ -63,7 +63,7 @@ def evaluate(
     world = _as_scenario(scenario)
     given: Any = policy  # None, too, where a caller checks no types
     named = given is None or isinstance(given, str)
-    chosen = policy_named(check_text(given, "a policy"), world) if named else given
+    chosen = _policy(check_text(given, "a policy"), world) if named else given
     return measure(evaluation.evaluate(chosen, world, episodes=episodes, seed=check_seed(seed)))
 
 
@@ -75,6 +75,7 @@ def train(
     seeds: Iterable[int] = (0,),
     units: int = 600,
     rho: float | None = None,
+    settings: Mapping[str, Any] | None = None,
     jobs: int | None = None,
     executor: Executor | None = None,
     on_progress: Callable[[int, str, float], None] = lambda _seed, _phase, _units: None,
@@ -83,7 +84,9 @@ def train(
 
     A single seed trains in `out` itself, several in `out/seed-K`. The training takes that many
     `units`: episodes, or rounds for `drqn-cmdp-plus`. Run again, an interrupted training resumes.
-    `rho` is the ceiling on the miss rate, for methods that are trained for one. At most `jobs`
+    `rho` is the ceiling on the miss rate, for methods that are trained for one. `settings` changes
+    settings of the method, as in `{"learning_rate": 5e-4}`; `holdfast train --method NAME
+    --show-settings` lists them. At most `jobs`
     seeds train at once, one per core by default; from a script, call this under
     `if __name__ == "__main__":`, because they train in processes. Any other executor will do, such
     as that of a dask cluster's client. Needs the extra `train`.
@@ -94,19 +97,20 @@ def train(
     True
     """
     learn.check_installed()
-    from holdfast.learn import methods, pool, training  # noqa: PLC0415 - an optional extra
+    from holdfast.learn import methods, pool, settings_changes, training  # noqa: PLC0415
 
     world, folder = _as_scenario(scenario), check_path(out, "the output folder")
     method = check_text(method, "a method")
-    settings = (
-        methods.settings_of(method, world) if rho is None else methods.with_ceiling(method, rho)
+    usual = methods.settings_of(method, world) if rho is None else methods.with_ceiling(method, rho)
+    chosen_settings = settings_changes.change_settings(
+        usual, settings_changes.flat_changes(settings or {}), method
     )
     chosen = list(dict.fromkeys(map(check_seed, seeds)))
     if not chosen:
         raise InputError("a training needs at least one seed")
     plan = [
         pool.Job(
-            training.Run(method, world, seed, units, settings),
+            training.Run(method, world, seed, units, chosen_settings),
             folder / f"seed-{seed}" if len(chosen) > 1 else folder,
         )
         for seed in chosen
@@ -122,6 +126,11 @@ def train(
             executor = stack.enter_context(LocalExecutor(at_once))
         pool.train_all(unfinished, executor, report)
     return [job.folder for job in plan]
+
+
+def _policy(name: str, world: Scenario) -> AnyPolicy:
+    check_world(name, world)
+    return policy_named(name, world)
 
 
 def _as_scenario(scenario: Scenario | str | Path) -> Scenario:

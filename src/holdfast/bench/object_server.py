@@ -59,7 +59,9 @@ class ObjectServer:
         self.objects[name], self.etags[name] = content, _md5(content)
 
     def etag(self, name: str) -> str:
-        return self.etags.setdefault(name, _md5(self.objects[name]))
+        if name not in self.etags:
+            self.etags[name] = _md5(self.objects[name])
+        return self.etags[name]
 
     def stop(self) -> None:
         self.stopped.set()

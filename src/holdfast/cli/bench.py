@@ -111,16 +111,23 @@ def existing(
         int, typer.Option(min=1, max=1 << 20, help="Size of the repositories, in MiB.")
     ] = 3072,
     direct_mib: Annotated[
-        int, typer.Option(min=1, max=1 << 14, help="Size of the objects in memory, in MiB.")
-    ] = 256,
+        int, typer.Option(min=1, max=1 << 14, help="Size of the objects that are enrolled, in MiB.")
+    ] = 2048,
+    detection_mib: Annotated[
+        int, typer.Option(min=16, max=1 << 20, help="Size of the repository that loses packs.")
+    ] = 763,
+    detection_runs: Annotated[
+        int, typer.Option(min=1, help="How often packs are lost and looked for.")
+    ] = 300,
     rounds: Annotated[int, typer.Option(min=1, help="How often each contender is timed.")] = 3,
     as_json: Json = False,
 ) -> None:
     """Compare audits of existing storage with its own tools.
 
     Repositories of restic and borg are made and checked. Direct holdings are on an object store
-    on loopback. TMPDIR names the folder that is measured in; it needs space for two copies. What a
-    missing tool can't measure is left out, with a word. It takes minutes.
+    on loopback. Another repository loses 1 % of its packs again and again, which a direct audit
+    and restic look for. TMPDIR names the folder that is measured in; it needs space for two
+    copies. What a missing tool can't measure is left out, with a word. It takes half an hour.
 
     Example: holdfast bench existing --json
     """
@@ -129,6 +136,8 @@ def existing(
         as_json,
         size=size_mib << 20,
         direct_size=direct_mib << 20,
+        detection_size=detection_mib << 20,
+        detection_runs=detection_runs,
         rounds=rounds,
         say=on_step,
     )

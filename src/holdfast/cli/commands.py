@@ -104,6 +104,9 @@ COMMANDS: dict[str, Entry | Group] = {
             "list": Entry("policy:list_versions", "List the registered versions, newest first."),
             "show": Entry("policy:show", "Show one version, after checking its hash."),
             "add": Entry("policy:add", "Register a policy. It decides once it is promoted."),
+            "import-sb3": Entry(
+                "sb3:import_sb3", "Make a checkpoint from a DQN of Stable-Baselines3."
+            ),
             "challenge": Entry("policy:challenge", "Run a registered version in shadow."),
             "withdraw": Entry("policy:withdraw", "Stop running the challenger in shadow."),
             "shadow": Entry(
@@ -184,8 +187,12 @@ COMMANDS: dict[str, Entry | Group] = {
     "paper": Entry("paper:paper", "Show a table of the paper as it ships, or reproduce it."),
     "demo": Entry("demo:demo", "Watch nodes, a chain, a policy and real damage on this machine."),
     "evaluate": Entry("evaluate:evaluate", "Compare policies on the same simulated episodes."),
+    "tune": Entry("tune:tune", "Find the cheapest simple policies in the operator's world."),
     "plan": Entry(
         "plan:plan", "Turn a budget into a ceiling, or a ceiling or deadline into a cost."
     ),
     "train": Entry("train:train", "Train a policy in simulation and save it as a checkpoint."),
+    "aggregate": Entry(
+        "aggregate:aggregate", "Summarise trainings over their seeds, from many folders."
+    ),
 }

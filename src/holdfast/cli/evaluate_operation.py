@@ -27,7 +27,7 @@ def evaluate_operation(
 ) -> None:
     """Run every policy on the same nodes and show its measures."""
     world = operation_named(scenario)
-    made = {name: operation_policy(name) for name in policies}
+    made = {name: operation_policy(name, world) for name in policies}
     measured = {}
     with progress_bar("nodes", len(made) * nodes, of_bytes=False) as bar:
         for name, policy in made.items():

@@ -190,7 +190,8 @@ def show(
         selected = explain.select_leaves(log, selection, start, stop)
         named = ((index, entry, names and names.name(index, entry)) for index, entry in selected)
         data = {"leaves": list(starmap(_leaf_facts, named))} if as_json else {}
-        report(data, starmap(_describe_leaf, named), as_json=as_json)
+        lines = (line for story in starmap(_describe_leaf, named) for line in story)
+        report(data, lines, as_json=as_json)
 
 
 def _leaf_facts(index: int, entry: Leaf, name: str | None) -> dict[str, Any]:
@@ -198,9 +199,10 @@ def _leaf_facts(index: int, entry: Leaf, name: str | None) -> dict[str, Any]:
     return {"index": index, "holding": name, "story": story, "leaf": json.loads(encode(entry))}
 
 
-def _describe_leaf(index: int, entry: Leaf, name: str | None) -> str:
+def _describe_leaf(index: int, entry: Leaf, name: str | None) -> Iterator[str]:
     first, *rest = explain.explain(entry, name)
-    return "\n  ".join([f"leaf {index}, {when(entry.at)}: {first}", *rest])
+    yield f"leaf {index}, {when(entry.at)}: {first}"
+    yield from (f"  {line}" for line in rest)
 
 
 def export(

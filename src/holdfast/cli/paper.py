@@ -21,11 +21,14 @@ from holdfast.cli.executor import Cluster, executor_for
 from holdfast.cli.terminal import Json, report
 from holdfast.errors import InputError
 from holdfast.executor import LocalExecutor
+from holdfast.model.scenario import SCENARIOS
 from holdfast.paper import publication, runner, table
+from holdfast.paper.added_policy import add_policies
 from holdfast.paper.experiments import EXPERIMENTS, Effort, Programme
 from holdfast.paper.job import EPISODES, Job
 from holdfast.paper.result import Result, gather, shipped_result
 from holdfast.paper.runner import OnProgress
+from holdfast.policy.registry import policy_named
 
 SEEDS, QUICK_SEEDS = 5, 1
 QUICK_EPISODES = 100
@@ -86,6 +89,15 @@ def paper(
     scenario: Annotated[
         World | None, typer.Option(help="The world of table1: paper.", show_default=False)
     ] = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--policy",
+            metavar="NAME|DIR|FILE.py:CLASS",
+            help="Add a policy to table1, tried on the same episodes: as in evaluate. Repeatable.",
+            show_default=False,
+        ),
+    ] = None,
     out: Out = None,
     seeds: Seeds = None,
     jobs: Jobs = None,
@@ -99,13 +111,24 @@ def paper(
 
     Example: holdfast paper table1 --scenario drift
 
+    Example: holdfast paper table1 --policy constant:7,0.10
+
     Example: holdfast paper all --out results
     """
     if scenario and experiment is not Experiment.TABLE1:
         raise InputError("--scenario is for table1 only: leave it out")
-    names = _names(experiment, scenario or World.PAPER)
+    if policy and experiment is not Experiment.TABLE1:
+        raise InputError("--policy is for table1 only: leave it out")
+    world = scenario or World.PAPER
+    for name in policy or []:
+        policy_named(name, SCENARIOS[world])  # refuse it before anything is computed
+    results = _results(_names(experiment, world), out, seeds, jobs, cluster, quick=quick)
+    if policy:
+        results = [add_policies(result, policy, SCENARIOS[world]) for result in results]
+    data = {result.experiment: asdict(result) for result in results}
+    (only, *_) = data.values()
     together = experiment is Experiment.ALL
-    _present(names, out, seeds, jobs, cluster, quick=quick, as_json=as_json, together=together)
+    report({"experiments": data} if together else only, map(_table, results), as_json=as_json)
 
 
 def _names(experiment: Experiment, scenario: World) -> list[str]:
@@ -114,7 +137,7 @@ def _names(experiment: Experiment, scenario: World) -> list[str]:
     return [f"table1-{scenario}" if experiment is Experiment.TABLE1 else str(experiment)]
 
 
-def _present(
+def _results(
     experiments: list[str],
     out: Path | None,
     seeds: int | None,
@@ -122,25 +145,19 @@ def _present(
     cluster: str | None,
     *,
     quick: bool,
-    as_json: bool,
-    together: bool,
-) -> None:
+) -> list[Result]:
     if out or quick:
         effort = Effort(
             seeds=seeds or (QUICK_SEEDS if quick else SEEDS),
             episodes=QUICK_EPISODES if quick else EPISODES,
             taste=quick,
         )
-        results = _reproduce(experiments, effort, out, jobs, cluster)
-    elif seeds or jobs or cluster:
+        return _reproduce(experiments, effort, out, jobs, cluster)
+    if seeds or jobs or cluster:
         raise InputError(
             "--seeds, --jobs and --cluster need --out DIR or --quick: shipped results are fixed"
         )
-    else:
-        results = [shipped_result(experiment) for experiment in experiments]
-    data = {result.experiment: asdict(result) for result in results}
-    (only, *_) = data.values()
-    report({"experiments": data} if together else only, map(_table, results), as_json=as_json)
+    return [shipped_result(experiment) for experiment in experiments]
 
 
 def _reproduce(

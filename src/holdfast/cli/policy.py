@@ -38,13 +38,13 @@ def show(version: Version, home: HomeFolder = DEFAULT_HOME, as_json: Json = Fals
     Example: holdfast policy show challenger
     """
     with open_policies(home, read_only=True) as policies:
-        policy = policies.registry.serving(policies.find(version))
+        policy = policies.shadow_registry.serving(policies.find(version))
         data = {
             "version": policy.version,
             "name": policy.name,
             "aliases": list(policies.aliases.of(policy.version)),
             "rho": policy.rho,
-            "manifest": policies.registry.manifest(policy.version),
+            "manifest": policies.shadow_registry.manifest(policy.version),
         }
     report(data, _describe_version(data), as_json=as_json)
 
@@ -77,7 +77,7 @@ def add(
     """
     with open_policies(home) as policies:
         author = policies.author(reason)
-        policy = policies.registry.register(name, policies.settings.scenario, author.at)
+        policy = policies.shadow_registry.register(name, policies.settings.scenario, author.at)
         if challenger:
             aliases.challenge(policies.engine, policies.aliases, policy.version, author)
     data = {"version": policy.version, "name": name, "challenger": challenger}
@@ -93,7 +93,7 @@ def challenge(
     Example: holdfast policy challenge 1f3b
     """
     with open_policies(home) as policies:
-        policy = policies.registry.serving(policies.find(version))
+        policy = policies.shadow_registry.serving(policies.find(version))
         author = policies.author(reason)
         aliases.challenge(policies.engine, policies.aliases, policy.version, author)
     report({"challenger": policy.version}, f"{policy.name} runs in shadow", as_json=as_json)

@@ -26,6 +26,7 @@ Version = Annotated[
 @dataclass(frozen=True)
 class Policies(ControlPlane):
     registry: Registry
+    shadow_registry: Registry  # with plug-ins, if the settings allow them
     aliases: Aliases
 
     def find(self, version: str) -> str:
@@ -38,7 +39,13 @@ def open_policies(home: Path, *, read_only: bool = False) -> Iterator[Policies]:
     with open_control(home, read_only=read_only) as control:
         with transaction(control.engine) as connection:
             aliases = read_aliases(connection)
-        yield Policies(**vars(control), registry=Registry(control.engine), aliases=aliases)
+        with_plugins = control.settings.allow_plugins
+        yield Policies(
+            **vars(control),
+            registry=Registry(control.engine),
+            shadow_registry=Registry(control.engine, with_plugins=with_plugins),
+            aliases=aliases,
+        )
 
 
 @contextmanager

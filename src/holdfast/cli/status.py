@@ -1,6 +1,6 @@
 """`holdfast status`: the state of all holdings, whether the service runs or not."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Annotated
@@ -11,6 +11,8 @@ from rich.table import Table
 from holdfast.cli.control import open_control
 from holdfast.cli.home import DEFAULT_HOME, HomeFolder
 from holdfast.cli.terminal import Json, report, table
+from holdfast.control.incidents.alerts import Alert
+from holdfast.control.incidents.types import Kind
 from holdfast.control.queries.coverage import WITHIN_DAYS, Coverage
 from holdfast.control.queries.coverage_words import describe_bound, percent_down
 from holdfast.control.queries.daily import CheckCosts
@@ -24,6 +26,7 @@ from holdfast.control.queries.fleet import (
     read_activity,
     read_status,
 )
+from holdfast.evidence.leaf import Outcome
 from holdfast.storage.database import transaction
 from holdfast.words import ago, ahead, plural, size, span, when
 
@@ -55,9 +58,7 @@ def status(
 
 def _describe(fleet: Status, activity: Activity) -> Iterator[str | Table]:
     yield _verdict(fleet)
-    for alert in fleet.alerts:
-        since = f"since {when(alert.raised)}, {span(fleet.at - alert.raised)}"
-        yield f"ALERT {alert.kind}: {alert.subject}: {alert.detail} ({since})"
+    yield from _alerts(fleet)
     for loss in fleet.past_losses:
         yield f"past loss: {loss.subject}: {loss.detail} ({ago(loss.ended or fleet.at, fleet.at)})"
     yield from _repairs(fleet)
@@ -89,10 +90,26 @@ def _describe(fleet: Status, activity: Activity) -> Iterator[str | Table]:
         yield f"{alias}: {policy.name} ({policy.version[:12]})"
 
 
+def _alerts(fleet: Status) -> Iterator[str]:
+    """Yield a line for each alert; those about the loss of one holding share a line."""
+    lines = defaultdict[tuple[str, str], list[Alert]](list)
+    for alert in fleet.alerts:
+        topic = "" if alert.kind in set(Kind) else alert.kind
+        lines[topic, alert.subject].append(alert)
+    for (_, subject), alerts in lines.items():
+        kinds = ", ".join(alert.kind for alert in alerts)
+        by_kind = {alert.kind: alert for alert in alerts}
+        newest = by_kind.get(Kind.DAMAGED, alerts[0])  # which says what is lost
+        raised = min(alert.raised for alert in alerts)
+        since = f"since {when(raised)}, {span(fleet.at - raised)}"
+        yield f"ALERT {kinds}: {subject}: {newest.detail} ({since})"
+
+
 def _repairs(fleet: Status) -> Iterator[str]:
-    """Yield how far searches and repairs are, and what is lost."""
+    """Yield how far searches and repairs are, and what is lost unless an alert says it."""
+    damaged = {alert.subject for alert in fleet.alerts if alert.kind == Kind.DAMAGED}
     for step in fleet.repairs:
-        for loss in step.losses:
+        for loss in step.losses if step.name not in damaged else ():
             yield f"LOST {step.name}: {loss.describe()}"
         if step.progress is not None and step.ended is None:
             yield f"{step.step} {step.name}: {step.progress.text}"
@@ -127,11 +144,31 @@ def _hints(fleet: Status) -> Iterator[str]:
     if fleet.damaged and not fleet.cases:
         yield from _repair_hints(fleet)
     if fleet.silent > checked[Health.SILENT]:
-        yield "a node gave no proof or can't be reached: is it running? See holdfast doctor"
+        yield from _silence_hints(fleet)
     if checked[Health.SILENT]:
         yield "a check could not say whether its storage is intact: see holdfast doctor"
     if fleet.alerts:
         yield "holdfast doctor names faults and their cures"
+
+
+def _silence_hints(fleet: Status) -> Iterator[str]:
+    """Yield what to do about audits without a proof, by how the newest of them ended."""
+    rows = [row for row in fleet.worst if row.health is Health.SILENT and row.kind is None]
+    silent = {row.outcome: row.holding for row in reversed(rows)}
+    if Outcome.OFFLINE in silent:
+        yield "a node can't be reached: is it running? See holdfast doctor"
+    if name := silent.get(Outcome.TIMED_OUT):
+        yield (
+            "a node took its challenge and gave no proof: "
+            f"holdfast evidence show --holding {name} shows why"
+        )
+    if name := silent.get(Outcome.UNKNOWN):
+        yield (
+            "an audit could not be settled, which is not its node's fault: "
+            f"holdfast evidence show --holding {name} shows why"
+        )
+    if not silent:
+        yield "a node gave no proof: see holdfast doctor"
 
 
 def _repair_hints(fleet: Status) -> Iterator[str]:

@@ -49,12 +49,15 @@ messages = Console(stderr=True, highlight=False)
 
 
 def report(data: Mapping[str, Any], text: Text, *, as_json: bool) -> None:
-    """Print the result of a command: its data as JSON, or the text that says the same."""
+    """Print the result of a command: its data as JSON, or the text that says the same.
+
+    Every string is printed as one line.
+    """
     if as_json:
         say(json.dumps(data, indent=2))
         return
     for part in [text] if isinstance(text, str | Table) else text:
-        say(part if isinstance(part, str) else _render(part))
+        say(one_line(part) if isinstance(part, str) else _render(part))
 
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
@@ -65,7 +68,7 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
         justify: Any = "right" if title.endswith(">") else "left"
         made.add_column(title.removesuffix(">"), justify=justify, overflow="fold")
     for row in rows:
-        made.add_row(*map(escape, row))
+        made.add_row(*(escape(one_line(cell)) for cell in row))
     return made
 
 
@@ -77,8 +80,7 @@ def say(text: str) -> None:
 
 def complain(sentence: str) -> None:
     """Say on stderr, in one line whatever names are in it, why a command could not run."""
-    line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in sentence)
-    typer.echo(_printable(f"holdfast: {line}"), err=True)
+    typer.echo(_printable(f"holdfast: {one_line(sentence)}"), err=True)
 
 
 def warn_left_out(holding: str, reason: str) -> None:
@@ -108,6 +110,16 @@ def _ignore_closed_pipe() -> Iterator[None]:
         yield
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def one_line(text: str) -> str:
+    """Return a text with escapes for what a terminal would not print but obey.
+
+    Names of files and words of nodes may hold line breaks and control characters.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def _printable(text: str) -> str:
@@ -225,10 +237,11 @@ def progress_bar(
 
     Progress is divided by `scale`, so that work in several passes counts once.
     """
+    what = one_line(what)
     if not sys.stderr.isatty():
         yield LineBar(what, total, of_bytes=of_bytes, scale=scale)
         return
-    columns = [TextColumn("{task.description}"), BarColumn()]
+    columns = [TextColumn("{task.description}", markup=False), BarColumn()]
     if of_bytes:
         columns += [DownloadColumn(binary_units=True), TransferSpeedColumn()]
     columns.append(TimeRemainingColumn())

@@ -13,13 +13,13 @@ from holdfast.control.settings.models import read_control
 from holdfast.owner import Home
 from holdfast.owner.keyring import Keyring
 from holdfast.owner.settings import read_settings
-from holdfast.processes import end_with_parent
+from holdfast.processes import end_with_parent, leave_at_once
 
 
 def work(
     folder: Path, root: bytes, number: int = 0, keystore_passphrase: bytes | None = None
 ) -> None:
-    """Run one worker until SIGTERM or SIGINT; it finishes its tick first.
+    """Run one worker until SIGTERM or SIGINT; it finishes its tick first, but waits for no node.
 
     A worker that was started by another process ends with that process.
     """
@@ -31,6 +31,7 @@ def work(
     home, settings = Home(folder, Keyring(root), read_settings(folder)), read_control(folder)
     with open_service(home, settings, pause=stopped.wait, number=number) as service:
         service.run(stopped.is_set)
+    leave_at_once()
 
 
 def stop_signals() -> Event:

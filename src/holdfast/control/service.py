@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event
 
 import structlog
 from sqlalchemy import Engine
@@ -56,6 +56,7 @@ from holdfast.errors import HoldfastError, InputError
 from holdfast.evidence import leaf
 from holdfast.owner import Home
 from holdfast.policy.serving import load_serving
+from holdfast.processes import join_threads, start_thread
 from holdfast.storage.database import connect, migrate, transaction
 
 RESPONDERS = 4  # threads that respond to failed audits: as many cases go on at the same time
@@ -94,22 +95,16 @@ class Service:
     def run(self, stopping: Callable[[], bool]) -> None:
         """Do what is due until stopped; failures are reported and tried again."""
         over = Event()
-        # Daemons, so that a second signal to stop doesn't wait for them.
-        responding = [
-            Thread(target=self._respond, args=(over,), daemon=True) for _ in range(RESPONDERS)
-        ]
-        for thread in responding:
-            thread.start()
-        probing = Thread(target=self._probe, args=(over,), daemon=True)
-        probing.start()
-        Thread(target=self.removals.run, args=(over,), daemon=True).start()
+        responding = [start_thread(self._respond, over) for _ in range(RESPONDERS)]
+        probing = start_thread(self._probe, over)
+        start_thread(self.removals.run, over)
         try:
             self._work(lambda: stopping() or not all(t.is_alive() for t in responding))
         finally:
             over.set()
             self.stop_worker()
-        for thread in (*responding, probing):
-            thread.join()
+        join_threads((*responding, probing), STOP_SECONDS)
+        self.responder.give_up()
         if not stopping():
             raise HoldfastError("the responses to failed audits have stopped: the log says why")
 
@@ -363,7 +358,7 @@ def _load_policies(
     try:
         named = load_serving(settings.policy, settings.scenario)
         ensure_champion(engine, settings.policy, settings.scenario, now)
-        policies = PolicyLoader(engine)
+        policies = PolicyLoader(engine, with_plugins=settings.allow_plugins)
         champion = policies.now().champion
     except HoldfastError as error:
         monitor.on_unusable_settings(str(error))

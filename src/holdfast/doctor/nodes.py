@@ -4,7 +4,7 @@ A node that lists a file may have lost it all the same: only audits show that, s
 reported, too.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,7 @@ from holdfast.pdp import Inventory
 
 TIMEOUT_SECONDS = 10.0  # for each step of a request
 MAX_CONCURRENT = 16
+MAX_NAMES = 3  # of holdings, in what is said about their node
 EXPIRES_SOON_SECONDS = 14 * 86_400
 FAILED_AUDITS: dict[str, str] = {
     Outcome.FAILED: "its last audit failed",
@@ -55,17 +56,24 @@ class NodeState:
 def check(
     holdings: Sequence[StoredHolding], keyring: Keyring | None, clock: Callable[[], float]
 ) -> list[NodeState]:
-    """Ask all nodes concurrently."""
+    """Ask all nodes concurrently, each once for all its holdings."""
+    groups: dict[tuple[str, bytes, str | None], list[StoredHolding]] = {}
+    for stored in holdings:
+        record = stored.record
+        groups.setdefault((record.url, record.node, record.ca), []).append(stored)
     with ThreadPoolExecutor(MAX_CONCURRENT) as pool:
-        return list(pool.map(lambda holding: _check(holding, keyring, clock), holdings))
+        return list(pool.map(lambda group: _check(group, keyring, clock), groups.values()))
 
 
-def _check(stored: StoredHolding, keyring: Keyring | None, clock: Callable[[], float]) -> NodeState:
-    record = stored.record
-    part = f"node of {record.name}"
+def _check(
+    group: Sequence[StoredHolding], keyring: Keyring | None, clock: Callable[[], float]
+) -> NodeState:
+    """Check one node; a fault that concerns all its holdings is reported once."""
+    record = group[0].record
     direct = DirectAddress.parse(record.url)
     if direct is not None:
-        return NodeState([_check_direct(f"data of {record.name}", stored, direct)])
+        return NodeState([_check_direct(f"data of {s.record.name}", s, direct) for s in group])
+    part = f"node of {_names(group)}"
     authority = Path(record.ca) if record.ca else None
     try:
         greeting = greet(record.url, authority=authority, timeout=TIMEOUT_SECONDS)
@@ -77,7 +85,7 @@ def _check(stored: StoredHolding, keyring: Keyring | None, clock: Callable[[], f
     now = clock()
     reference = None
     if greeting.date is not None:  # in whole seconds: half a second is missing on average
-        reference = Reference(f"the node of {record.name}", greeting.date + 0.5 - now, exact=True)
+        reference = Reference(f"the {part}", greeting.date + 0.5 - now, exact=True)
     if bytes.fromhex(greeting.facts.address) != record.node:
         message = (
             f"{record.url} is the node {greeting.facts.address}, not {record.node.hex()} as pinned"
@@ -85,9 +93,16 @@ def _check(stored: StoredHolding, keyring: Keyring | None, clock: Callable[[], f
         cure = "ask its operator why: without the pinned key no audit passes there"
         return NodeState([fault(part, message, cure)], reference)
     return NodeState(
-        [*_check_certificate(part, greeting, now), *_check_inventory(part, stored, keyring)],
+        [*_check_certificate(part, greeting, now), *_check_inventories(part, group, keyring)],
         reference,
     )
+
+
+def _names(group: Sequence[StoredHolding]) -> str:
+    """Return the holdings of a node in words: some by name, and how many others."""
+    names = [stored.record.name for stored in group]
+    others = len(names) - MAX_NAMES
+    return ", ".join(names[:MAX_NAMES]) + (f" and {others} more" if others > 0 else "")
 
 
 def _check_direct(part: str, stored: StoredHolding, address: DirectAddress) -> Check:
@@ -115,12 +130,14 @@ def _check_certificate(part: str, greeting: Greeting, now: float) -> list[Check]
     return [warning(part, message, "have its operator renew the certificate")]
 
 
-def _check_inventory(part: str, stored: StoredHolding, keyring: Keyring | None) -> list[Check]:
-    """Check that owner and node have the same inventory, by a signed request."""
-    record = stored.record
+def _check_inventories(
+    part: str, group: Sequence[StoredHolding], keyring: Keyring | None
+) -> list[Check]:
+    """Check that owner and node have the same inventories, by one signed request."""
+    record = group[0].record
     if keyring is None:
-        return [_report(part, stored, f"{record.url} answers and is the one that was pinned")]
-    key_id = keyring.audit_key(record.salt, record.sectors).public.id
+        message = f"{record.url} answers and is the one that was pinned"
+        return [_report(f"node of {stored.record.name}", stored, message) for stored in group]
     authority = Path(record.ca) if record.ca else None
     try:
         with NodeClient(
@@ -132,7 +149,14 @@ def _check_inventory(part: str, stored: StoredHolding, keyring: Keyring | None) 
         return [fault(part, one_line(str(error)), cure)]
     except HoldfastError as error:
         return [fault(part, one_line(str(error)), _cure(str(error)))]
-    return [_compare(part, stored, known.get(key_id.hex()), stored.inventory(key_id).hash.hex())]
+    return [_check_inventory(stored, keyring, known) for stored in group]
+
+
+def _check_inventory(stored: StoredHolding, keyring: Keyring, known: Mapping[str, str]) -> Check:
+    record = stored.record
+    key_id = keyring.audit_key(record.salt, record.sectors).public.id
+    ours = stored.inventory(key_id).hash.hex()
+    return _compare(f"node of {record.name}", stored, known.get(key_id.hex()), ours)
 
 
 def _report(part: str, stored: StoredHolding, message: str) -> Check:

@@ -3,18 +3,14 @@
 The simulation is the NumPy one that evaluation uses; JAX computes the gradients.
 """
 
-import os
 from importlib.util import find_spec
 
 from holdfast.errors import InputError
+from holdfast.learn import threads
 
 FRAMEWORKS = ("jax", "optax", "tensorboardX")
 
-# One thread per process: seeds run in processes, equal seeds must give equal weights, and matrices
-# this small gain nothing from a second core. JAX reads this when it is first imported.
-os.environ.setdefault(
-    "XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
-)
+threads.limit_xla()  # before JAX is imported
 
 
 def check_installed() -> None:

@@ -48,7 +48,7 @@ class EpisodeLearner:
                 "envelope": [self._env.low, self._env.high],
             },
             facts={
-                "multiplier": self.multiplier.value,
+                "multiplier": self.multiplier.state(),
                 "rng": self._rng.bit_generator.state,
                 "env_rng": self._env.rng_state(),
             },
@@ -58,7 +58,7 @@ class EpisodeLearner:
         self._set_weights(state.trees["weights"])
         self._optimiser_state = state.trees["optimiser"]
         self._env.low[:], self._env.high[:] = state.trees["envelope"]
-        self.multiplier = self.multiplier.with_value(state.facts["multiplier"])
+        self.multiplier = self.multiplier.restore(state.facts["multiplier"])
         self._rng.bit_generator.state = state.facts["rng"]
         self._env.restore_rng(state.facts["env_rng"])
 

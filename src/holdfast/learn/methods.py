@@ -1,18 +1,34 @@
 """The learned methods by name, and the settings of each."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from holdfast.errors import InputError
 from holdfast.learn.drqn_cmdp_plus import DialRange, PlusLearner, PlusSettings
+from holdfast.learn.focops import FocopsLearner, FocopsSettings
 from holdfast.learn.learner import Learner
-from holdfast.learn.multiplier import adaptive
-from holdfast.learn.policy_gradient import GradientLearner, GradientSettings
+from holdfast.learn.multiplier import PidMultiplier, adaptive
+from holdfast.learn.plugin_learner import (
+    PluginSettings,
+    is_plugin_method,
+    make_plugin_learner,
+    plugin_settings,
+)
+from holdfast.learn.policy_gradient import (
+    GradientLearner,
+    GradientSettings,
+    RecurrentGradientSettings,
+)
+from holdfast.learn.r2d2 import R2D2Learner, R2D2Settings
 from holdfast.learn.recurrent import RecurrentLearner, RecurrentSettings
 from holdfast.learn.value import ValueLearner, ValueSettings
 from holdfast.model.scenario import PAPER, Scenario
 from holdfast.policy.lagrangian import Ceilings
 
-Settings = ValueSettings | GradientSettings | RecurrentSettings | PlusSettings
+EpisodeSettings = ValueSettings | GradientSettings | FocopsSettings | RecurrentSettings
+Settings = EpisodeSettings | PlusSettings
+AnySettings = Settings | PluginSettings
 
 METHODS: dict[str, Settings] = {
     "dqn": ValueSettings(),
@@ -23,6 +39,10 @@ METHODS: dict[str, Settings] = {
     "a2c": GradientSettings(epochs=1, clip_range=None),
     "ppo-lagrangian": GradientSettings(multiplier=adaptive()),
     "drqn-cmdp": RecurrentSettings(),
+    "recurrent-ppo-lagrangian": RecurrentGradientSettings(multiplier=adaptive()),
+    "pid-lagrangian": GradientSettings(multiplier=PidMultiplier(step=5.0)),
+    "focops": FocopsSettings(),
+    "r2d2": R2D2Settings(),
     "drqn-cmdp-plus": PlusSettings(),
 }
 
@@ -62,7 +82,9 @@ PLUS = {
 }
 
 
-def settings_of(method: str, scenario: Scenario = PAPER) -> Settings:
+def settings_of(method: str, scenario: Scenario = PAPER) -> AnySettings:
+    if method not in METHODS and is_plugin_method(method):
+        return plugin_settings(method, scenario)
     if method not in METHODS:
         raise InputError(
             f"there is no learned method {method!r}: the known ones are {', '.join(METHODS)}"
@@ -79,21 +101,34 @@ def with_ceiling(method: str, rho: float) -> Settings:
             f"{method} is trained for every ceiling at once: its dial is turned at evaluation,"
             f" as in --policy DIR:rho={rho:g}"
         )
+    if isinstance(settings, PluginSettings):
+        raise InputError(f"{method} has its own way to keep a ceiling: it takes no rho")
     if not settings.multiplier.step:
         raise InputError(f"{method} has a fixed multiplier: it takes no ceiling rho")
     if not 0 < rho < 1:
         raise InputError(f"rho must lie between 0 and 1, not at {rho:g}")
-    return replace(settings, multiplier=adaptive(rho))
+    return replace(settings, multiplier=replace(settings.multiplier, ceiling=rho))
 
 
-def make_learner(settings: Settings, scenario: Scenario, seed: int, units: int) -> Learner:
+def make_learner(settings: AnySettings, scenario: Scenario, seed: int, units: int) -> Learner:
     """Return an agent at the start of a training of this many units."""
+    if isinstance(settings, PlusSettings):
+        return PlusLearner(scenario, seed, settings, units)
+    if isinstance(settings, PluginSettings):
+        return make_plugin_learner(settings, scenario, seed, units)
+    return _learner_of(settings)(scenario, seed, settings)
+
+
+def _learner_of(settings: EpisodeSettings) -> Callable[[Scenario, int, Any], Learner]:
+    """Return the class of an agent that learns from one node, episode by episode."""
     match settings:
         case ValueSettings():
-            return ValueLearner(scenario, seed, settings)
+            return ValueLearner
         case GradientSettings():
-            return GradientLearner(scenario, seed, settings)
+            return GradientLearner
+        case FocopsSettings():
+            return FocopsLearner
+        case R2D2Settings():
+            return R2D2Learner
         case RecurrentSettings():
-            return RecurrentLearner(scenario, seed, settings)
-        case PlusSettings():
-            return PlusLearner(scenario, seed, settings, units)
+            return RecurrentLearner

@@ -61,7 +61,19 @@ def unroll(
     hidden: Array,
     episode_starts: Array | None = None,
 ) -> Array:
-    """Return the outputs along sequences, (time, batch, outputs), from the first hidden state.
+    """Return the outputs along sequences, (time, batch, outputs), from the first hidden state."""
+    states = hidden_states(architecture, weights, inputs, hidden, episode_starts)
+    return head(architecture, weights, states)
+
+
+def hidden_states(
+    architecture: Architecture,
+    weights: Mapping[str, Array],
+    inputs: Array,
+    hidden: Array,
+    episode_starts: Array | None = None,
+) -> Array:
+    """Return the hidden states along sequences, (time, batch, units), from the first one.
 
     Where `episode_starts` (time, batch) is true, the state is zero again.
     """
@@ -77,7 +89,7 @@ def unroll(
     _, states = jax.lax.scan(
         step, hidden, (input_gates, episode_starts), unroll=len(input_gates) <= MAX_UNROLLED_STEPS
     )
-    return head(architecture, weights, states)
+    return states
 
 
 def features(architecture: Architecture, weights: Mapping[str, Array], outputs: Array) -> Array:

@@ -39,8 +39,11 @@ class RecurrentLearner(EpsilonGreedy):
             recurrent=settings.recurrent,
             head="dueling",
         )
-        replay_buffer = EpisodeReplay(settings.buffer_size, settings.inputs.size)
+        replay_buffer = self._make_replay_buffer(settings)
         super().__init__(scenario, seed, architecture, settings, replay_buffer)
+
+    def _make_replay_buffer(self, settings: RecurrentSettings) -> EpisodeReplay:
+        return EpisodeReplay(settings.buffer_size, settings.inputs.size)
 
     def _loss(self) -> Loss:
         architecture, discount = self.architecture, self._settings.discount

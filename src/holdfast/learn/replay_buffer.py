@@ -1,4 +1,4 @@
-"""Replay buffers: one of single transitions, one of whole episodes to sample sequences from."""
+"""Replay buffers: of single transitions, and of whole episodes to sample sequences from."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -118,22 +118,40 @@ class EpisodeReplay:
 
     def sample(self, shape: tuple[int, int], length: int, rng: np.random.Generator) -> Sequences:
         """Return (updates, batch) sequences of `length`; shorter episodes are padded with zeros."""
-        starts, lengths = np.array(self._starts), np.array(self._lengths)
-        episode = rng.integers(len(starts), size=shape)
-        episode_lengths = lengths[episode]
-        offset = rng.integers(np.maximum(episode_lengths - length, 0) + 1)
-        steps = np.arange(length + 1)[:, np.newaxis]
-        times = offset[:, np.newaxis] + steps  # (update, time, batch)
-        end = episode_lengths[:, np.newaxis]
-        slots = (starts[episode][:, np.newaxis] + np.minimum(times, end)) % self._size
-        mask = times[:, :-1] < end
+        return self._sequences(*self._choose(shape, length, rng), length)
+
+    def _choose(
+        self, shape: tuple[int, int], length: int, rng: np.random.Generator
+    ) -> tuple[IntArray, IntArray]:
+        """Return the numbers of episodes, and the decisions in them at which sequences begin."""
+        episodes = rng.integers(len(self._starts), size=shape)
+        offsets = rng.integers(np.maximum(np.array(self._lengths)[episodes] - length, 0) + 1)
+        return episodes, offsets
+
+    def _sequences(self, episodes: IntArray, offsets: IntArray, length: int) -> Sequences:
+        times, end, slots = self._slots(episodes, offsets, length)
+        known = (times >= 0) & (times <= end)
+        mask = known[:, :-1] & (times[:, :-1] < end)
         return Sequences(
-            inputs=np.where((times <= end)[..., np.newaxis], self._inputs[slots], 0.0),
+            inputs=np.where(known[..., np.newaxis], self._inputs[slots], 0.0),
             actions=np.where(mask, self._actions[slots[:, :-1]], 0),
             rewards=np.where(mask, self._rewards[slots[:, :-1]], 0.0),
             dones=times[:, 1:] == end,
             mask=mask,
         )
+
+    def _slots(
+        self, episodes: IntArray, offsets: IntArray, length: int
+    ) -> tuple[IntArray, IntArray, IntArray]:
+        """Return times within the episodes, their ends, and the slots; axes (update, time, batch).
+
+        Times before an episode or after its end have the slot of its first or last observation.
+        """
+        starts, lengths = np.array(self._starts), np.array(self._lengths)
+        times = offsets[:, np.newaxis] + np.arange(length + 1)[:, np.newaxis]
+        end = lengths[episodes][:, np.newaxis]
+        slots = (starts[episodes][:, np.newaxis] + np.clip(times, 0, end)) % self._size
+        return times, end, slots
 
     def arrays(self) -> Arrays:
         return {
@@ -150,3 +168,56 @@ class EpisodeReplay:
         self._rewards[:] = arrays["rewards"]
         self._starts = arrays["starts"].tolist()
         self._lengths = arrays["lengths"].tolist()
+
+
+@dataclass(frozen=True)
+class BurnedIn:
+    """Sequences that begin some decisions before those that are learned from.
+
+    Where `starts` (update, time, batch) is true, an episode begins and the state is zero.
+    """
+
+    sequences: Sequences
+    hidden: Float32Array  # (update, batch, units): the agent's own state before the first decision
+    starts: BoolArray
+
+
+class StatefulReplay(EpisodeReplay):
+    """Whole episodes with the hidden states in which the agent made its decisions."""
+
+    def __init__(self, capacity: int, width: int, units: int) -> None:
+        super().__init__(capacity, width)
+        self._hidden = np.zeros((self._size, units), np.float32)
+
+    def add_with_states(
+        self,
+        inputs: Float32Array,
+        actions: IntArray,
+        rewards: Float32Array,
+        hidden: Float32Array,
+    ) -> None:
+        """Add an episode; `hidden` has the state before each decision."""
+        self.add(inputs, actions, rewards)
+        length = self._lengths[-1]
+        slots = (self._starts[-1] + np.arange(length)) % self._size
+        self._hidden[slots] = hidden[-length:]
+
+    def sample_burned_in(
+        self, shape: tuple[int, int], burn_in: int, length: int, rng: np.random.Generator
+    ) -> BurnedIn:
+        """Return sequences of `burn_in` decisions and `length` more, which may be any."""
+        episodes, offsets = self._choose(shape, length, rng)
+        first = offsets - burn_in
+        times, _, slots = self._slots(episodes, first, burn_in + length)
+        return BurnedIn(
+            self._sequences(episodes, first, burn_in + length),
+            np.where((first >= 0)[..., np.newaxis], self._hidden[slots[:, 0]], 0.0),
+            times == 0,
+        )
+
+    def arrays(self) -> Arrays:
+        return super().arrays() | {"hidden": self._hidden}
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        super().restore(arrays)
+        self._hidden[:] = arrays["hidden"]

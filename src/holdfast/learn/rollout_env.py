@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.model.arrays import Float32Array, IntArray
+from holdfast.model.arrays import BoolArray, Float32Array, IntArray
 from holdfast.model.observation import OBSERVATION
 from holdfast.model.scenario import Scenario
 from holdfast.policy.learned import Inputs
@@ -22,10 +22,18 @@ class Episode:
     inputs: Float32Array  # one row more than decisions: no action follows the last
     actions: IntArray
     rewards: Float32Array
+    missed: BoolArray  # the audit of this decision found none of the damage there was
+    detected: BoolArray  # or some of it
     gas: float
-    misses: int
-    detections: int
     latency: float  # summed over the detections
+
+    @property
+    def misses(self) -> int:
+        return int(self.missed.sum())
+
+    @property
+    def detections(self) -> int:
+        return int(self.detected.sum())
 
     def figures(self) -> dict[str, float]:
         encounters = self.misses + self.detections
@@ -55,12 +63,13 @@ class RolloutEnv:
         self, multiplier: float, select_action: SelectAction, on_step: OnStep | None = None
     ) -> Episode:
         env = self._env
-        env.multiplier = multiplier
+        env.set_multiplier(multiplier)
         observation, _ = env.reset()
         observations = [observation]
         inputs = self._stack_frames(observation, np.zeros(self._older_inputs, np.float32))
         all_inputs, actions, rewards = [inputs], [], []
-        gas, misses, detections, latency = 0.0, 0, 0, 0.0
+        missed, detected = [], []
+        gas, latency = 0.0, 0.0
         done = False
         while not done:
             action = select_action(inputs)
@@ -74,9 +83,9 @@ class RolloutEnv:
             actions.append(action)
             rewards.append(reward)
             gas += info["gas"]
-            misses += info["miss"]
+            missed.append(info["miss"])
+            detected.append(info["detection"])
             if info["detection"]:
-                detections += 1
                 latency += info["hidden"]["latency"]
         np.minimum(self.low, np.min(observations, axis=0), out=self.low)
         np.maximum(self.high, np.max(observations, axis=0), out=self.high)
@@ -84,9 +93,9 @@ class RolloutEnv:
             inputs=np.array(all_inputs),
             actions=np.array(actions, np.int64),
             rewards=np.array(rewards, np.float32),
+            missed=np.array(missed, np.bool_),
+            detected=np.array(detected, np.bool_),
             gas=gas,
-            misses=misses,
-            detections=detections,
             latency=latency,
         )
 

@@ -110,6 +110,7 @@ class NodeClient:
     ) -> None:
         self.url, self.node = url, node
         self._proof_seconds = proof_seconds
+        self._known_facts: NodeFacts | None = None
         self._transport = Transport(url, key, node, authority=authority, clock=clock, sleep=sleep)
 
     def __enter__(self) -> Self:
@@ -147,13 +148,19 @@ class NodeClient:
 
     def segment_bytes(self, length: int) -> int:
         """Return in which segments the node wants that many bytes; raise if they are too many."""
-        size = self.facts().segment_bytes
+        size = self._upload_facts().segment_bytes
         if count_segments(length, size) > MAX_SEGMENTS:
             raise NodeError(
                 f"{self.url} wants segments of {size} bytes, too small for a file of {length}: at "
                 f"most {MAX_SEGMENTS} segments are sent"
             )
         return size
+
+    def _upload_facts(self) -> NodeFacts:
+        """Return how the node takes uploads, which it is asked for once."""
+        if self._known_facts is None:
+            self._known_facts = self.facts()
+        return self._known_facts
 
     def begin(self, key_id: bytes, request: UploadRequest) -> UploadState:
         return parse_message(
@@ -221,7 +228,7 @@ class NodeClient:
             return len(content)
 
         jobs = ((part, reader, number) for part, reader, missing in wanted for number in missing)
-        with lanes(send, jobs, min(LANES, self.facts().limits.segments_at_once)) as sizes:
+        with lanes(send, jobs, min(LANES, self._upload_facts().limits.segments_at_once)) as sizes:
             for sent in accumulate(sizes):
                 on_progress(sent)
         return self.commit(key_id, state.upload, inventory_hash)

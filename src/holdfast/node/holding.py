@@ -13,7 +13,7 @@ from time import monotonic
 
 import numpy as np
 
-from holdfast.errors import InputError, StorageError
+from holdfast.errors import InputError
 from holdfast.node.daemon_pool import DaemonPool
 from holdfast.node.layout import Layout, Part
 from holdfast.node.objects import Folder, LostError, Objects
@@ -167,7 +167,9 @@ class Holding:
         if file.in_place is None:
             return self.layout.reader(file.upload, part, file.length)
         if self.data is None:
-            raise StorageError("the node was started without the storage that has this file")
+            raise NodeRefusedError(
+                Code.STORAGE, "the node was started without the storage that has this file"
+            )
         return single_object(self.data, file.in_place, file.length)
 
     def prove(self, challenge: Challenge) -> Proof:
@@ -271,7 +273,9 @@ class Holding:
         try:
             yield
         except TimeoutError as error:
-            raise StorageError("the storage did not answer in time") from error
+            raise NodeRefusedError(
+                Code.STORAGE, "the node's storage did not answer in time"
+            ) from error
         except (InputError, LostError) as error:
             if self.record is not record:
                 raise NodeRefusedError(

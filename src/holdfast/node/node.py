@@ -1,23 +1,25 @@
 """A storage node without its network: key, store and the owners it serves."""
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from holdfast.errors import HoldfastError, LedgerError
-from holdfast.ledger import signing
 from holdfast.ledger.interface import Answer, LedgerRefusedError
 from holdfast.node.error_codes import ERRORS
 from holdfast.node.holding import Holding
 from holdfast.node.identity import NodeKey
-from holdfast.node.proof_messages import ProofQuestion
+from holdfast.node.proof_messages import ProofQuestion, sign_answer
 from holdfast.node.signature import Gate
 from holdfast.node.store import Account, Store
 from holdfast.node.time_limit import within
 from holdfast.node.wire import Code, NodeRefusedError, Reason
-from holdfast.pdp import Proof, PublicKey
+from holdfast.pdp import PublicKey
 
 PROVING_SHARE = 0.75  # of the time that a caller waits: the rest is for the answer's way back
+
+log = logging.getLogger(__name__)
 
 _NO_TIME_LEFT = Reason(
     code=Code.BUSY, message="the request had no time left for this proof: ask again"
@@ -48,7 +50,8 @@ class Node:
                 Code.CONFLICT, "the ledger does not know that holding: register it first"
             ) from error
         except LedgerError as error:
-            raise NodeRefusedError(Code.STORAGE, f"the ledger can't be asked: {error}") from error
+            log.warning("the ledger can't be asked: %s", error)
+            raise NodeRefusedError(Code.STORAGE, "the node can't ask its ledger") from error
         if known != public:
             raise NodeRefusedError(Code.CONFLICT, "the ledger has another key for that holding")
 
@@ -91,8 +94,3 @@ class Node:
             )
         _ = question.signed_part  # a question that can't be answered costs no proof
         return sign_answer(self.key, question, holding.prove(question.challenge))
-
-
-def sign_answer(key: NodeKey, question: ProofQuestion, proof: Proof) -> Answer:
-    """Return a proof with the node's signature."""
-    return Answer(proof, signing.sign(key.private, *question.signed_part, proof))

@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 from typing import Self
 
-from holdfast.ledger.interface import Domain, Opening
-from holdfast.pdp import Challenge
+from holdfast.ledger import signing
+from holdfast.ledger.interface import Answer, Domain, Opening
+from holdfast.node.identity import NodeKey
+from holdfast.pdp import Challenge, Proof
 
 NOWHERE = Domain(0, bytes(20))  # of answers outside any ledger
 
@@ -46,3 +48,8 @@ class ProofQuestion:
         if self.to is None:
             return NOWHERE, int.from_bytes(self.key_id, "big"), self.challenge.id
         return self.to.domain, self.to.holding_id, self.to.name_of(self.challenge)
+
+
+def sign_answer(key: NodeKey, question: ProofQuestion, proof: Proof) -> Answer:
+    """Return a proof with the node's signature."""
+    return Answer(proof, signing.sign(key.private, *question.signed_part, proof))

@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 def public_message(error: Exception) -> str:
     """Return the message for an owner; the node's own log has the whole one."""
-    if not isinstance(error, StorageError) or error.__cause__ is None:
+    if not isinstance(error, StorageError):
         return str(error)
     log.warning("%s", error)
     return DISK_FULL if atomic.is_disk_full(error) else UNREADABLE

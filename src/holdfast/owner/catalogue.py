@@ -284,8 +284,8 @@ class Catalogue:
         with self._transaction() as connection:
             for file_id in gone:
                 _delete_file(connection, holding, file_id)
-            for first in range(0, len(files), MAX_NAMES_PER_QUERY):
-                _upsert(connection, holding, files[first : first + MAX_NAMES_PER_QUERY])
+            if files:
+                _upsert(connection, holding, files)
             _count_revision(connection, holding)
 
     def abandon(self, holding: str, intent: Intent) -> None:
@@ -338,26 +338,27 @@ _HOLDING = [tables.catalogue.c[field.name] for field in fields(HoldingRecord)]
 _REMOVAL = [tables.removals.c[field.name] for field in fields(Removal)]
 
 
-def insert_rows(
-    connection: Connection, table: Table, row: dict[str, Any] | list[dict[str, Any]]
-) -> Any:
-    """Return the insertion of rows in the database's own dialect, which knows conflicts."""
+def insert_rows(connection: Connection, table: Table, row: dict[str, Any] | None = None) -> Any:
+    """Return the insertion of a row, or of those that are given with it.
+
+    It is in the database's own dialect, which knows conflicts.
+    """
     dialect = import_module(f"sqlalchemy.dialects.{connection.dialect.name}")
-    return dialect.insert(table).values(row)
+    insertion = dialect.insert(table)
+    return insertion if row is None else insertion.values(row)
 
 
 def _upsert(connection: Connection, holding: str, files: Sequence[FileRecord]) -> None:
     """Insert files; a known one is replaced by a newer version of it."""
     rows = [_row(holding, file) for file in files]
-    statement = insert_rows(connection, tables.files, rows)
+    statement = insert_rows(connection, tables.files)
     changed = rows[0].keys() - {"holding", "name", "file_id"}
-    connection.execute(
-        statement.on_conflict_do_update(
-            index_elements=["holding", "name"],
-            set_={name: statement.excluded[name] for name in changed},
-            where=statement.excluded.version > tables.files.c.version,
-        )
+    upsert = statement.on_conflict_do_update(
+        index_elements=["holding", "name"],
+        set_={name: statement.excluded[name] for name in changed},
+        where=statement.excluded.version > tables.files.c.version,
     )
+    connection.execute(upsert, rows)
 
 
 def _delete_file(connection: Connection, holding: str, file_id: bytes) -> None:

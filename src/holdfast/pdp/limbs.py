@@ -5,7 +5,8 @@ a matrix of constants; proving is the transposed product with the challenge's co
 partial sums are integers below 2^53, where float64 is exact in whatever order BLAS adds them.
 """
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -23,6 +24,10 @@ LIMB_BITS = 32
 COEFFICIENT_BYTES = 16
 COEFFICIENT_LIMB_BITS = 16
 TILE_BYTES = 1 << 20  # of float64 limbs: a quarter of it, or twice as much, is slower
+# Multiplications in one call of BLAS. For more, OpenBLAS wakes its threads, if it may have any,
+# which costs up to fifty times the processor time of products as small as ours.
+THREADED_PRODUCT = 1 << 18
+MIN_COLUMNS = 16  # of a part of a product, which would be slower with fewer
 RUN_ROWS = 8192  # blocks reduced at once: the words of one reduction stay in the cache
 ROWS_PER_PRODUCT = 1 << (EXACT_BITS - LIMB_BITS - COEFFICIENT_LIMB_BITS)
 MAX_ROWS = 1 << 15  # rows whose products, below 2^48 each, add up to less than 2^63
@@ -48,6 +53,15 @@ _FOLDS = tuple(
     )
     for bits in (0, _HIGH_BITS)
 )
+
+
+def max_product(environ: Mapping[str, str]) -> int:
+    """Return how many multiplications one call of BLAS may have without waking a thread."""
+    threads = environ.get("OPENBLAS_NUM_THREADS") or environ.get("OMP_NUM_THREADS")
+    return 1 << 62 if threads == "1" else THREADED_PRODUCT
+
+
+MAX_PRODUCT = max_product(os.environ)
 
 
 @dataclass(frozen=True)
@@ -151,6 +165,23 @@ class Layout:
         return [*sums[: self.sectors], scalar % Q]
 
 
+def multiply(left: Floats, right: Floats, out: Floats) -> None:
+    """Write left @ right, in parts for which BLAS wakes no threads.
+
+    Sums of integers that stay below 2^53 are exact, so the parts of a sum may be added.
+    """
+    height, depth = left.shape
+    depths = max(1, -(-depth * height * MIN_COLUMNS // MAX_PRODUCT))
+    step = max(1, -(-depth // depths))
+    width = max(1, MAX_PRODUCT // (height * step))
+    for first in range(0, right.shape[1], width):
+        columns = slice(first, first + width)
+        np.matmul(left[:, :step], right[:step, columns], out=out[:, columns])
+        for start in range(step, depth, step):
+            part = slice(start, start + step)
+            out[:, columns] += left[:, part] @ right[part, columns]
+
+
 class Reducer:
     """Reduces columns of digits modulo q, up to RUN_ROWS columns at once.
 
@@ -244,8 +275,12 @@ class WeightedSum:
         whole = len(limbs) - len(limbs) % ROWS_PER_PRODUCT
         left = weights[:, :whole].reshape(len(weights), -1, ROWS_PER_PRODUCT).transpose(1, 0, 2)
         right = limbs[:whole].reshape(-1, ROWS_PER_PRODUCT, limbs.shape[1])
-        self.totals += (left @ right).astype(np.uint64).sum(axis=0)
-        self.totals += (weights[:, whole:] @ limbs[whole:]).astype(np.uint64)
+        width = MAX_PRODUCT // (len(weights) * ROWS_PER_PRODUCT)
+        for first in range(0, limbs.shape[1], width):
+            part = slice(first, first + width)
+            totals = self.totals[:, part]
+            totals += (left @ right[:, :, part]).astype(np.uint64).sum(axis=0)
+            totals += (weights[:, whole:] @ limbs[whole:, part]).astype(np.uint64)
 
 
 def weights_of(coefficients: Bytes) -> Floats:
@@ -260,7 +295,9 @@ def weighted_scalars(coefficients: Bytes, scalars: Bytes) -> int:
     total = 0
     for start in range(0, len(limbs), 1 << 21):  # rows of 16-bit limbs that add up below 2^53
         part = slice(start, start + (1 << 21))
-        product = (weights[:, part] @ limbs[part]).astype(np.uint64)
+        sums = np.empty((len(weights), limbs.shape[1]))
+        multiply(weights[:, part], limbs[part], sums)
+        product = sums.astype(np.uint64)
         even, odd = _integers(np.stack([product[:, 0::2], product[:, 1::2]], axis=2))
         total += even + (odd << 16)
     return total % Q

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from holdfast.pdp.field import SCALAR_BYTES
 from holdfast.pdp.keys import SecretKey
-from holdfast.pdp.limbs import RUN_ROWS, Bytes, Reducer
+from holdfast.pdp.limbs import RUN_ROWS, Bytes, Reducer, multiply
 
 TAG_BYTES = SCALAR_BYTES
 
@@ -14,12 +14,16 @@ class Tagger:
     """Tags runs of blocks of one version of one file."""
 
     def __init__(self, key: SecretKey, file_id: bytes, version: int, nonce: bytes) -> None:
-        self._layout = key.layout
+        self._key, self._layout = key, key.layout
         self._prf = key.prf(file_id, version, nonce)
         self._constants = key.constants
         self._reducer = Reducer(key.layout)
         self._columns = np.empty((len(self._constants), RUN_ROWS))
         self._limbs = np.empty((key.layout.tile_rows, key.layout.limbs))
+
+    def begin_file(self, file_id: bytes, version: int, nonce: bytes) -> None:
+        """Tag another file from now on, with the same buffers: fresh ones cost as much as tags."""
+        self._prf = self._key.prf(file_id, version, nonce)
 
     def tags(self, start: int, blocks: Bytes) -> Bytes:
         """Return the tags of the blocks from index `start` on, 32 big-endian bytes each."""
@@ -44,5 +48,5 @@ class Tagger:
         for first in range(0, rows, layout.tile_rows):
             tile = slice(first, first + layout.tile_rows)
             limbs = layout.spread(blocks[tile], self._limbs)
-            np.matmul(self._constants, limbs.T, out=columns[:, tile])
+            multiply(self._constants, limbs.T, columns[:, tile])
         self._reducer.reduce(columns, pseudorandom.view("<u4"), tags)

@@ -4,7 +4,8 @@
 Learned: `drqn-cmdp-plus`, `drqn-cmdp-plus@paper` (trained for that scenario, whichever it is run
 in), `drqn-cmdp-plus:rho=0.04,latency=8`, `drqn-cmdp-plus:dial=3` (the third of its dials),
 `drqn-cmdp-plus:dial=3,rho=0.04` (the same, with the ceiling that it is held to), `runs/a` and
-`runs/a:rho=0.03` (the folder of a checkpoint).
+`runs/a:rho=0.03` (the folder of a checkpoint). Not ours: `mine.py:Agent` (a class in a file), or a
+name that another package offers.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,7 +16,7 @@ from typing import NamedTuple
 from holdfast.errors import InputError
 from holdfast.model.action import GRID
 from holdfast.model.scenario import Scenario
-from holdfast.policy import rules
+from holdfast.policy import plugins, rules
 from holdfast.policy.bayesian import Bayesian
 from holdfast.policy.belief import belief_policy
 from holdfast.policy.checkpoint import Checkpoint, load
@@ -67,9 +68,35 @@ def policy_named(name: str, scenario: Scenario) -> AnyPolicy:
     if kind in _PLAIN:
         raise InputError(f"policy {name}: {kind} takes no options")
     location = locate(name, scenario)
+    if location is None and plugins.is_policy_plugin(name):
+        return plugins.load_policy(name, scenario)
     if location is None:
         raise InputError(f"there is no policy {name!r}: the known ones are {', '.join(NAMES)}")
     return set_dial(name, load(location.folder), location.options)
+
+
+def trained_for(name: str, scenario: Scenario) -> Scenario | None:
+    """Return the scenario that a policy was trained for, or None if it is not learned."""
+    location = locate(name, scenario)
+    return load(location.folder).manifest.scenario if location else None
+
+
+def check_world(name: str, scenario: Scenario) -> None:
+    """Refuse a shipped policy by its plain name in a world that it was not trained for.
+
+    A scenario is what its parameters say: a file may have the name of another one.
+    """
+    method, at, _ = name.partition(":")[0].partition("@")
+    if at or method not in LEARNED:
+        return
+    home = trained_for(name, scenario)
+    if home is not None and home.hash != scenario.hash:
+        _, colon, options = name.partition(":")
+        raise InputError(
+            f"policy {name}: it is shipped for another scenario {home.name!r} ({home.short_hash}),"
+            f" not for this one ({scenario.short_hash}): write {method}@{home.name}{colon}{options}"
+            " to use it here"
+        )
 
 
 def portable(name: str, scenario: Scenario) -> Callable[[], AnyPolicy]:
@@ -78,8 +105,15 @@ def portable(name: str, scenario: Scenario) -> Callable[[], AnyPolicy]:
     A learned policy is loaded at once. Others are made by the function: plans are slow and large.
     """
     if locate(name, scenario) is None:
-        return partial(policy_named, name, scenario)
+        if is_plugin(name):
+            policy_named(name, scenario)  # refuse it here, not in a process
+        return partial(policy_named, plugins.absolute_name(name), scenario)
     return partial(_itself, policy_named(name, scenario))
+
+
+def is_plugin(name: str) -> bool:
+    """Return whether this is a policy whose code is not ours."""
+    return name.partition(":")[0].partition("@")[0] not in NAMES and plugins.is_policy_plugin(name)
 
 
 def _itself(policy: AnyPolicy) -> AnyPolicy:
@@ -121,6 +155,8 @@ def locate(name: str, scenario: Scenario) -> CheckpointLocation | None:
     method, _, trained_for = kind.partition("@")
     if method in LEARNED:
         return CheckpointLocation(shipped_folder(method, trained_for or scenario.name), options)
+    if plugins.is_in_file(name) and not _is_folder(name):
+        return None
     # A folder's name may contain a colon, for example in a time.
     whole = not colon or _is_folder(name)
     path, options = (name, "") if whole else name.rpartition(":")[::2]

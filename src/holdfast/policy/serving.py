@@ -15,9 +15,11 @@ from holdfast.model.scenario import Scenario
 from holdfast.policy import json_schema
 from holdfast.policy.checkpoint import Checkpoint, Manifest, load
 from holdfast.policy.interface import Policy
+from holdfast.policy.plugins import digest_of
 from holdfast.policy.registry import (
     PLANNED,
     ceiling_named,
+    is_plugin,
     locate,
     policy_named,
     set_dial,
@@ -42,6 +44,7 @@ class Serving:
     high: Float32Array
     rho: float | None = None  # the ceiling on the miss rate that it was made for
     manifest: Manifest | None = None  # of a learned policy: claims, until promotion measures them
+    plugin: bool = False  # its code is not ours
 
     def in_envelope(self, observations: Observations) -> BoolArray:
         """Return whether each observation lies in the training's envelope."""
@@ -75,20 +78,29 @@ class Serving:
         return from_rows(rows, self.policy.initial_state(1))
 
 
-def load_serving(name: str, scenario: Scenario) -> Serving:
-    """Return the policy with this name; one that needs hidden state raises an error."""
+def load_serving(name: str, scenario: Scenario, *, with_plugins: bool = False) -> Serving:
+    """Return the policy with this name; one that needs hidden state raises an error.
+
+    A plug-in is not run unless `with_plugins`: its code would have all rights of this process.
+    """
     location = locate(name, scenario)
     if location is not None:
         return serve_checkpoint(name, location.options, load(location.folder))
-    policy = policy_named(name, scenario)
-    if policy.privileged:
+    foreign = is_plugin(name)
+    if foreign and not with_plugins:
+        raise InputError(
+            f"policy {name} is a plug-in: it can run in shadow only, and only with"
+            " allow_plugins = true in [control]"
+        )
+    policy: Any = policy_named(name, scenario)
+    if getattr(policy, "privileged", False):
         raise InputError(f"policy {name} needs hidden state: it can't be served")
-    options = name.partition(":")[2]
+    options = digest_of(name) if foreign else name.partition(":")[2]
     # Without training, nothing lies outside the envelope.
     low, high = np.zeros(len(OBSERVATION), np.float32), np.ones(len(OBSERVATION), np.float32)
     version = _version(name, options, scenario)
     rho = ceiling_named(name, options) if name.partition(":")[0] in PLANNED else None
-    return Serving(name, version, policy, low, high, rho)
+    return Serving(name, version, policy, low, high, rho, plugin=foreign)
 
 
 def serve_checkpoint(name: str, options: str, checkpoint: Checkpoint) -> Serving:

@@ -6,7 +6,7 @@ those of SplitMix64 (Steele, Lea and Flood, 2014): the episode's key is the seed
 the cause are the position in its sequence.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from enum import IntEnum
 
 import numpy as np
@@ -40,8 +40,8 @@ class Cause(IntEnum):
     LOAD = 12
 
 
-START, UNIT_CAUSES = tuple(Cause)[:5], tuple(Cause)[5:]
-STEADY_CAUSES = UNIT_CAUSES[:4]  # all that a node needs whose rate and load don't change
+START, EVERY_UNIT = np.split(np.array(tuple(Cause), np.uint64), [5])
+STEADY = EVERY_UNIT[:4]  # all that a node needs whose rate and load don't change
 
 
 class KeyedDraws:
@@ -61,16 +61,16 @@ class KeyedDraws:
 
     def start(self) -> FloatArray:
         """Return a row per episode with a uniform number for each cause in `START`."""
-        return _uniform(self.keys[:, np.newaxis], np.array(START, np.uint64))
+        return _uniform(self.keys[:, np.newaxis], START)
 
     def uniform(self, unit: ArrayLike, cause: IntEnum) -> FloatArray:
         """Return a number in [0, 1) for each episode, at one unit of time or each at its own."""
         return _uniform(self.keys, _position(unit, cause))
 
-    def series(self, begin: int, units: int, causes: Sequence[Cause]) -> FloatArray:
+    def series(self, begin: int, units: int, causes: UintArray) -> FloatArray:
         """Return the numbers of a single episode: a row for each cause, a column for each unit."""
-        rows = np.array(causes, np.uint64)[:, np.newaxis]
-        return _uniform(self.keys, _position(np.arange(begin, begin + units), rows))
+        times = np.arange(begin, begin + units, dtype=np.uint64)
+        return _uniform(self.keys, _position(times, causes[:, np.newaxis]))
 
 
 def sample_key(rng: np.random.Generator) -> UintArray:
@@ -80,8 +80,8 @@ def sample_key(rng: np.random.Generator) -> UintArray:
 
 def _position(unit: ArrayLike, cause: ArrayLike) -> UintArray:
     """Return the place in an episode's sequence, as an array: these wrap around in silence."""
-    units, causes = np.atleast_1d(unit).astype(np.uint64), np.asarray(cause, np.uint64)
-    return np.asarray(units * _CAUSES_PER_UNIT + causes, np.uint64)
+    units = np.atleast_1d(np.asarray(unit, np.uint64))
+    return units * _CAUSES_PER_UNIT + np.asarray(cause, np.uint64)
 
 
 def _uniform(keys: UintArray, position: UintArray) -> FloatArray:

@@ -1,9 +1,12 @@
 """Serves API and pages on a socket until it is stopped."""
 
+import errno
 import logging
+import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -28,6 +31,7 @@ from holdfast.web.services.posterior import Posteriors
 from holdfast.web.sse import SEND_TIMEOUT_SECONDS
 
 SHUTDOWN_TIMEOUT_SECONDS = 5  # for requests to end when the server is stopped
+PORT_WAIT_SECONDS = 3.0  # for a port that is taken
 MAX_HEAD_BYTES = 16 << 10
 BACKLOG = 256
 
@@ -35,17 +39,22 @@ BACKLOG = 256
 def listen(settings: WebSettings) -> socket.socket | None:
     """Return the socket that the settings name, if they name one.
 
-    Several homes may be served on a machine: if the port that nobody chose is taken, it is any.
+    Several homes may be served on a machine: if the port that nobody chose is taken, it is any. A
+    chosen port is waited for: a service that was killed may have it for a moment.
     """
     if settings.listen is None:
         return None
     host, port = settings.listen
-    try:
-        return _bind(host, port)
-    except OSError as error:
-        if settings.listen == WebSettings().listen:
-            return _bind(host, 0)
-        raise InputError(f"can't listen on {host}, port {port}: {error}") from error
+    until = time.monotonic() + PORT_WAIT_SECONDS
+    while True:
+        try:
+            return _bind(host, port)
+        except OSError as error:
+            if settings.listen == WebSettings().listen:
+                return _bind(host, 0)
+            if error.errno != errno.EADDRINUSE or time.monotonic() > until:
+                raise InputError(f"can't listen on {host}, port {port}: {error}") from error
+        time.sleep(0.1)
 
 
 def url_of(listener: socket.socket) -> str:
@@ -137,7 +146,7 @@ def serve_web(listener: socket.socket, folder: Path, settings: ControlSettings) 
     # uvicorn raises what it was ended by again: by default that would leave no context.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
-    end_with_parent(server.stop)
+    end_with_parent(lambda: os._exit(1))  # at once: a new service wants the port
     server.run()
 
 

@@ -24,7 +24,7 @@ from holdfast.control.backup.snapshot import copy_database, copy_file
 from holdfast.control.evidence.reader import VERIFIER
 from holdfast.errors import InputError, StorageError
 from holdfast.owner.checked import HOLDINGS
-from holdfast.owner.direct.client import TAGS
+from holdfast.owner.direct.tag_store import TAGS
 from holdfast.owner.home import KEY, PUBLIC, address_in, check_home
 from holdfast.owner.settings import DATABASE, Settings, read_settings
 from holdfast.storage.database import Standing, exists, standing_of

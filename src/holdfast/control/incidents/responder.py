@@ -4,6 +4,7 @@ A case is over when an audit that follows up passes, or when its last step is ta
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from threading import Lock
 
 from holdfast.control.audits.checked_fleet import CheckedFleet
@@ -17,9 +18,10 @@ from holdfast.control.incidents.repair import (
 )
 from holdfast.control.incidents.store import Cases
 from holdfast.control.incidents.types import Progress, ResponseRecord, Step, Task
+from holdfast.control.scheduling.claims import LeaseLostError
 from holdfast.control.settings.models import Responses
 from holdfast.durations import SECOND
-from holdfast.errors import HoldfastError, InputError
+from holdfast.errors import HoldfastError, InputError, StorageError
 from holdfast.evidence import leaf
 from holdfast.evidence.codecs import MAX_ITEMS
 from holdfast.owner import HoldingLostError, Home
@@ -46,7 +48,7 @@ class Responder:
         self._cases, self._home, self._settings = cases, home, settings
         self._unit, self._clock = unit, clock
         self._claiming = Lock()
-        self._nodes: dict[int, bytes] = {}  # that threads of this process work with, by task
+        self._running: dict[int, Task] = {}  # what threads of this process do, by its id
         self._checks = (
             None
             if checked is None
@@ -72,17 +74,23 @@ class Responder:
         tried = 0
         while (now := self._clock()) - start <= settings.slice:
             with self._claiming:
-                task = self._cases.claim(now, settings.lease, without_nodes=self._nodes.values())
+                busy = [task.node for task in self._running.values() if task.node is not None]
+                task = self._cases.claim(now, settings.lease, without_nodes=busy)
                 if task is None:
                     break
-                if task.node is not None:
-                    self._nodes[task.id] = task.node
+                self._running[task.id] = task
             try:
                 self._take(task)
             finally:
-                self._nodes.pop(task.id, None)
+                self._running.pop(task.id, None)
             tried += 1
         return tried
+
+    def give_up(self) -> None:
+        """Give up the leases of steps that threads still take: what they do then has no effect."""
+        for task in list(self._running.values()):
+            with suppress(LeaseLostError, StorageError):  # else the lease ends by itself
+                self._cases.give_up(task)
 
     def _take(self, task: Task) -> None:
         if task.checked and self._checks and task.step in {Step.LOCALISE, Step.REPAIR}:

@@ -142,9 +142,8 @@ class Cases:
                 return None
             place = holdings.outerjoin(catalogue, catalogue.c.scheduled == holdings.c.id)
             query = select(holdings.c.name, holdings.c.checked, catalogue.c.node).select_from(place)
-            name, checked, node = connection.execute(
-                query.where(holdings.c.id == row.holding)
-            ).one()
+            query = query.where(holdings.c.id == row.holding)
+            name, checked, node = connection.execute(query).one()
         step = Step(row.step)
         common = (row.holding, name, row.audit, step, row.detail, row.began, row.progress)
         return Task(row.id, token, *common, checked, None if node is None else bytes(node))
@@ -165,6 +164,11 @@ class Cases:
         """Keep a step that takes long; raise if its lease was lost."""
         with transaction(self._engine) as connection:
             _update_ours(connection, task, {"lease": until})
+
+    def give_up(self, task: Task) -> None:
+        """Let others take a step at once, with what is saved of it."""
+        with transaction(self._engine) as connection:
+            _update_ours(connection, task, {"lease": 0, "token": 0})
 
     def put_back(
         self, task: Task, due: int, state: bytes | None, progress: Progress | None = None

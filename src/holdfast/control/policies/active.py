@@ -36,8 +36,10 @@ class ActivePolicies:
 
 
 class PolicyLoader:
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, *, with_plugins: bool = False) -> None:
+        """Load from this database; a plug-in never decides, and is a shadow `with_plugins` only."""
         self._engine, self._registry = engine, Registry(engine)
+        self._shadows = Registry(engine, with_plugins=with_plugins)
         self._aliases = Aliases()
         self._loaded: dict[str, Serving] = {}
         self._envelopes: dict[str, Envelope] = {}
@@ -54,11 +56,11 @@ class PolicyLoader:
             raise InputError(
                 "no policy decides yet: `holdfast serve` starts with the one in the settings"
             )
-        champion = self._load(aliases.champion)
+        champion = self._load_champion(aliases.champion)
         shadows, trouble = [], None
         for version in aliases.shadows:
             try:
-                shadows.append(self._load(version))
+                shadows.append(self._loaded.get(version) or self._shadows.serving(version))
             except StorageError:
                 raise
             except HoldfastError as error:
@@ -81,8 +83,11 @@ class PolicyLoader:
                 raise StorageError(f"the registry has lost version {version[:12]}") from error
         return self._names[version]
 
-    def _load(self, version: str) -> Serving:
-        return self._loaded.get(version) or self._registry.serving(version)
+    def _load_champion(self, version: str) -> Serving:
+        loaded = self._loaded.get(version)
+        if loaded and not loaded.plugin:
+            return loaded
+        return self._registry.serving(version)
 
     def _narrow(self, policy: Serving) -> Serving:
         envelope = self._envelopes.get(policy.version)

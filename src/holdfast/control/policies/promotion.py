@@ -23,6 +23,7 @@ from holdfast.control.policies.claims import (
 from holdfast.control.policies.comparison import Comparison, compare
 from holdfast.control.policies.stress import stress_scenarios
 from holdfast.control.policies.versions import Registry
+from holdfast.control.queries.policies import are_all_checked
 from holdfast.control.settings.models import Conditions
 from holdfast.errors import InputError
 from holdfast.evidence.leaf import Check
@@ -40,6 +41,10 @@ from holdfast.words import span
 SEED_BITS = 53  # a browser would lose digits of a larger integer
 Z = 1.96
 FLEET = "miss rate"
+NOTHING_TO_COMPARE = (
+    "versions are compared by the gas of their proofs, and all storage of this home is checked by "
+    "tools, without any: simulations alone have judged it"
+)
 Progress = Callable[[float], None]
 
 
@@ -167,6 +172,7 @@ def judge(
     rate = miss_rate(current, world, conditions.episodes, seed, on_progress)
     with transaction(engine) as connection:
         shadow = compare(connection, version, champion, unit=unit)
+        unproved = are_all_checked(connection)
     episodes = f"{conditions.episodes} in every world, from the seed {seed}"
     checks = [Check("episodes", passed=True, detail=episodes), *(trial.check() for trial in trials)]
     measured: dict[str, Any] = {}
@@ -175,7 +181,10 @@ def judge(
             policy, policy.manifest, watched, world, conditions, seed, on_progress
         )
         checks += more
-    checks += _shadow_checks(shadow, conditions, lax=not rate.high <= ceiling)
+    if unproved:
+        checks.append(Check("shadow", passed=False, detail=NOTHING_TO_COMPARE))
+    else:
+        checks += _shadow_checks(shadow, conditions, lax=not rate.high <= ceiling)
     figures = measured | {
         "seed": seed,
         "ceiling": ceiling,

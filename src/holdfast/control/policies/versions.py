@@ -18,6 +18,7 @@ from holdfast.control.policies.aliases import ALIASES, Aliases
 from holdfast.errors import HoldfastError, InputError, MalformedError, NotFoundError
 from holdfast.model.scenario import Scenario
 from holdfast.policy import checkpoint, json_schema
+from holdfast.policy.plugins import absolute_name
 from holdfast.policy.registry import locate
 from holdfast.policy.serving import Serving, load_serving, serve_checkpoint
 from holdfast.storage.database import transaction
@@ -44,14 +45,16 @@ def list_versions(connection: Connection) -> list[Registered]:
 
 
 class Registry:
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, engine: Engine, *, with_plugins: bool = False) -> None:
+        """Open the registry; plug-ins are refused, and not run, unless `with_plugins`."""
+        self._engine, self._with_plugins = engine, with_plugins
 
     def register(
         self, name: str, scenario: Scenario, now: int, known_as: str | None = None
     ) -> Serving:
         """Enter the policy of that name, unless it is there; return it."""
-        served, row = _entry(name, scenario)
+        name = absolute_name(name)
+        served, row = _entry(name, scenario, with_plugins=self._with_plugins)
         row |= {"id": served.version, "name": known_as or name, "registered": now}
         try:
             with transaction(self._engine) as connection:
@@ -64,7 +67,7 @@ class Registry:
         """Load a version; refuse it if it is not what was registered."""
         row = self._row(version)
         try:
-            policy = _load(row)
+            policy = _load(row, with_plugins=self._with_plugins)
         except InputError as error:
             raise MalformedError(f"version {version[:12]} ({row.name}) is refused: {error}") from (
                 error
@@ -138,12 +141,12 @@ def _means(name: str, scenario: Scenario, version: str) -> bool:
     return False
 
 
-def _entry(name: str, scenario: Scenario) -> tuple[Serving, dict[str, Any]]:
+def _entry(name: str, scenario: Scenario, *, with_plugins: bool) -> tuple[Serving, dict[str, Any]]:
     """Return the policy, and the row that stores it."""
     row: dict[str, Any] = {"scenario": json_schema.dump(scenario)}
     place = locate(name, scenario)
     if place is None:
-        return load_serving(name, scenario), row | {
+        return load_serving(name, scenario, with_plugins=with_plugins), row | {
             "options": "",
             "manifest": None,
             "weights": None,
@@ -154,11 +157,11 @@ def _entry(name: str, scenario: Scenario) -> tuple[Serving, dict[str, Any]]:
     return serve_checkpoint(name, place.options, parsed), row
 
 
-def _load(row: Any) -> Serving:
+def _load(row: Any, *, with_plugins: bool) -> Serving:
     if row.manifest is not None and row.weights is not None:
         parsed = checkpoint.parse(bytes(row.manifest), bytes(row.weights))
         return serve_checkpoint(row.name, row.options, parsed)
     scenario = json_schema.read(Scenario, json_schema.parse(bytes(row.scenario)))
     if row.manifest is not None or locate(row.name, scenario) is not None:
         raise MalformedError("its weights or its manifest are gone")
-    return load_serving(row.name, scenario)
+    return load_serving(row.name, scenario, with_plugins=with_plugins)

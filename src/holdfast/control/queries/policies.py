@@ -8,7 +8,8 @@ from sqlalchemy import Connection, func, literal_column, select
 from holdfast.control.policies.aliases import ALIASES, Named, read_aliases
 from holdfast.control.policies.versions import list_versions
 from holdfast.model.arrays import FloatArray
-from holdfast.storage.schema import shadow_sums
+from holdfast.storage.home_schema import checked_holdings
+from holdfast.storage.schema import holdings, shadow_sums
 
 # A fleet that is larger is dealt into this many groups, which are resampled instead: the spread of
 # a sum stays the same, and resampling 10,000 holdings takes 17 ms instead of 150.
@@ -46,6 +47,16 @@ def list_policies(connection: Connection) -> Policies:
         if (row := by_alias.get(alias)) is not None
     }
     return Policies(named, versions)
+
+
+def are_all_checked(connection: Connection) -> bool:
+    """Return whether tools check all holdings: none has proofs, by whose gas policies compare."""
+    checked = select(checked_holdings.c.scheduled)
+    proved = holdings.c.id.not_in(checked.where(checked_holdings.c.scheduled.is_not(None)))
+    some = connection.execute(checked.limit(1)).first()
+    return (
+        some is not None and connection.execute(select(holdings.c.id).where(proved)).first() is None
+    )
 
 
 def read_shadow_sums(connection: Connection, version: str, champion: str) -> FloatArray:

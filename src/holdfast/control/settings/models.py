@@ -3,6 +3,7 @@
 [control]
 policy = "drqn-cmdp-plus"
 scenario = "field"
+allow_plugins = false              # true: policies of other packages and files may run in shadow
 settlement = "batch"               # one transaction for all audits due together, or "single"
 [control.rails]
 unit = "1 day"
@@ -328,6 +329,7 @@ class ControlSettings(Table):
     database: Address = field(default=DATABASE, repr=False)  # the home's: see `read_database`
     policy: Text = "drqn-cmdp-plus"
     scenario: NamedScenario = SCENARIOS["field"]
+    allow_plugins: Switch = False  # run policies of other packages and files in shadow
     settlement: SettlementMode = SettlementMode.BATCH
     rails: Rails = field(default_factory=Rails)
     patience: Timeouts = field(default_factory=Timeouts)

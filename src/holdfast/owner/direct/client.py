@@ -17,9 +17,8 @@ from holdfast.ledger.interface import Answer
 from holdfast.node.holding import Holding, check_inventory
 from holdfast.node.identity import NodeKey
 from holdfast.node.layout import Part
-from holdfast.node.node import sign_answer
-from holdfast.node.objects import LostError, open_objects
-from holdfast.node.proof_messages import AnswerTo, ProofQuestion
+from holdfast.node.objects import LostError
+from holdfast.node.proof_messages import AnswerTo, ProofQuestion, sign_answer
 from holdfast.node.record import HoldingRecord
 from holdfast.node.segments import SEGMENT_BYTES
 from holdfast.node.time_limit import within
@@ -39,7 +38,8 @@ from holdfast.owner.direct.journal import Journal
 from holdfast.owner.direct.name_list import NameList
 from holdfast.owner.direct.repair import RepairDraft, restore_object
 from holdfast.owner.direct.storage import DirectStorage
-from holdfast.owner.direct.tag_store import TagStore
+from holdfast.owner.direct.tag_store import TagStore, open_store
+from holdfast.owner.direct.tagging_team import TaggingTask
 from holdfast.pdp import Challenge, Inventory, PublicKey, SecretKey
 from holdfast.pdp.inventory import MAX_FILES
 from holdfast.pdp.readers import Reader
@@ -47,7 +47,6 @@ from holdfast.pdp.spans import Span
 
 T = TypeVar("T")
 
-TAGS = "node"  # in the holding's folder of the home
 ANSWERING_SHARE = 0.95  # of the time that a caller waits
 LIMITS = Limits(files=MAX_FILES)
 
@@ -77,11 +76,12 @@ class DirectClient:
 
     @cached_property
     def store(self) -> TagStore:
-        place = self._address.tags if self._address.beside else str(self._folder / TAGS)
-        try:
-            return TagStore(open_objects(place), self._owner, self._key.public.id)
-        except InputError as error:
-            raise UnreachableError(f"the tags can't be read: {error}") from error
+        return open_store(self._address, self._owner, self._key.public.id, self._folder)
+
+    @property
+    def tagging_task(self) -> TaggingTask:
+        """What it takes to tag objects of this holding."""
+        return TaggingTask(self._address, self._owner, self._key, self._folder)
 
     @property
     def stamps(self) -> dict[str, str]:

@@ -13,18 +13,16 @@ from threading import Lock
 from holdfast.errors import InputError, UnreachableError
 from holdfast.node.daemon_pool import DaemonPool
 from holdfast.node.objects import LostError, StoredObject, StoredObjects
-from holdfast.owner.catalogue import FileRecord
 from holdfast.owner.direct.client import DirectClient
 from holdfast.owner.direct.commit import commit
 from holdfast.owner.direct.differences import Changed, Differences, compare, is_auditable, name_of
 from holdfast.owner.direct.journal import Changes
 from holdfast.owner.direct.storage import DirectStorage
-from holdfast.owner.direct.tagging import ObjectTagger, SegmentDigest, TaggedObject
+from holdfast.owner.direct.tagging import SegmentDigest, TaggedObject
+from holdfast.owner.direct.tagging_team import Job
 from holdfast.owner.holding import Holding
 from holdfast.pdp.inventory import MAX_FILES
 
-SMALL_BYTES = 1 << 20  # objects of which many are read at once
-LARGE_AT_ONCE = 4  # of the others
 PART_BYTES = 8 << 20  # read at once, to compare the content of an object
 
 OnProgress = Callable[[int], None]  # gets the bytes read so far
@@ -83,7 +81,7 @@ def enrol(
     _discard_leftovers(client, done.values())
     pending = [found for found in differences.new if found.name not in done]
     on_total(sum(found.size for found in pending))
-    tagged, unsettled = _tag_all(holding, client, [(found, None) for found in pending], on_progress)
+    tagged, unsettled = _tag_all(client, [(found, None) for found in pending], on_progress)
     everything = [*done.values(), *tagged]
     settled, moved = _settle(client, everything)
     changed, restamped = _compare_rewritten(client, differences)
@@ -124,8 +122,8 @@ def accept(
     gone = [known[name].file_id for name in wanted if name in vanished]
     again = [name for name in wanted if name not in vanished]
     files = {file.name: file for file in holding.catalogue.files(holding.name)}
-    jobs = [(listed[name], files[name]) for name in again]
-    tagged, unsettled = _tag_all(holding, client, jobs, on_progress)
+    jobs: list[Job] = [(listed[name], files[name]) for name in again]
+    tagged, unsettled = _tag_all(client, jobs, on_progress)
     settled, moved = _settle(client, tagged)
     client.journal.add_gone(gone)
     commit(holding, client, Changes(tuple(settled), tuple(gone)))
@@ -168,13 +166,9 @@ def _discard_leftovers(client: DirectClient, kept: Iterable[TaggedObject]) -> No
 
 
 def _tag_all(
-    holding: Holding,
-    client: DirectClient,
-    jobs: Sequence[tuple[StoredObject, FileRecord | None]],
-    on_progress: OnProgress,
+    client: DirectClient, jobs: Sequence[Job], on_progress: OnProgress
 ) -> tuple[list[TaggedObject], list[str]]:
     """Tag objects side by side; return them, and the names of those that changed meanwhile."""
-    tagger = ObjectTagger(client.storage, client.store, holding.key)
     lock, done = Lock(), 0
 
     def count(more: int) -> None:
@@ -183,20 +177,7 @@ def _tag_all(
             done += more
             on_progress(done)
 
-    def tag(job: tuple[StoredObject, FileRecord | None]) -> TaggedObject | str:
-        try:
-            tagged = tagger.tag(*job, count)
-        except LostError:
-            return job[0].name
-        client.journal.add(tagged)
-        return tagged
-
-    small = [job for job in jobs if job[0].size <= SMALL_BYTES]
-    large = [job for job in jobs if job[0].size > SMALL_BYTES]
-    results = [
-        *DaemonPool(client.storage.files_at_once).map(tag, small, stall_seconds=inf),
-        *DaemonPool(LARGE_AT_ONCE).map(tag, large, stall_seconds=inf),
-    ]
+    results = client.tagging_task.tag_all(jobs, count) if jobs else []
     tagged = [result for result in results if isinstance(result, TaggedObject)]
     return sorted(tagged, key=lambda entry: entry.file.name), [
         result for result in results if isinstance(result, str)

@@ -58,7 +58,7 @@ class DirectStorage:
         """The storage itself, opened when it is first used."""
         if self._objects is None:
             try:
-                self._objects = self._call(lambda: open_objects(self.address))
+                self._objects = self._run(lambda: open_objects(self.address))
             except InputError as error:
                 raise UnreachableError(str(error)) from error
         return self._objects
@@ -89,7 +89,7 @@ class DirectStorage:
         An empty folder that had objects is unreachable: it may be that nothing is mounted there.
         """
         with within(min(seconds_left(), MAX_LISTING_SECONDS)):
-            everything = self._call(self.objects.walk)
+            everything = self._call(lambda objects: objects.walk())
         self._count(pages=1 + len(everything) // PAGE_OBJECTS)
         if not everything and self.has_folders:
             raise UnreachableError(f"there is nothing at {self.address}: is it mounted?")
@@ -107,7 +107,7 @@ class DirectStorage:
 
     def look_up(self, name: str) -> StoredObject | None:
         self._count(pages=1)
-        found = self._call(lambda: self.objects.look_up(name))
+        found = self._call(lambda objects: objects.look_up(name))
         if self._sizes is not None:
             self._sizes[name] = found.size if found else 0
         return found
@@ -115,7 +115,7 @@ class DirectStorage:
     def check(self) -> None:
         """Raise if nothing can be read there."""
         try:
-            self._call(self.objects.check)
+            self._call(lambda objects: objects.check())
         except InputError as error:
             raise UnreachableError(str(error)) from error
 
@@ -134,16 +134,16 @@ class DirectStorage:
 
     def size(self, name: str) -> int | None:
         self._count(pages=1)
-        return self._call(lambda: self.objects.size(name))
+        return self._call(lambda objects: objects.size(name))
 
     def holds(self, name: str) -> bool:
         return self.objects.holds(name)
 
     def read(self, name: str) -> bytes | None:
-        return self._call(lambda: self.objects.read(name))
+        return self._call(lambda objects: objects.read(name))
 
     def list(self, prefix: str) -> "list[Listed]":
-        return self._call(lambda: self.objects.list(prefix))
+        return self._call(lambda objects: objects.list(prefix))
 
     def claim(self) -> None:
         pass
@@ -193,7 +193,7 @@ class DirectStorage:
         """Return ranges of one object, or raise `LostError` if that is certain."""
         self._count(ranges)
         try:
-            return self._call(lambda: self.objects.read_spans([(name, list(ranges))]))
+            return self._read_ranges(name, ranges)
         except LostError as error:
             number = _errno(error)
             certain = number is None or number in _GONE
@@ -201,14 +201,16 @@ class DirectStorage:
                 raise
             raise self._unreachable(error) from error
 
+    def _read_ranges(self, name: str, ranges: Sequence[Range]) -> Sequence[bytes]:
+        return self._call(lambda objects: objects.read_spans([(name, list(ranges))]))
+
     def _reads_others(self, name: str) -> bool:
         """Return whether other objects can be read: else the whole storage may be gone."""
         sizes = self._sizes or {}
         others = [other for other, size in sizes.items() if size and other != name]
         for other in secrets.SystemRandom().sample(others, min(WITNESSES, len(others))):
             with suppress(LostError, UnreachableError):
-                spans = [(other, [(sizes[other] - 1, 1)])]
-                self._call(partial(self.objects.read_spans, spans))
+                self._read_ranges(other, [(sizes[other] - 1, 1)])
                 return True
         return False
 
@@ -227,7 +229,11 @@ class DirectStorage:
         with self._lock:
             self._lost.add(name)
 
-    def _call(self, work: Callable[[], T]) -> T:
+    def _call(self, work: Callable[[Objects], T]) -> T:
+        """Return what `work` returns, which is given the storage, opened before."""
+        return self._run(partial(work, self.objects))
+
+    def _run(self, work: Callable[[], T]) -> T:
         """Return what `work` returns; raise `UnreachableError` where it fails for no loss."""
         try:
             # A remote storage keeps to the time by itself. A folder may be a share that hangs.

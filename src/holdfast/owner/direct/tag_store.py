@@ -15,14 +15,16 @@ from pathlib import Path
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from holdfast import atomic
-from holdfast.errors import InputError, MalformedError, StorageError
+from holdfast.errors import InputError, MalformedError, StorageError, UnreachableError
 from holdfast.node.daemon_pool import DaemonPool
 from holdfast.node.layout import Layout, Part
-from holdfast.node.objects import Objects
+from holdfast.node.objects import Objects, open_objects
 from holdfast.node.record import FileRecord, HoldingRecord
 from holdfast.node.segments import count_segments, segment_range
+from holdfast.owner.direct.address import DirectAddress
 from holdfast.pdp import PublicKey
 
+TAGS = "node"  # in the holding's folder of the home
 SYNCS_AT_ONCE = 16
 _DRAFTS = ".drafts"
 _STAMPS = TypeAdapter(dict[str, str], config=ConfigDict(strict=True))
@@ -138,6 +140,15 @@ class TagStore:
             atomic.make_directory(self._folder / _DRAFTS, mode=atomic.PRIVATE_FOLDER)
             atomic.make_directory((self._folder / name).parent, mode=atomic.PRIVATE_FOLDER)
         self.objects.write(name, content)
+
+
+def open_store(address: DirectAddress, owner: bytes, key_id: bytes, folder: Path) -> TagStore:
+    """Open the tags of a holding, beside its data or in the holding's folder of the home."""
+    place = address.tags if address.beside else str(folder / TAGS)
+    try:
+        return TagStore(open_objects(place), owner, key_id)
+    except InputError as error:
+        raise UnreachableError(f"the tags can't be read: {error}") from error
 
 
 def _sync_folder(folder: Path) -> None:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
-from threading import BoundedSemaphore
+from queue import SimpleQueue
 from typing import Any, Self
 
 from holdfast.errors import UnreachableError
@@ -19,11 +19,10 @@ from holdfast.owner.direct.storage import DirectStorage
 from holdfast.owner.direct.tag_store import TagStore
 from holdfast.pdp import SecretKey, TagHeader
 from holdfast.pdp.blocks import as_blocks
-from holdfast.pdp.keys import FILE_ID_BYTES, draw_nonce
+from holdfast.pdp.keys import FILE_ID_BYTES, NONCE_BYTES, draw_nonce
 from holdfast.pdp.tagfile import PAGE_TAGS, encode_pages
-from holdfast.pdp.tagging import Chunk, chunks_of
+from holdfast.pdp.tagging import CHUNK_BYTES, Chunk, chunks_of
 from holdfast.pdp.tags import Tagger
-from holdfast.processes import cores
 
 CHUNKS_AHEAD = 2  # that are read while one is tagged
 
@@ -78,10 +77,15 @@ class TaggedObject:
 class ObjectTagger:
     """Reads objects and writes their tags. Several threads may tag objects at once."""
 
-    def __init__(self, storage: DirectStorage, store: TagStore, key: SecretKey) -> None:
+    def __init__(
+        self, storage: DirectStorage, store: TagStore, key: SecretKey, threads: int = 1
+    ) -> None:
+        """Make a tagger; of the threads that call it, so many tag at a time."""
         self._storage, self._store, self._key = storage, store, key
         self._readers = DaemonPool(CHUNKS_AHEAD * storage.files_at_once)
-        self._tagging = BoundedSemaphore(len(cores()))  # more threads would only wait
+        self._taggers: SimpleQueue[Tagger] = SimpleQueue()
+        for _ in range(threads):
+            self._taggers.put(Tagger(key, bytes(FILE_ID_BYTES), 1, bytes(NONCE_BYTES)))
 
     def tag(
         self,
@@ -99,9 +103,8 @@ class ObjectTagger:
         tags = _TagWriter(self._store, nonce, header.file_bytes)
         tags.write(header.encode())
         for chunk, part in self._read(found, header):
-            with self._tagging:
-                content.update(part)
-                tags.write(self._pages(header, chunk, part))
+            content.update(part)
+            tags.write(self._pages(header, chunk, part))
             on_progress(len(part))
         tags.close()
         source = f"{self._storage.address}/{found.name}"
@@ -111,6 +114,11 @@ class ObjectTagger:
 
     def _read(self, found: StoredObject, header: TagHeader) -> Iterator[tuple[Chunk, bytes]]:
         """Yield the content chunk by chunk, the next ones being read meanwhile."""
+        if found.size <= CHUNK_BYTES // 2:  # a single one, which needs no other thread
+            (whole,) = chunks_of(header)
+            size = found.size
+            yield whole, self._storage.read_exactly(found.name, 0, size) if size else b""
+            return
         waiting: deque[tuple[Chunk, Future[bytes] | None]] = deque()
         for chunk in chunks_of(header):
             start = chunk.start * header.layout.block_bytes
@@ -135,9 +143,14 @@ class ObjectTagger:
             ) from error
 
     def _pages(self, header: TagHeader, chunk: Chunk, part: bytes) -> bytes:
-        tagger = Tagger(self._key, header.file_id, header.version, header.nonce)
         blocks = as_blocks(part, header.length, header.layout, chunk.start, chunk.blocks)
-        return encode_pages(chunk.start // PAGE_TAGS, tagger.tags(chunk.start, blocks))
+        tagger = self._taggers.get()
+        try:
+            tagger.begin_file(header.file_id, header.version, header.nonce)
+            tags = tagger.tags(chunk.start, blocks)
+        finally:
+            self._taggers.put(tagger)
+        return encode_pages(chunk.start // PAGE_TAGS, tags)
 
 
 class SegmentDigest:

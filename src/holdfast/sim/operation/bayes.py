@@ -17,8 +17,8 @@ from holdfast.sim.operation.nodes import Nodes
 from holdfast.sim.operation.policies import Decision
 
 HAZARDS, ROTS, CHEATS = 8, 4, 5
-INTERVALS = np.geomspace(1.0, 90.0, 28)
-SAMPLES = np.array([50, 100, 150, 220, 320, 460, 680, 1000, 1500, 2200, 3200, 4600])
+INTERVALS = np.geomspace(1.0, 90.0, 24)
+SAMPLES = (20, 50, 110, 220, 460, 1000, 2200)
 SHARES = 24  # points at which partial losses are averaged
 
 
@@ -97,7 +97,7 @@ class BayesIndex:
 
     scenario: Operation
     price: float  # of a share-day, in the unit of the costs
-    samples: tuple[int, ...] = tuple(SAMPLES.tolist())
+    samples: tuple[int, ...] = SAMPLES
     longest: float = 90.0
     _grid: _Grid = field(init=False)
     _belief: FloatArray = field(init=False)  # (node, hazard, mode)

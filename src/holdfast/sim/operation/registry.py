@@ -7,11 +7,12 @@ from typing import Any
 
 from holdfast.errors import InputError
 from holdfast.model.operation import OPERATION, Operation
+from holdfast.sim.operation.bayes import BayesIndex
 from holdfast.sim.operation.policies import Clairvoyant, Constant, OperationPolicy, TwoSpeed
 
 FORMS = (
-    "constant:DAYS,BLOCKS, two-speed:DAYS,BLOCKS,DAYS,BLOCKS (after a pass, after a failure)"
-    " and clairvoyant:PRICE,BLOCKS"
+    "constant:DAYS,BLOCKS, two-speed:DAYS,BLOCKS,DAYS,BLOCKS (after a pass, after a failure),"
+    " bayes:PRICE and clairvoyant:PRICE,BLOCKS"
 )
 
 
@@ -45,7 +46,8 @@ def with_changes(scenario: Operation, changes: Mapping[str, Any]) -> Operation:
     return replace(scenario, **{name: types[name](value) for name, value in changes.items()})
 
 
-def operation_policy(name: str) -> OperationPolicy:
+def operation_policy(name: str, scenario: Operation = OPERATION) -> OperationPolicy:
+    """Return a policy for one run: some learn from the nodes that they decide for."""
     kind, _, options = name.partition(":")
     try:
         numbers = [float(part) for part in options.split(",")] if options else []
@@ -58,6 +60,8 @@ def operation_policy(name: str) -> OperationPolicy:
             return TwoSpeed(
                 _constant(name, calm, calm_samples), _constant(name, alarmed, alarmed_samples)
             )
+        case "bayes", [price] if price > 0:
+            return BayesIndex(scenario, price)
         case "clairvoyant", [price, samples] if price > 0:
             return Clairvoyant(price, _constant(name, 1.0, samples).samples)
     raise InputError(f"there is no policy {name!r} in operation: the known ones are {FORMS}")
