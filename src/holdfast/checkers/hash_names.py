@@ -75,13 +75,18 @@ class NamesChecker(ProcessChecker):
 
     def _remember(self, sizes: Iterable[str]) -> list[str]:
         """Add the names to those that were ever listed; return which of them are gone."""
-        before = self._listing.read_text().split("\n")[:-1] if self._listing.exists() else []
+        before = self._read_listing()
         gone = sorted(set(before).difference(sizes))
         if names := sorted({*before, *sizes}):
             atomic.make_directory(self.place.folder, mode=atomic.PRIVATE_FOLDER)
             text = "".join(f"{name}\n" for name in names)
-            atomic.write(self._listing, text.encode(), mode=atomic.PRIVATE)
+            atomic.write(self._listing, text.encode(errors="surrogateescape"), mode=atomic.PRIVATE)
         return gone
+
+    def _read_listing(self) -> list[str]:
+        if not self._listing.exists():
+            return []
+        return self._listing.read_bytes().decode(errors="surrogateescape").split("\n")[:-1]
 
 
 def _list(objects: StoredObjects) -> tuple[Layout, dict[str, int]]:

@@ -22,6 +22,7 @@ LOCAL_PIECE_BYTES = 1 << 20
 REMOTE_PIECE_BYTES = 8 << 20
 REMOTE_THREADS = 16
 UNKNOWN = -1  # the size of an object, where a storage does not tell it
+_NO_FILE = {errno.ELOOP, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR}  # links to nothing too
 _LOST = {errno.EIO, errno.EBADMSG, errno.EUCLEAN, errno.EILSEQ}  # what a bad sector gives
 
 
@@ -86,18 +87,23 @@ class Folder:
                     name = f"{prefix}/{entry.name}" if prefix else entry.name
                     if entry.is_dir(follow_symlinks=False):
                         prefixes.append(name)
-                    elif entry.is_file():
-                        sizes[name] = entry.stat().st_size
+                    elif (size := _entry_size(entry)) is not None:
+                        sizes[name] = size
         except PermissionError as error:
             raise InputError(f"can't list {folder}: we may not read it") from error
         except OSError as error:
+            if prefix and error.errno in _NO_FILE:  # removed a moment ago
+                return
             raise UnreachableError(f"can't list {folder}: {error.strerror}") from error
 
     def size(self, name: str) -> int:
         try:
-            return Path(self.address, name).stat().st_size
+            status = Path(self.address, name).stat()
         except OSError as error:
             raise self._failed(name, error) from error
+        if not stat.S_ISREG(status.st_mode):
+            raise GoneError(f"{self.address}/{name} is no file")
+        return status.st_size
 
     def pieces(self, name: str, size: int) -> Iterator[memoryview]:  # noqa: ARG002 - all is read
         buffer = memoryview(bytearray(LOCAL_PIECE_BYTES))
@@ -117,7 +123,7 @@ class Folder:
 
     def _failed(self, name: str, error: OSError) -> Exception:
         said = f"can't read {self.address}/{name}: {error.strerror}"
-        if isinstance(error, FileNotFoundError | NotADirectoryError):
+        if error.errno in _NO_FILE:
             return GoneError(said)
         return UnreadableError(said) if error.errno in _LOST else UnreachableError(said)
 
@@ -150,7 +156,10 @@ class Remote:
         }
 
     def size(self, name: str) -> int:
-        return self._call(name, lambda system, path: _size(system.info(path)))
+        entry = self._call(name, lambda system, path: system.info(path))
+        if entry["type"] == "directory":
+            raise GoneError(f"{self.address}/{name} is no file")
+        return _size(entry)
 
     def pieces(self, name: str, size: int) -> Iterator[bytes]:
         if size == UNKNOWN:
@@ -197,6 +206,18 @@ class Remote:
         except Exception as error:
             raise InputError(f"can't use {self.address}: {_said(error)}") from error
         return system, root
+
+
+def _entry_size(entry: os.DirEntry[str]) -> int | None:
+    """Return the size of a file in a folder, or nothing if it is none; a link counts as its end."""
+    try:
+        return entry.stat().st_size if entry.is_file() else None
+    except OSError as error:
+        if error.errno in _NO_FILE:
+            return None
+        if error.errno in _LOST:
+            return UNKNOWN
+        raise
 
 
 def _size(entry: dict[str, Any]) -> int:
