@@ -14,6 +14,7 @@ from holdfast.checkers.hashed_objects import TOOL, Expected, check_hashes, draw,
 from holdfast.checkers.interface import Extent, Group, Place, Report, Sample
 from holdfast.checkers.process_checker import ProcessChecker, Progress, now
 from holdfast.checkers.stored_objects import StoredObjects, open_objects
+from holdfast.checkers.tool_process import check_options
 from holdfast.errors import InputError, UnreachableError
 
 ALGORITHM = "sha256"
@@ -39,6 +40,7 @@ class NamesChecker(ProcessChecker):
 
     def __init__(self, place: Place) -> None:
         super().__init__(place)
+        check_options(self.kind, place.options, ("names", "deletions"))
         if place.options.get("names") != ALGORITHM:
             raise InputError(f"the names must be {ALGORITHM}, the only hash that we know as names")
         self._deletions = place.options.get("deletions", ALLOWED)

@@ -8,6 +8,7 @@ from holdfast.checkers.interface import Extent, Group, Place, Report, Sample
 from holdfast.checkers.manifest_file import BAG_MANIFEST, parse_manifest
 from holdfast.checkers.process_checker import ProcessChecker, Progress, now
 from holdfast.checkers.stored_objects import GoneError, StoredObjects, open_objects
+from holdfast.checkers.tool_process import check_options
 from holdfast.errors import InputError, UnreachableError
 
 MAX_MANIFEST_BYTES = 1 << 30
@@ -22,6 +23,7 @@ class ManifestChecker(ProcessChecker):
 
     def __init__(self, place: Place) -> None:
         super().__init__(place)
+        check_options(self.kind, place.options, ("manifest",))
         manifest = place.options.get("manifest", "")
         if not manifest or manifest.endswith("/"):
             raise InputError("name the manifest: a file that lists hashes, such as SHA256SUMS")

@@ -21,8 +21,6 @@ MAX_STARTS = 3  # of processes that leave no report
 CANCEL_SECONDS = 30.0
 RETRY_DELAY_SECONDS = 0.05
 
-_PASSWORD = re.compile(r"://[^/@]*:[^/@]+@")
-
 
 @dataclass(frozen=True)
 class _Pending:
@@ -43,11 +41,6 @@ class ProcessChecker(ABC):
     kind: ClassVar[str]  # by which the registry opens it again, in the process of the job
 
     def __init__(self, place: Place) -> None:
-        if _PASSWORD.search(place.address):
-            raise InputError(
-                "the address holds a password, which would be shown and stored: leave it out, and "
-                "give it in the environment or in a file that the storage's own tools read"
-            )
         self.place = place
         self.scratch = place.folder  # in a job: a folder of its own, which is removed with it
 
