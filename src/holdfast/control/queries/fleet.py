@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, case, func, select
+from sqlalchemy import ColumnElement, Connection, Select, case, exists, func, select
 
 from holdfast.control.incidents.alerts import Alert
 from holdfast.control.policies.aliases import Named, named_aliases
@@ -57,9 +57,14 @@ def is_fine(health: Mapping[Health, int], *, cases: int, alerts: int) -> bool:
 def health_of(now: int, grace: int) -> ColumnElement[str]:
     """Return the expression for a holding's health.
 
-    An audit is overdue when it is late by more than `grace` and no worker has it.
+    An audit is overdue when it is late by more than `grace` and no worker has it. So is a check
+    that has waited for others for so long.
     """
-    overdue = (holdings.c.due <= now - grace) & (holdings.c.lease <= now)
+    waits = (checked_holdings.c.waits > 0) & (checked_holdings.c.waits <= now - grace)
+    held_up = exists().where(checked_holdings.c.scheduled == holdings.c.id, waits)
+    overdue = ((holdings.c.due <= now - grace) & (holdings.c.lease <= now)) | (
+        holdings.c.checked & held_up.correlate(holdings)
+    )
     return case(
         (overdue, str(Health.OVERDUE)),
         (holdings.c.quarantined, str(Health.QUARANTINED)),

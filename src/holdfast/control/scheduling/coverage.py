@@ -87,6 +87,7 @@ class Look:
     damaged: tuple[str, ...]
     at: int
     carries: int | None  # units that a check of the holding can carry, if that is limited
+    units: int | None = None  # that there are, if the tool chooses by itself and has said it
 
 
 def save_groups(connection: Connection, holding: int, extent: Extent, now: int) -> None:
@@ -222,7 +223,10 @@ def record_look(connection: Connection, holding: int, look: Look) -> None:
     marked = [{"holding": holding, "name": _bytes(name)} for name in sorted({*look.damaged})]
     if marked:
         bulk.execute(connection, _MARK, marked)
-    end_check(connection, holding, look.carries)
+    if look.units is not None:
+        whole = (_group.holding == holding, _group.name == _bytes(WHOLE))
+        connection.execute(update(check_groups).where(*whole).values(units=look.units))
+    end_check(connection, holding, look.carries, look.units)
 
 
 def delete_groups(connection: Connection, holding: int) -> None:
