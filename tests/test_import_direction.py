@@ -14,6 +14,7 @@ FOUNDATION = {
     *("errors", "atomic", "jsontext", "progress"),
     *("durations", "http_errors", "secret_variables", "settings_file", "words"),
     *("processes", "executor", "folder_jobs", "cluster", "slots"),
+    *("known_hosts", "remote_systems"),
 }
 ALLOWED = {
     "model": set(),

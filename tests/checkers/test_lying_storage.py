@@ -64,3 +64,22 @@ def test_a_storage_that_gives_out_nothing_is_away(checker: Checker, server: Lyin
     server.lies.refused = set(NAMES)
     report = run(checker)
     assert (report.finding, report.checked, report.damaged) == (Finding.UNREACHABLE, 0, ())
+
+
+@pytest.mark.parametrize("replaced", [{VICTIM}, set(NAMES)])
+def test_a_web_page_instead_of_an_object_is_no_damage(
+    checker: Checker, server: LyingS3, replaced: set[str]
+) -> None:
+    server.lies.replaced = replaced
+    report = run(checker)
+    assert (report.finding, report.damaged) == (Finding.UNREACHABLE, ())
+    assert f"{server.address} answers with what is no part of" in report.reason
+
+
+def test_an_object_that_was_written_over_is_damaged(checker: Checker, server: LyingS3) -> None:
+    server.objects |= {VICTIM: b"other", NAMES[4]: b""}
+    report = run(checker)
+    assert {unit.name: unit.defect for unit in report.damaged} == {
+        VICTIM: Defect.CHANGED,
+        NAMES[4]: Defect.TRUNCATED,
+    }

@@ -215,6 +215,8 @@ def _read(objects: StoredObjects, expected: Expected, size: int | None) -> Look:
     digest, requests = hasher.hexdigest(), asked + objects.requests(length)
     if digest == expected.digest:
         return Look(name, None, "", length, requests)
+    if size is None:
+        objects.check_answers(name)
     defect = Defect.CHANGED if length else Defect.TRUNCATED
     detail = f"the {algorithm} of its {length} bytes is {digest}"
     return Look(name, defect, detail, length, requests)
