@@ -12,6 +12,7 @@ from typing import ClassVar, final
 from holdfast.checkers import codec
 from holdfast.checkers.interface import Extent, Finding, Place, Report, Running, Sample
 from holdfast.checkers.job_folder import CHECKS, JobFolder, Plan
+from holdfast.checkers.secret_options import refuse_secrets
 from holdfast.errors import InputError, StorageError
 from holdfast.words import plural
 
@@ -41,6 +42,7 @@ class ProcessChecker(ABC):
     kind: ClassVar[str]  # by which the registry opens it again, in the process of the job
 
     def __init__(self, place: Place) -> None:
+        refuse_secrets(place)
         self.place = place
         self.scratch = place.folder  # in a job: a folder of its own, which is removed with it
 
