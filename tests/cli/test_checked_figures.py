@@ -89,7 +89,9 @@ def test_a_lost_object_is_in_the_figures_and_in_a_restored_home(
     assert shell.run("backup", backup).code == 0
     next(iter(sorted(store.iterdir()))).unlink()
     assert shell.run("audit", "now", "attic").code == 1
-    assert f"1 of {OBJECTS} objects is damaged" in shell.run("confidence").stdout
+    estimated = shell.run("confidence")
+    assert (estimated.code, shell.run("confidence", "attic").code) == (1, 1)
+    assert f"1 of {OBJECTS} objects is damaged" in estimated.stdout
     status = shell.run("status")
     assert status.code == 1
     assert "holdfast repair attic shows what is damaged" in status.stdout

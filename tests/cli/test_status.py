@@ -7,7 +7,7 @@ import pytest
 from holdfast.cli.status import _describe
 from holdfast.control.incidents.alerts import Alert
 from holdfast.control.incidents.types import State, Step
-from holdfast.control.queries.confidence import FleetConfidence
+from holdfast.control.queries.confidence import FleetConfidence, KnownDamage
 from holdfast.control.queries.fleet import Activity, Health, HoldingStatus, Status
 from holdfast.control.queries.incidents import CaseStep
 from holdfast.model.estimate import Estimate
@@ -116,3 +116,13 @@ def test_confidence_is_shown_with_its_age() -> None:
         "confidence: at most 1.23% of all blocks damaged, at 95 %, inferred 2 h ago; "
         "see holdfast confidence"
     ) in lines(replace(WELL, confidence=inferred))
+
+
+def test_known_damage_is_shown_instead_of_a_bound() -> None:
+    """Before, at most 0.00% was damaged of a holding whose last audit had failed."""
+    inferred = FleetConfidence(NOW, Estimate(0.1, 0.0, 0.2), 4, 0.0)
+    known = (KnownDamage("far", 31, 10), KnownDamage("near", 9, None))
+    said = lines(replace(WELL, damaged=2, confidence=inferred, known_damage=known))
+    assert "confidence: far is damaged: 10 of 31 blocks known" in said
+    assert "confidence: near is damaged, and not yet known which blocks" in said
+    assert "at most" not in "\n".join(said)

@@ -79,7 +79,9 @@ def _describe(fleet: Status, activity: Activity) -> Iterator[str | Table]:
     yield table(("", ""), _recent(fleet, activity))
     heads = f"checkpoint: {_head(fleet, fleet.checkpoint)}; anchor: {_head(fleet, fleet.anchor)}"
     yield f"evidence: {_leaves(fleet.evidence)}; {heads}"
-    if fleet.confidence is not None:
+    for known in fleet.known_damage:
+        yield f"confidence: {known.holding} is {known.describe()}"
+    if fleet.confidence is not None and not fleet.known_damage:
         yield (
             f"confidence: at most {fleet.confidence.fleet_at_most:.2%} of all blocks damaged, "
             f"at 95 %, inferred {ago(fleet.confidence.at, fleet.at)}; see holdfast confidence"

@@ -9,7 +9,12 @@ from sqlalchemy import ColumnElement, Connection, Select, case, func, select
 
 from holdfast.control.incidents.alerts import Alert
 from holdfast.control.policies.aliases import Named, named_aliases
-from holdfast.control.queries.confidence import FleetConfidence, read_fleet_confidence
+from holdfast.control.queries.confidence import (
+    FleetConfidence,
+    KnownDamage,
+    list_known_damage,
+    read_fleet_confidence,
+)
 from holdfast.control.queries.coverage import Coverage, list_coverage
 from holdfast.control.queries.daily import CheckCosts, read_check_costs
 from holdfast.control.queries.incidents import (
@@ -199,6 +204,7 @@ class Status:
     confidence: FleetConfidence | None  # none until it is inferred
     repairs: tuple[CaseStep, ...]  # blocks that are searched or repaired, or were lost
     coverage: tuple[Coverage, ...]  # storage without a node: what was read, what may be damaged
+    known_damage: tuple[KnownDamage, ...] = ()  # of holdings with proofs
 
 
 def read_status(connection: Connection, now: int, *, grace: int, limit: int) -> Status:
@@ -227,6 +233,7 @@ def read_status(connection: Connection, now: int, *, grace: int, limit: int) -> 
         confidence=read_fleet_confidence(connection),
         repairs=tuple(list_repairs(connection)),
         coverage=tuple(list_coverage(connection, now, limit=limit)),
+        known_damage=tuple(list_known_damage(connection, limit)),
     )
 
 
