@@ -212,6 +212,19 @@ def test_audit_now_checks_and_says_what_it_read(
     assert "-> holdfast repair lfs shows what is damaged" in status.stdout
 
 
+def test_an_audit_that_was_asked_for_is_not_cut_by_the_bytes_of_a_day(
+    desk: Workplace, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, one of all objects was read, and it passed without a word."""
+    monkeypatch.setenv(PASSPHRASE_VARIABLE, PASSPHRASE.decode())
+    settings(desk, "[control.checks]\ndaily_bytes = 1000\n")
+    must(desk, "holding", "add", "lfs", store, "--names", "sha256")
+    first = must(desk, "audit", "now", "--ratio", "1")
+    assert "passed: 30 of 30 objects read" in first.stdout
+    assert "it read 29.3 KiB, and daily_bytes is 1,000 bytes: you asked for it" in first.stdout
+    assert "sample-cap" not in must(desk, "evidence", "show", "--holding", "lfs").stdout
+
+
 def test_a_command_is_an_argument_list_without_a_shell(
     desk: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
