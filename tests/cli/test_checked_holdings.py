@@ -6,12 +6,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from sqlalchemy import update
 from tests.support.command_line import Finished, Workplace
 from tests.support.owner_env import PASSPHRASE, QUICK
 
+from holdfast.cli.control import open_control
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE
 from holdfast.durations import DAY
 from holdfast.owner import Home
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import holdings
 
 pytestmark = pytest.mark.slow
 
@@ -46,6 +50,12 @@ def settings(desk: Workplace, text: str) -> None:
 def assert_nothing_is_left(desk: Workplace) -> None:
     assert desk.run("holding", "list", "--json").data["holdings"] == []
     assert not (desk.directory / "home" / "holdings").exists()
+
+
+def quarantine(desk: Workplace, quarantined: bool) -> None:
+    home = desk.directory / "home"
+    with open_control(home) as control, transaction(control.engine) as connection:
+        connection.execute(update(holdings).values(quarantined=quarantined))
 
 
 def must(desk: Workplace, *words: str | Path) -> Finished:
@@ -258,7 +268,12 @@ def test_repair_shows_what_is_damaged_and_how_to_repair_it(
     assert shown.code == 1
     (unit,) = shown.data["damaged"]
     assert (unit["name"], unit["defect"]) == (f"objects/{victim.name}", "changed")
-    assert "1 object of lfs damaged:" in desk.run("repair", "lfs").stdout
+    said = desk.run("repair", "lfs").stdout
+    assert "1 object of lfs damaged:" in said
+    assert said.endswith("put the object back from a copy of yours\nthen: holdfast audit now lfs\n")
+    quarantine(desk, True)
+    assert desk.run("repair", "lfs").stdout.endswith("holdfast audit release lfs\n")
+    quarantine(desk, False)
     victim.write_bytes(content)
     with monkeypatch.context() as patch:
         patch.setenv(PASSPHRASE_VARIABLE, PASSPHRASE.decode())

@@ -25,7 +25,7 @@ def describe_commands(damage: Damage, name: str) -> str:
     """Return the commands that repair a holding, or where to read them if they are long."""
     if not damage.commands:
         return damage.advice
-    lossy = ", which gives up what is damaged" if damage.loses_data else ""
+    lossy = " (data in it is lost)" if damage.loses_data else ""
     commands = " && ".join(shlex.join(command) for command in damage.commands)
     if len(commands) > MAX_COMMAND_LENGTH:
         return f"`holdfast repair {name}` shows how to repair it{lossy}"

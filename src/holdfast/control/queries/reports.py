@@ -23,6 +23,11 @@ def find_known_damage(connection: Connection, holding: int) -> Report | None:
     return last_report(connection, holding) if damaged or failed else None
 
 
+def is_quarantined(connection: Connection, holding: int) -> bool:
+    query = select(holdings.c.quarantined).where(holdings.c.id == holding)
+    return bool(connection.execute(query).scalar())
+
+
 _HAS_REPORT = audits.c.report.is_not(None)
 
 
