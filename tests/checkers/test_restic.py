@@ -496,7 +496,7 @@ def test_the_commands_that_are_shown_repair_by_the_letter(
     harm(repository.data_pack())
     for command in checker.locate(run(checker, sample)).commands:
         subprocess.run(
-            ["sh", "-c", shlex.join(command)],
+            ["/bin/sh", "-c", shlex.join(command)],
             check=True,
             cwd=repository.path.parent,
             stdin=subprocess.DEVNULL,

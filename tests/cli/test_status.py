@@ -9,7 +9,7 @@ from holdfast.control.incidents.alerts import Alert
 from holdfast.control.incidents.types import State, Step
 from holdfast.control.queries.confidence import FleetConfidence, KnownDamage
 from holdfast.control.queries.fleet import Activity, Health, HoldingStatus, Status
-from holdfast.control.queries.incidents import CaseStep
+from holdfast.control.queries.incidents import CaseStep, FollowUp
 from holdfast.model.estimate import Estimate
 from holdfast.owner.losses import FileLoss
 
@@ -102,6 +102,41 @@ def test_one_loss_is_one_line() -> None:
     assert len(told) == 1
     assert told[0].startswith(f"ALERT holding-quarantined, holding-damaged: far: {lost} (since ")
     assert "LOST far: photos" in "\n".join(lines(replace(fleet, alerts=())))
+
+
+def test_damaged_holdings_are_named_with_what_repairs_them() -> None:
+    def damaged(name: str, kind: str | None, health: Health, *, direct: bool) -> HoldingStatus:
+        row = (name, health, kind, "object", 9, 1, "failed", NOW - HOUR, NOW)
+        return HoldingStatus(*row, direct=direct)
+
+    rows = (
+        damaged("far", None, Health.DAMAGED, direct=False),
+        damaged("photos", None, Health.DAMAGED, direct=True),
+        damaged("backup", "restic", Health.QUARANTINED, direct=False),
+    )
+    said = hints(replace(WELL, damaged=2, quarantined=1, worst=rows))
+    assert said == [
+        "-> restore damaged blocks from a replica: holdfast repair far",
+        "-> put back a copy of yours: holdfast repair photos --source FILE|FOLDER",
+        "-> holdfast repair backup shows what is damaged and how to repair it",
+        "-> when a quarantined holding is whole again: holdfast audit release backup",
+    ]
+
+
+def test_a_check_that_settled_nothing_is_shown_with_its_reason() -> None:
+    """Before, `status` sent its reader to `doctor`, and that one back to `status`."""
+    row = HoldingStatus("tapes", Health.SILENT, "command", "tape", 9, 1, "unknown", NOW, NOW)
+    row = replace(row, reason="the tape robot is busy")
+    assert hints(replace(WELL, silent=1, worst=(row,))) == [
+        "-> the last check of tapes could not say whether it is intact: the tape robot is busy"
+    ]
+
+
+def test_a_follow_up_after_a_time_out_is_no_repair() -> None:
+    waiting = FollowUp("far", 7, NOW + HOUR)
+    fleet = replace(WELL, fine=False, cases=1, follow_ups=(waiting,))
+    assert lines(fleet)[0] == "3 holdings: 1 under follow-up: far, next in 1 h"
+    assert lines(replace(fleet, cases=2))[0].startswith("3 holdings: 1 under repair, 1 under")
 
 
 def test_an_empty_fleet_is_told_how_to_begin() -> None:

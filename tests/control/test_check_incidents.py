@@ -92,7 +92,7 @@ def test_the_first_alert_names_what_is_damaged(site: CheckedSite) -> None:
         service.responder.tick()
     (alert,) = site.alerts()
     assert alert.kind == "holding-damaged"
-    assert alert.detail.startswith("audit 1: 1 unit is damaged: g1-unit (changed)")
+    assert alert.detail.startswith("audit 1: 1 pack is damaged: g1-unit (changed)")
 
 
 def test_a_follow_up_looks_at_exactly_what_was_damaged(site: CheckedSite) -> None:
