@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from benchmarks import inference, retraining, sim, size_classes
+from benchmarks import inference, paper, retraining, sim, size_classes
 from holdfast import learn as trainers
 from holdfast.cli import terminal
 from holdfast.cli.bench import Rounds, on_step, report_figures
@@ -27,6 +27,26 @@ def sim_command(rounds: Rounds = 15, as_json: Json = False) -> None:
     """
     on_step("stepping the fleet, the environment and CartPole in turns")
     report_figures(sim.measure(rounds=rounds), as_json=as_json)
+
+
+@app.command(name="paper")
+def paper_command(
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keep the results there, or resume them.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Hardly train: minutes.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Reproduce each experiment of the paper by itself: its time, processor time and memory.
+
+    It takes hours. Experiments share trainings: `holdfast paper all` takes less than their sum.
+
+    Example: python -m benchmarks paper --json
+    """
+    trainers.check_installed()
+    with tempfile.TemporaryDirectory(prefix="holdfast-") as temporary:
+        figures = paper.measure(out or Path(temporary), quick=quick, say=on_step)
+    report_figures(figures, as_json=as_json)
 
 
 @app.command(name="learn")

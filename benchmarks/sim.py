@@ -19,7 +19,7 @@ from holdfast.sim import fleet
 from holdfast.sim.reward import reward
 from holdfast.sim.world import world_of
 
-NODES = 1024
+NODES = 2048  # as many as evaluation runs at once
 MULTIPLIER = 10.0
 
 

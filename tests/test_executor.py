@@ -41,6 +41,15 @@ def ignore_sigterm(_job: int) -> None:
     time.sleep(LONG_SECONDS)
 
 
+def usable_cores(_job: int) -> set[int]:
+    return os.sched_getaffinity(0)
+
+
+def test_no_process_is_pinned_so_that_two_sweeps_do_not_share_a_core() -> None:
+    with LocalExecutor(1) as pool:
+        assert pool.submit(usable_cores, 0).result() == os.sched_getaffinity(0)
+
+
 @pytest.mark.parametrize("kind", [LocalExecutor, ThreadPoolExecutor, None])
 def test_every_executor_gives_the_same_results(kind: type[Executor] | None) -> None:
     jobs = [3, -1, 4]
@@ -58,6 +67,7 @@ def test_every_executor_gives_the_same_results(kind: type[Executor] | None) -> N
         assert sorted(messages) == [(job, f"half of {job}") for job in sorted(jobs)]
 
 
+@pytest.mark.slow
 def test_a_process_serves_many_jobs_and_a_dead_one_is_replaced() -> None:
     with LocalExecutor(1) as pool:
         first, second = pool.submit(sleep, 0.0), pool.submit(sleep, 0.0)
@@ -70,6 +80,7 @@ def test_a_process_serves_many_jobs_and_a_dead_one_is_replaced() -> None:
         pool.submit(sleep, 0.0)
 
 
+@pytest.mark.slow
 def test_what_can_not_be_sent_to_a_process_fails_its_job_alone() -> None:
     with LocalExecutor(1) as pool:
         refused = pool.submit(lambda: None)

@@ -149,7 +149,10 @@ class _Submitted(NamedTuple):
 
 
 class LocalExecutor(Executor):
-    """Runs jobs in processes of this machine, each pinned to a core, one for each core by default.
+    """Runs jobs in processes of this machine, one for each core by default.
+
+    No process is pinned to a core: others may run here as well, and the kernel knows which cores
+    are free.
 
     A process that dies fails its job with `DiedError`, and the next job gets a new process. An
     exception that leaves the context stops all jobs.
@@ -158,14 +161,13 @@ class LocalExecutor(Executor):
     def __init__(self, at_once: int | None = None) -> None:
         # There is one process for each core. A child reads this when it imports NumPy.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-        usable = cores()
         self._queue: SimpleQueue[_Submitted | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._children: set[Child] = set()
         self._closed = self._stopped = False
         self._threads = [
-            threading.Thread(target=self._serve, args=(usable[k % len(usable)],), daemon=True)
-            for k in range(at_once or len(usable))
+            threading.Thread(target=self._serve, daemon=True)
+            for _ in range(at_once or len(cores()))
         ]
         for thread in self._threads:
             thread.start()
@@ -221,8 +223,8 @@ class LocalExecutor(Executor):
     ) -> None:
         self.shutdown(cancel_futures=error is not None)
 
-    def _serve(self, core: int) -> None:
-        """Have the jobs of the queue done, one at a time, by a process on this core."""
+    def _serve(self) -> None:
+        """Have the jobs of the queue done, one at a time, by a process."""
         child: Child | None = None
         while (submitted := self._queue.get()) is not None:
             _, future, on_progress = submitted
@@ -231,7 +233,7 @@ class LocalExecutor(Executor):
             if not future.set_running_or_notify_cancel():
                 continue
             try:
-                child = child or self._start(core)
+                child = child or self._start()
                 future.set_result(_done_by(child, submitted.call, on_progress))
             except DiedError as error:
                 self._end(child)
@@ -241,11 +243,11 @@ class LocalExecutor(Executor):
                 future.set_exception(error)
         self._end(child)
 
-    def _start(self, core: int) -> Child:
+    def _start(self) -> Child:
         with self._lock:
             if self._stopped:
                 raise DiedError("it was stopped before it began")
-            child = start_child(_work, core=core)
+            child = start_child(_work)
             self._children.add(child)
             return child
 

@@ -37,6 +37,7 @@ def test_ratios_are_those_of_the_rates_beside_them() -> None:
     assert steps.count(f"{COUNT} of {COUNT} holdings are entered") == len(kinds)
 
 
+@pytest.mark.slow
 def test_where_postgresql_is_not_installed_its_figures_are_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

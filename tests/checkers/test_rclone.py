@@ -17,6 +17,7 @@ from tests.support.restic_repositories import flip
 from holdfast.checkers import rclone, rclone_remotes
 from holdfast.checkers.interface import Defect, Finding, Place, Report, Sample
 from holdfast.checkers.rclone import RcloneChecker
+from holdfast.checkers.tool_process import Ended, Excerpt
 from holdfast.errors import InputError, UnreachableError
 from holdfast.testing import check_auditor
 
@@ -168,8 +169,7 @@ def test_a_file_that_is_gone_from_the_origin_is_no_damage(copies: Copies, folder
     (copies.origin / "two").unlink()
     (copies.copy / "two").unlink()
     report = run(checker, sample)
-    assert report.finding is not Finding.DAMAGED
-    assert report.damaged == ()
+    assert (report.finding, report.checked) == (Finding.INTACT, len(NAMES) - 2)
     alone = run(checker, sample_of("one"))
     assert (alone.finding, alone.checked) == (Finding.UNKNOWN, 0)
 
@@ -371,3 +371,19 @@ def test_rclone_keeps_the_promises_of_an_auditor(
 
     place = Place(str(copies.copy), {"against": str(copies.origin)}, folder)
     check_auditor(RcloneChecker, place, damage, away=away)
+
+
+@pytest.mark.parametrize(
+    ("words", "complete"),
+    [
+        ("2026/01/01 Failed to check: 1 differences found\n= three\n", True),
+        ("= three\n= Failed to check: 1 differences found\n", False),
+        ("= three\n2026/01/01 Failed to check: connection refused\n", False),
+    ],
+)
+def test_the_end_of_a_check_is_seen_in_whatever_order_its_streams_come(
+    words: str, complete: bool
+) -> None:
+    excerpt = Excerpt()
+    excerpt.add(words.encode())
+    assert rclone._is_complete(Ended(1, excerpt)) is complete

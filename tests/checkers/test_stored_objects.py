@@ -62,9 +62,11 @@ def server(data: Path) -> Iterator[Server]:
     with Server(data) as server:
         thread = Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 def test_every_measure_is_data_with_its_interval(capsys: pytest.CaptureFixture[str]) -> None:
     data = evaluated(capsys, "--policy", "constant:7,0.20", "--episodes", "40", "--seed", "3")
-    assert (data["scenario"], data["episodes"], data["seed"]) == ("paper", 40, 3)
+    assert (data["scenario"]["name"], data["episodes"], data["seed"]) == ("paper", 40, 3)
     assert data["malicious_share"] == 0.3
     found = data["policies"]["constant:7,0.20"]
     assert set(found) == MEASURES
@@ -97,12 +97,58 @@ def test_a_measure_without_a_figure_is_null(
     file = tmp_path / "sound.toml"
     file.write_text("honest_rate = 0\nmalicious_share = 0\n")
     data = evaluated(capsys, "--policy", "fixed-low", "--scenario", str(file), "--episodes", "3")
-    assert data["scenario"] == "sound"
+    assert data["scenario"]["name"] == "sound"
     assert data["miss_rate"] == {"value": None, "low": None, "high": None}
     assert data["exposure"]["value"] == 0
     assert (
         run(["evaluate", "--policy", "fixed-low", "--scenario", str(file), "--episodes", "3"]) == 0
     )
+
+
+def test_a_file_with_the_name_of_a_scenario_is_another_world(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "drift.toml"
+    file.write_text('base = "drift"\nmalicious_share = 0.9\n')
+    plus = "drqn-cmdp-plus"
+    arguments = ["--scenario", str(file), "--episodes", "2"]
+    reason = refused(capsys, "--policy", f"{plus}:rho=0.1", *arguments)
+    assert "write drqn-cmdp-plus@drift:rho=0.1 to use it here" in reason
+
+    assert run(["evaluate", "--json", "--policy", f"{plus}@drift", *arguments]) == 0
+    shown = capsys.readouterr()
+    assert shown.err.count("\n") == 1
+    assert "was trained for scenario drift (68b1cdb98511), not for this one" in shown.err
+    data = json.loads(shown.out)
+    assert data["scenario"]["parameters"]["malicious_share"] == 0.9
+    home = data["trained_for"][f"{plus}@drift"]
+    assert (home["name"], home["this_scenario"]) == ("drift", False)
+    assert home["hash"] != data["scenario"]["hash"]
+
+    file.write_text('base = "drift"\n')
+    data = evaluated(capsys, "--policy", plus, *arguments)
+    assert data["trained_for"][plus]["this_scenario"]
+    assert data["scenario"]["hash"] == home["hash"]
+
+
+def test_several_policies_are_compared_with_the_baseline(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    both = ["--policy", "fixed-low", "--policy", "fixed-high", "--episodes", "40"]
+    data = evaluated(capsys, *both)
+    assert data["baseline"] == "fixed-low"
+    difference = data["differences"]["fixed-high"]["gas"]
+    gas = [data["policies"][name]["gas"]["value"] for name in ("fixed-high", "fixed-low")]
+    assert difference["value"] == pytest.approx(gas[0] - gas[1])
+    assert difference["probability_of_improvement"] == 0
+    assert difference["p_value"] <= difference["p_holm"] < 0.05
+    data = evaluated(capsys, *both, "--baseline", "fixed-high")
+    assert data["differences"]["fixed-low"]["gas"]["value"] == pytest.approx(gas[1] - gas[0])
+
+    assert run(["evaluate", *both]) == 0
+    assert "differences from fixed-low" in capsys.readouterr().out
+    assert "give it as --policy too" in refused(capsys, *both, "--baseline", "oracle")
+    assert "differences" not in evaluated(capsys, "--policy", "fixed-low", "--episodes", "2")
 
 
 @pytest.mark.slow

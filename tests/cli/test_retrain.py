@@ -107,6 +107,7 @@ def test_killed_and_run_again_it_ends_with_the_same_challenger(home: Path, tmp_p
     assert versions[0] == versions[1]
 
 
+@pytest.mark.slow
 def test_one_sentence_says_why_it_could_not_run(
     home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.support.command_line import Shell, Workplace, end
+from tests.support.command_line import Shell, Workplace, end, without_progress
 from tests.support.processes import running
 
 from holdfast.learn import training
@@ -48,7 +48,7 @@ def outputs(folder: Path) -> list[bytes]:
 @pytest.mark.usefixtures("brief")
 def test_a_training_tells_where_its_checkpoint_is_and_how_to_use_it(workplace: Workplace) -> None:
     told = workplace.run(*TRAIN, "--out", "dqn", "--seed", "3")
-    assert (told.code, told.stderr) == (0, "")
+    assert (told.code, without_progress(told.stderr)) == (0, "")
     assert "seed 3 was trained: dqn\n" in told.stdout
     assert "over 50 episodes: gas " in told.stdout
     before = outputs(workplace.directory / "dqn")
@@ -115,7 +115,7 @@ def test_settings_are_shown_and_changed_and_recorded(workplace: Workplace) -> No
 @pytest.mark.slow
 def test_seeds_train_side_by_side_as_they_do_alone(workplace: Workplace) -> None:
     both = workplace.run(*TRAIN, "--seeds", "2", "--out", "both", "--json")
-    assert (both.code, both.stderr) == (0, "")
+    assert (both.code, without_progress(both.stderr)) == (0, "")
     assert [each["seed"] for each in both.data["trained"]] == [0, 1]
     folders = [Path(each["checkpoint"]) for each in both.data["trained"]]
     assert folders == [Path("both/seed-0"), Path("both/seed-1")]
@@ -124,6 +124,35 @@ def test_seeds_train_side_by_side_as_they_do_alone(workplace: Workplace) -> None
     assert outputs(folders[0]) != outputs(folders[1])
     again = workplace.run(*TRAIN, "--seed", "0", "--seed", "1", "--out", "both", "--json")
     assert all(each["trained_before"] for each in again.data["trained"])
+
+
+@pytest.mark.slow
+def test_a_sweep_trains_what_its_file_describes_in_shards_and_is_aggregated(
+    workplace: Workplace,
+) -> None:
+    (workplace.directory / "sweep.toml").write_text(
+        'methods = ["ppo-lagrangian"]\nscenarios = ["world.toml"]\nceilings = [0.05, 0.1]\n'
+        "seeds = 2\nepisodes = 2\n[settings.ppo-lagrangian]\nfeatures = [16]\n"
+    )
+    train = ("train", "--sweep", "sweep.toml", "--out", "runs", "--json")
+    shards = [workplace.run(*train, "--shard", f"{part}/2") for part in (1, 2)]
+    folders = [run["checkpoint"] for shard in shards for run in shard.data["trained"]]
+    place = "runs/ppo-lagrangian/world"
+    assert sorted(folders) == [f"{place}/rho-{r}/seed-{k}" for r in ("0.05", "0.1") for k in (0, 1)]
+    again = workplace.run(*train)
+    assert all(run["trained_before"] for run in again.data["trained"])
+    assert len(again.data["trained"]) == 4
+
+    table = workplace.run("aggregate", "runs", "--csv", "runs.csv", "--json")
+    assert (table.code, table.stderr) == (0, "")
+    assert [(group["rho"], group["seeds"]) for group in table.data["groups"]] == [
+        (0.05, 2),
+        (0.1, 2),
+    ]
+    rows = (workplace.directory / "runs.csv").read_text().splitlines()
+    assert len({row.count(",") for row in rows}) == 1
+    assert len(rows) == 3
+    assert "ppo-lagrangian" in workplace.run("aggregate", "runs").stdout
 
 
 @pytest.mark.slow
@@ -137,7 +166,7 @@ def test_ctrl_c_ends_every_worker(workplace: Workplace) -> None:
             time.sleep(0.02)
         os.killpg(process.pid, signal.SIGINT)
         finished = end(process)
-    assert (finished.code, finished.stderr) == (130, "holdfast: interrupted\n")
+    assert (finished.code, without_progress(finished.stderr)) == (130, "holdfast: interrupted\n")
 
 
 @pytest.mark.parametrize(
@@ -157,6 +186,11 @@ def test_ctrl_c_ends_every_worker(workplace: Workplace) -> None:
         ("--method dqn --scenario papyrus", "paper, drift, field"),
         ("--method dqn --scenario none.toml", "none.toml"),
         ("--seed 1", "--method"),
+        ("--method dqn --seeds 4 --shard 5/4", "second of five parts"),
+        ("--method dqn --seeds 4 --shard 0/4", "second of five parts"),
+        ("--method dqn --sweep world.toml", "with --sweep"),
+        ("--sweep world.toml", "unknown key 'horizon'"),
+        ("--sweep none.toml", "none.toml"),
         ("--method ppo --set lr=1", "its settings are epochs"),
         ("--method ppo --set epochs=many", "whole number"),
         ("--method ppo --settings none.toml", "none.toml"),
@@ -172,7 +206,7 @@ def test_what_cannot_be_trained_is_told_in_one_sentence(
 @pytest.mark.usefixtures("brief")
 def test_the_folder_of_another_training_is_refused(workplace: Workplace) -> None:
     short = (*TRAIN[:-1], "1")
-    assert workplace.run(*short, "--out", "runs/seed-1", "--seed", "1").code == 0
+    assert workplace.run(*short, "--out", "runs/seed-1", "--seed", "7").code == 0
     said = workplace.run(*TRAIN, "--seeds", "2", "--out", "runs").sentence()
     assert "runs/seed-1 holds another training" in said
     assert [path.name for path in Path("runs").iterdir()] == ["seed-1"], "nothing was begun"

@@ -161,6 +161,7 @@ def test_the_lease_of_a_killed_process_ends(tmp_path: Path) -> None:
     engine.dispose()
 
 
+@pytest.mark.slow
 def test_where_no_audit_has_taught_anything_nothing_is_said(tmp_path: Path) -> None:
     fresh = operation(tmp_path, PAPER, 2)
     assert Confidences(fresh.engine, SETTINGS).refresh(fresh.clock.now) == 0

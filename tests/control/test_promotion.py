@@ -98,7 +98,7 @@ def test_dearer_by_more_than_the_margin_is_refused_unless_the_champion_breaks_th
     desk: Workplace, running: Operation, home: Path
 ) -> None:
     policy(desk, "add", "drqn-cmdp-plus:rho=0.03", "--challenger")
-    running.until(START + 30 * DAY)
+    running.until(START + 60 * DAY)
     assert broken(policy(desk, "promote", "--dry-run", code=1)) == ["gas a month"]
     (home / "holdfast.toml").write_text(SETTINGS + "ceiling = 0.035\n")
     lax = policy(desk, "promote", "--dry-run")
@@ -160,6 +160,7 @@ def test_commands_tell_what_is_wrong_in_one_sentence(desk: Workplace, running: O
     assert policy(desk, "show", "champion")["version"] == champion(running)
 
 
+@pytest.mark.slow
 def test_texts_for_people_name_the_versions(desk: Workplace, running: Operation) -> None:
     new = policy(desk, "add", "heuristic", "--challenger", "--reason", "try it")["version"]
     assert "has not decided" in desk.run("policy", "shadow").stdout

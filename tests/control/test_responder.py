@@ -382,6 +382,7 @@ def test_a_tick_ends_with_its_slice_though_there_is_more_to_do(
         assert steps(running) == [("localise", "ready"), ("alert", "planned")]
 
 
+@pytest.mark.slow
 def test_how_far_a_search_and_a_repair_are_can_be_read(
     embedded: Engine, replicated: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

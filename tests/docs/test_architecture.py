@@ -9,6 +9,7 @@ def test_the_page_is_what_make_reference_writes() -> None:
     assert DOCUMENT.read_text() == page()
 
 
+@pytest.mark.slow
 def test_every_module_and_package_says_what_it_is_for() -> None:
     paths = [
         path for package in packages() for path in (package / "__init__.py", *modules(package))

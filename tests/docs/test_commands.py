@@ -5,13 +5,16 @@ What needs nodes, a chain and workers is run by `test_guide.py`.
 
 import os
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 import typer
+from tests.docs.blocks import blocks_of
 from tests.docs.commands import DOCUMENTS, ROOT, Command, commands_of
 
 from holdfast.cli.app import root_command, run
+from holdfast.policy.shipped import shipped_folder
 
 SHOWN = [command for document in DOCUMENTS for command in commands_of(document)]
 # Simulations are shortened to so many episodes; what they print is checked elsewhere.
@@ -35,12 +38,22 @@ def test_a_command_in_the_documents_is_one_of_ours(command: Command) -> None:
                 raise
 
 
+def lay_out(folder: Path) -> None:
+    """Put the files of the guide where a reader has them; a shipped checkpoint is the trained."""
+    shutil.copytree(ROOT / "docs" / "examples", folder, dirs_exist_ok=True)
+    shutil.copytree(shipped_folder("dqn", "paper"), folder / "runs" / "ce" / "seed-0")
+    for block in blocks_of(ROOT / "docs" / "extending.md"):
+        if block.words == ("scenario",):
+            (folder / "mine.toml").write_text(block.text)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("command", SHORT, ids=str)
 def test_what_needs_no_home_runs_as_shown(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    lay_out(tmp_path)
     words = list(command.words)
     if "--episodes" in words:
         words[words.index("--episodes") + 1] = EPISODES

@@ -45,7 +45,11 @@ def codes(document: Path) -> list[str]:
 @documents
 def test_settings_that_are_shown_can_be_set(document: Path, tmp_path: Path) -> None:
     for block in blocks_of(document):
-        if block.language == "toml" and "[build-system]" not in block.text:
+        if (
+            block.language == "toml"
+            and block.words != ("scenario",)
+            and "[build-system]" not in block.text
+        ):
             text = block.text.replace('"0x…"', f'"0x{"11" * 20}"')
             (tmp_path / "holdfast.toml").write_text(text)
             read_control(tmp_path)

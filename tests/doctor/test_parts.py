@@ -118,8 +118,10 @@ class Stranger(BaseHTTPRequestHandler):
 def stranger() -> Iterator[str]:
     with ThreadingHTTPServer(("127.0.0.1", 0), Stranger) as server:
         Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
 
 
 @pytest.mark.slow

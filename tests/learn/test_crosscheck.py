@@ -30,6 +30,7 @@ def assert_close(gradients: dict[str, np.ndarray], expected: dict[str, np.ndarra
         np.testing.assert_allclose(array, expected[name], rtol=RTOL, atol=RTOL * scale)
 
 
+@pytest.mark.slow
 def test_the_recurrent_update_is_pytorchs() -> None:
     from benchmarks import pytorch  # noqa: PLC0415 - needs torch
 
@@ -59,6 +60,7 @@ def test_the_recurrent_update_is_pytorchs() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("double", [False, True])
 def test_the_feed_forward_update_is_pytorchs(*, double: bool) -> None:
     settings = ValueSettings(double=double)

@@ -12,8 +12,8 @@ from holdfast.sim.evaluation import evaluate
 def units_of(method: str) -> int:
     if method == "drqn-cmdp-plus":
         return 100
-    if method == "focops":
-        return 600
+    if method in ("focops", "recurrent-ppo-lagrangian"):
+        return 700
     return 400 if isinstance(METHODS[method], GradientSettings) else 250
 
 

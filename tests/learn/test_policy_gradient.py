@@ -1,7 +1,5 @@
 """The policy-gradient agents estimate advantages as Schulman defines them."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from tests.learn.worlds import VISIBLE
@@ -9,6 +7,7 @@ from tests.learn.worlds import VISIBLE
 from holdfast.learn.policy_gradient import (
     GradientLearner,
     GradientSettings,
+    RecurrentGradientSettings,
     advantages,
     log_softmax,
 )
@@ -46,7 +45,7 @@ def test_an_episode_is_padded_with_what_counts_for_nothing() -> None:
 
 
 def test_a_recurrent_policy_learns_from_what_it_saw_when_it_acted() -> None:
-    settings = replace(GradientSettings(), features=(16,), recurrent=8)
+    settings = RecurrentGradientSettings(features=(16,), recurrent=8)
     learner = GradientLearner(VISIBLE, 0, settings)
     probabilities: list[float] = []
     select_action = learner._sampler.begin(learner.policy_weights())

@@ -6,9 +6,10 @@ from holdfast.learn.methods import METHODS, settings_of
 from holdfast.learn.settings import to_json
 from holdfast.model.scenario import SCENARIOS
 from holdfast.policy import checkpoint
+from holdfast.policy.registry import LEARNED
 from holdfast.policy.shipped import shipped_folder
 
-SHIPPED = [(method, "paper") for method in METHODS]
+SHIPPED = [(method, "paper") for method in METHODS if method in LEARNED]
 SHIPPED += [("drqn-cmdp-plus", "drift"), ("drqn-cmdp-plus", "field")]
 
 

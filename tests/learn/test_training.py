@@ -15,10 +15,12 @@ from tensorboardX.proto import event_pb2
 from tests.learn.worlds import VISIBLE, quick, run_of
 
 from holdfast import atomic
-from holdfast.errors import HoldfastError, InputError, MalformedError, StorageError
+from holdfast.errors import ConflictError, HoldfastError, InputError, MalformedError, StorageError
+from holdfast.learn import evaluation_curve
 from holdfast.learn.drqn_cmdp_plus import PlusSettings
+from holdfast.learn.folder_lock import TRAINING
 from holdfast.learn.methods import METHODS, with_ceiling
-from holdfast.learn.training import CURVE, STATE, Run, train
+from holdfast.learn.training import CURVE, EVALUATION, STATE, Run, train
 from holdfast.model.scenario import Scenario
 from holdfast.policy import checkpoint
 from holdfast.policy.checkpoint import MANIFEST, WEIGHTS
@@ -37,7 +39,7 @@ def units_of(method: str) -> int:
     return 4 if method == "drqn-cmdp-plus" else UNITS
 
 
-def stop_after(units: int, run: Run, folder: Path) -> None:
+def stop_after(units: int, run: Run, folder: Path, *, evaluate_every: int | None = None) -> None:
     """Train, and be interrupted in the unit after so many."""
 
     def on_progress(_phase: str, done: float, _figures: dict[str, float]) -> None:
@@ -45,7 +47,7 @@ def stop_after(units: int, run: Run, folder: Path) -> None:
             raise StopError
 
     with pytest.raises(StopError):
-        train(run, folder, on_progress)
+        train(run, folder, on_progress, evaluate_every=evaluate_every)
 
 
 def outputs(folder: Path) -> dict[str, bytes]:
@@ -62,6 +64,8 @@ def events(folder: Path) -> dict[tuple[str, int], float]:
             event = event_pb2.Event.FromString(content[12 : 12 + length])
             content = content[16 + length :]
             for value in event.summary.value:
+                if value.tag.startswith("_hparams_"):
+                    continue
                 key = (value.tag, event.step)
                 assert key not in figures, "every figure is there once"
                 figures[key] = value.simple_value
@@ -155,7 +159,6 @@ def test_the_folder_of_another_training_is_refused_and_left_alone(tmp_path: Path
     before = outputs(tmp_path)
     for other in (
         replace(run, seed=1),
-        replace(run, units=2),
         replace(run, scenario=replace(VISIBLE, blocks=99)),
         run_of("d3qn", units=1),
     ):
@@ -165,6 +168,99 @@ def test_the_folder_of_another_training_is_refused_and_left_alone(tmp_path: Path
     with pytest.raises(InputError, match="a checkpoint already"):
         train(run, tmp_path)
     assert outputs(tmp_path) == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["dqn", "ppo", "drqn-cmdp"])
+@pytest.mark.parametrize("keep_state", [True, False])
+def test_a_training_is_extended_as_if_it_had_been_longer_from_the_start(
+    method: str, keep_state: bool, tmp_path: Path
+) -> None:
+    short, long = run_of(method, units=20), run_of(method, units=UNITS)
+    train(long, tmp_path / "straight")
+    train(short, tmp_path / "extended", keep_state=keep_state)
+    assert (tmp_path / "extended" / STATE).exists() == keep_state
+    begun = []
+    train(long, tmp_path / "extended", lambda _phase, done, _figures: begun.append(done))
+    assert begun[0] == (21 if keep_state else 1)
+    assert outputs(tmp_path / "extended") == outputs(tmp_path / "straight")
+    assert_events_are_the_curve(tmp_path / "extended")
+    with pytest.raises(InputError, match="of 40 units, which is longer than 20"):
+        train(short, tmp_path / "extended")
+
+
+@pytest.mark.slow
+def test_an_interrupted_extension_keeps_the_old_checkpoint_and_resumes(tmp_path: Path) -> None:
+    short, long = run_of("dqn", units=20), run_of("dqn")
+    train(long, tmp_path / "straight")
+    train(short, tmp_path / "extended", keep_state=True)
+    stop_after(30, long, tmp_path / "extended")
+    assert checkpoint.load(tmp_path / "extended").manifest.training["units"] == 20
+    train(long, tmp_path / "extended")
+    assert outputs(tmp_path / "extended") == outputs(tmp_path / "straight")
+
+
+@pytest.mark.slow
+def test_a_training_whose_schedule_spans_it_is_not_extended(tmp_path: Path) -> None:
+    run = run_of("drqn-cmdp-plus", units=4)
+    train(run, tmp_path, keep_state=True)
+    before = outputs(tmp_path)
+    with pytest.raises(InputError, match="can't be extended to 8: learning rate and exploration"):
+        train(replace(run, units=8), tmp_path)
+    assert outputs(tmp_path) == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["dqn", "ppo", "drqn-cmdp", "drqn-cmdp-plus"])
+def test_evaluations_on_fixed_episodes_leave_the_weights_as_they_are(
+    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evaluation_curve, "EPISODES", 20)
+    run = run_of(method, units=4)
+    train(run, tmp_path / "without")
+    assert not (tmp_path / "without" / EVALUATION).exists()
+    train(run, tmp_path / "with", evaluate_every=2)
+    stop_after(2, run, tmp_path / "resumed", evaluate_every=2)
+    train(run, tmp_path / "resumed", evaluate_every=2)
+    for name in OUTPUTS:
+        before = (tmp_path / "without" / name).read_bytes()
+        assert (tmp_path / "with" / name).read_bytes() == before
+    text = (tmp_path / "with" / EVALUATION).read_text()
+    assert (tmp_path / "resumed" / EVALUATION).read_text() == text
+    header, *rows = text.splitlines()
+    assert header == "unit,gas,latency,miss_rate,multiplier"
+    assert [row.split(",")[0] for row in rows] == ["2", "4"]
+    assert all(row.count(",") == 4 and row.split(",")[4] for row in rows)
+    figures = events(tmp_path / "with")
+    for unit in (2, 4):
+        assert figures["evaluation/gas", unit] > 0
+        assert figures["evaluation/multiplier", unit] > 0
+
+
+def test_tensorboard_shows_the_settings(tmp_path: Path) -> None:
+    train(run_of("dqn", units=1), tmp_path)
+    (file,) = (tmp_path / "events").iterdir()
+    content = file.read_bytes()
+    for name in (b"_hparams_/session_start_info", b"learning_rate", b"multiplier.step"):
+        assert name in content
+
+
+def test_two_processes_do_not_train_in_one_folder(tmp_path: Path) -> None:
+    run = run_of("dqn", units=2)
+
+    def on_progress(_phase: str, _done: float, _figures: dict[str, float]) -> None:
+        with pytest.raises(ConflictError, match="another process is training in") as refused:
+            train(run, tmp_path)
+        assert "\n" not in str(refused.value)
+
+    train(run, tmp_path, on_progress)
+    assert not [path for path in tmp_path.iterdir() if "lock" in path.name]
+
+
+def test_the_lock_of_a_killed_process_does_not_bind(tmp_path: Path) -> None:
+    (tmp_path / TRAINING).write_bytes(b"")
+    train(run_of("dqn", units=1), tmp_path)
+    assert checkpoint.load(tmp_path).manifest.seed == 0
 
 
 @pytest.mark.parametrize("left", [0, 7, 100, -1])

@@ -8,6 +8,7 @@ from itertools import count
 from pathlib import Path
 from typing import ClassVar
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -29,6 +30,8 @@ from holdfast.ledger.interface import (
 )
 from holdfast.pdp import PublicKey
 from holdfast.pdp.field import Q
+
+pytestmark = pytest.mark.slow
 
 Outcome = tuple[Event, ...] | Reason
 ANSWERS = st.sampled_from(("honest", "wrong", "signed", "of q", "too wide", "of more than a word"))

@@ -1,11 +1,13 @@
 """A scenario is one value; a mapping changes single fields, and a wrong one is named."""
 
+import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from holdfast.errors import InputError
-from holdfast.model.scenario import DRIFT, FIELD, PAPER, scenario_from, scenario_named
+from holdfast.model.scenario import DRIFT, FIELD, PAPER, SCENARIOS, scenario_from, scenario_named
 
 
 def test_the_papers_scenario_has_the_papers_figures() -> None:
@@ -55,3 +57,16 @@ def test_a_wrong_field_type_or_range_is_refused_by_name(
 def test_an_unknown_scenario_is_refused_with_the_known_ones() -> None:
     with pytest.raises(InputError, match="paper, drift, field"):
         scenario_named("papyrus")
+
+
+def test_a_scenario_is_what_its_parameters_say() -> None:
+    renamed = replace(DRIFT, name="mine")
+    assert renamed.hash == DRIFT.hash
+    assert "name" not in DRIFT.parameters
+    assert json.loads(json.dumps(DRIFT.parameters)) == DRIFT.parameters
+    assert scenario_from({"base": "drift", "malicious_share": 0.9}).hash != DRIFT.hash
+    whole = scenario_from({"base": "field", "honest_rate": 0})
+    assert whole.hash == scenario_from({"base": "field", "honest_rate": 0.0}).hash
+    assert len({scenario.hash for scenario in SCENARIOS.values()}) == len(SCENARIOS)
+    assert len(PAPER.hash) == 64
+    assert PAPER.hash.startswith(PAPER.short_hash)

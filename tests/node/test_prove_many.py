@@ -130,6 +130,7 @@ def test_another_owners_holding_is_not_there(
     assert codes(answers) == [Code.UNKNOWN_HOLDING]
 
 
+@pytest.mark.slow
 def test_an_answer_that_is_not_the_nodes_is_an_error_in_its_place(
     client: NodeClient, holdings: list[Holding], monkeypatch: pytest.MonkeyPatch
 ) -> None:

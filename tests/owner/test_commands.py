@@ -241,6 +241,7 @@ def test_damage_is_audited_repaired_and_audited_again(world: World, desk: Workpl
     assert must(desk, "repair", "plain").stdout.startswith("no block of plain is damaged\n")
 
 
+@pytest.mark.slow
 def test_a_file_is_repaired_from_the_owners_own_copy(world: World, desk: Workplace) -> None:
     world.file(CONTENT, "photos")
     must(desk, "put", "photos", "--to", "secret")
@@ -376,6 +377,7 @@ def test_a_holding_that_is_half_made_says_how_to_go_on(world: World, desk: Workp
     must(desk, "put", "photos", "--to", "half")
 
 
+@pytest.mark.slow
 def test_a_wrong_passphrase_opens_nothing(desk: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_PASSPHRASE", "another")
     assert "the passphrase does not open" in desk.run("audit", "now").sentence()

@@ -135,6 +135,7 @@ def test_other_holdings_of_a_node_that_moved_are_named(world: World, desk: Workp
     ]
 
 
+@pytest.mark.slow
 def test_a_renamed_holding_keeps_its_files(world: World, desk: Workplace) -> None:
     world.file(CONTENT, "photos")
     must(desk, "put", "photos", "--to", "secret")
@@ -168,6 +169,7 @@ def test_what_can_not_be_done_is_refused_in_one_sentence(
     assert instructions(world) == []
 
 
+@pytest.mark.slow
 def test_a_removed_holding_is_gone_from_home_and_node(world: World, desk: Workplace) -> None:
     world.file(CONTENT, "photos")
     world.file(b"only here", "note")
@@ -195,6 +197,7 @@ def test_a_removed_holding_is_gone_from_home_and_node(world: World, desk: Workpl
     must(desk, "put", "photos", "--to", "plain")
 
 
+@pytest.mark.slow
 def test_files_can_be_kept_on_the_node(world: World, desk: Workplace) -> None:
     world.file(CONTENT, "photos")
     must(desk, "put", "photos")
@@ -207,6 +210,7 @@ def test_files_can_be_kept_on_the_node(world: World, desk: Workplace) -> None:
     assert instructions(world)[0][1] == "plain, with its files left on its node"
 
 
+@pytest.mark.slow
 def test_a_holding_on_a_node_that_is_gone_can_be_removed(
     desk: Workplace, moving: tuple[RunningNode, Path, Path]
 ) -> None:

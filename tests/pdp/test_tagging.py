@@ -42,6 +42,7 @@ def source(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_several_processes_write_the_same_tags_as_one(source: Path, tmp_path: Path) -> None:
     tag(source, tmp_path / "one", processes=1)
     tag(source, tmp_path / "two", processes=2)

@@ -17,6 +17,7 @@ from holdfast.sim.measures import measure
 HIDDEN = np.zeros((1, 5))
 
 
+@pytest.mark.slow
 def test_the_bound_on_gas_lies_where_it_was_calibrated() -> None:
     reference = clairvoyant(PAPER, Ceilings(0.05))
     assert 4.6 <= reference.mixture.totals[0] <= 5.0

@@ -17,8 +17,8 @@ from holdfast.model.action import GRID
 from holdfast.model.observation import OBSERVATION
 from holdfast.model.scenario import PAPER, SCENARIOS
 from holdfast.sim import fleet
+from holdfast.sim.draws import KeyedDraws
 from holdfast.sim.environment import AuditEnv
-from holdfast.sim.streams import Streams
 from holdfast.sim.world import world_of
 
 
@@ -31,6 +31,7 @@ def test_gymnasium_accepts_it(name: str) -> None:
     check_env(made(scenario=name).unwrapped)
 
 
+@pytest.mark.slow
 def test_stable_baselines3_accepts_it() -> None:
     checker = parts.package("stable_baselines3.common.env_checker")
     checker.check_env(AuditEnv())
@@ -198,10 +199,10 @@ def test_the_response_time_tells_nothing_in_the_papers_world_and_little_in_drift
     for name, scenario in SCENARIOS.items():
         world = world_of(scenario)
         for corrupted in (0, scenario.blocks):
-            streams = Streams([np.random.default_rng(k) for k in range(50)])
-            nodes = fleet.start(world, 50, streams)
+            draws = KeyedDraws.of_episodes(0, range(50))
+            nodes = fleet.start(world, 50, draws)
             nodes = replace(nodes, corrupted=nodes.corrupted + corrupted)
-            nodes, _ = fleet.step(world, nodes, np.zeros(50, np.int64), streams)
+            nodes, _ = fleet.step(world, nodes, np.zeros(50, np.int64), draws)
             seconds = np.asarray(nodes.history.latency)
             shown[name, bool(corrupted)] = seconds / (seconds + scenario.latency_scale)
     assert latency == 2

@@ -10,9 +10,9 @@ from holdfast.model.action import GRID
 from holdfast.model.observation import observe
 from holdfast.model.scenario import DRIFT, FIELD, PAPER, Scenario
 from holdfast.sim import fleet
+from holdfast.sim.draws import KeyedDraws, Rng, sample_key
 from holdfast.sim.environment import AuditEnv
 from holdfast.sim.reward import reward
-from holdfast.sim.streams import Streams
 from holdfast.sim.world import world_of
 
 NODES = 12
@@ -30,14 +30,14 @@ def test_the_fleet_equals_the_single_environment_step_by_step(scenario: Scenario
     world = world_of(scenario)
     environments = [AuditEnv(scenario, multiplier=20.0) for _ in range(NODES)]
     first = [environment.reset(seed=k)[0] for k, environment in enumerate(environments)]
-    streams = Streams([np.random.default_rng(k) for k in range(NODES)])
-    nodes = fleet.start(world, NODES, streams)
+    draws = KeyedDraws(np.concatenate([sample_key(np.random.default_rng(k)) for k in range(NODES)]))
+    nodes = fleet.start(world, NODES, draws)
     np.testing.assert_array_equal(observe(nodes.history, scenario.constants), first)
 
     chooser = np.random.default_rng(99)
     for _ in range(60):
         actions = chooser.integers(GRID.size, size=NODES)
-        nodes, outcome = fleet.step(world, nodes, actions, streams)
+        nodes, outcome = fleet.step(world, nodes, actions, draws)
         steps = [environment.step(a) for environment, a in zip(environments, actions, strict=True)]
         observations, rewards, _, truncated, infos = zip(*steps, strict=True)
 
@@ -80,13 +80,15 @@ def test_everything_lively_happens() -> None:
     assert burst
 
 
-def test_one_draw_for_an_interval_has_the_law_of_one_draw_for_each_unit() -> None:
-    """Count, first unit and exposure of 14 units at once, against 14 single units."""
+@pytest.mark.parametrize("keyed", [False, True], ids=["at once", "unit by unit"])
+def test_an_interval_has_the_law_of_its_units(keyed: bool) -> None:
+    """Count, first unit and exposure of 14 units, against 14 plain binomial draws."""
     scenario = replace(PAPER, honest_rate=0.0003, malicious_share=0.0)
     world, batch, units = world_of(scenario), 40_000, 14
     rng = np.random.default_rng(1)
+    draws: Rng = KeyedDraws.of_episodes(1, range(batch)) if keyed else rng
     action = np.full(batch, GRID.index_of(units, 0.01))
-    _, outcome = fleet.step(world, fleet.start(world, batch, rng), action, rng)
+    _, outcome = fleet.step(world, fleet.start(world, batch, draws), action, draws)
     growth = outcome.growth
 
     corrupted = np.zeros(batch, np.int64)
@@ -105,6 +107,32 @@ def test_one_draw_for_an_interval_has_the_law_of_one_draw_for_each_unit() -> Non
     by_unit = histogram(growth.first_unit()[growth.began]) - histogram(first[first >= 0])
     assert np.abs(by_unit).max() < tolerance
     assert growth.exposure().mean() == pytest.approx(exposure.mean(), rel=0.02)
+
+
+@pytest.mark.parametrize("scenario", [PAPER, LIVELY, FIELD], ids=["paper", "lively", "field"])
+def test_both_ways_to_draw_have_one_law(scenario: Scenario) -> None:
+    """Six fortnights, whole intervals at once against unit by unit: means and spreads agree."""
+    world, batch = world_of(replace(scenario, malicious_share=0.5)), 4000
+    action = np.full(batch, GRID.index_of(14, 0.01))
+    ways: list[Rng] = [np.random.default_rng(7), KeyedDraws.of_episodes(7, range(batch))]
+    results = []
+    for rng in ways:
+        nodes, figures = fleet.start(world, batch, rng), []
+        for _ in range(6):
+            nodes, outcome = fleet.step(world, nodes, action, rng)
+            figures += [
+                outcome.corrupted,
+                outcome.detection,
+                outcome.malicious,
+                nodes.load if scenario.latency_load else nodes.malicious,
+                np.log(np.asarray(nodes.history.latency)),
+                outcome.growth.exposure(),
+            ]
+        results.append(np.array(figures, np.float64))
+    left, right = results
+    error = np.sqrt((left.var(axis=1) + right.var(axis=1)) / batch)
+    assert (np.abs(left.mean(axis=1) - right.mean(axis=1)) <= 4.5 * error).all()
+    np.testing.assert_allclose(left.std(axis=1), right.std(axis=1), rtol=0.12)
 
 
 def test_malicious_nodes_speed_up_after_a_quiet_period() -> None:

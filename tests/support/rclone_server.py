@@ -33,6 +33,7 @@ class Proxy(ThreadingHTTPServer):
     def cut(self) -> None:
         """Let the server die, in the middle of what it sends."""
         self.is_cut = True
+        self.shutdown()  # else its thread would spin on a closed socket until the tests end
         self.socket.close()
 
 
@@ -80,8 +81,8 @@ def serving(folder: Path, protocol: str, hook: Hook = lambda _path: None) -> Ite
             try:
                 yield proxy
             finally:
-                if not proxy.is_cut:
-                    proxy.shutdown()
+                proxy.shutdown()
+                thread.join()
 
 
 def _free_port() -> int:

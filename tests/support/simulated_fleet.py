@@ -38,8 +38,8 @@ from holdfast.pdp import (
 from holdfast.pdp.readers import Memory
 from holdfast.pdp.tagging import Chunk, TaggingPool
 from holdfast.sim import fleet
+from holdfast.sim.draws import KeyedDraws
 from holdfast.sim.evaluation import types
-from holdfast.sim.streams import Streams
 from holdfast.sim.world import world_of
 
 START = 1_800_000_000_000 - 1_800_000_000_000 % DAY
@@ -158,10 +158,10 @@ class World:
         drawn = types(scenario.malicious_share, count, seed)
         malicious = np.concatenate([drawn, np.zeros(others, np.bool_)])
         count += others
-        self._streams = [Streams.of_episodes(seed, [k]) for k in range(count)]
+        self._draws = [KeyedDraws.of_episodes(seed, [k]) for k in range(count)]
         self._nodes = [
-            fleet.start(self._tables, 1, stream, malicious[k : k + 1])
-            for k, stream in enumerate(self._streams)
+            fleet.start(self._tables, 1, draws, malicious[k : k + 1])
+            for k, draws in enumerate(self._draws)
         ]
         self._last = [clock.now] * count
         self._over = [False] * count  # the year is: what follows is not counted
@@ -193,7 +193,7 @@ class World:
         units = round((self.clock.now - self._last[index]) / DAY)
         ratio = sampled / self.scenario.blocks
         action = np.array([GRID.nearest(units, ratio)])
-        nodes, outcome = fleet.step(self._tables, self._nodes[index], action, self._streams[index])
+        nodes, outcome = fleet.step(self._tables, self._nodes[index], action, self._draws[index])
         self._nodes[index], self._last[index] = nodes, self.clock.now
         self.clock.last(float(np.squeeze(nodes.history.latency)))
         tally = self.subjects[index].tally

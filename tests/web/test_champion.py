@@ -51,6 +51,7 @@ def waited(condition: Callable[[], bool]) -> None:
     raise AssertionError("it does not come")
 
 
+@pytest.mark.slow
 def test_it_is_the_champion_whoever_that_is(engine: Engine, tmp_path: Path) -> None:
     settings = ControlSettings(policy="drqn-cmdp-plus", scenario=FIELD)
     lookup = ChampionLookup(engine, tmp_path, settings)

@@ -12,7 +12,7 @@ from holdfast.errors import InputError
 from holdfast.executor import LocalExecutor
 from holdfast.model.scenario import Scenario, with_changes
 from holdfast.policy.interface import AnyPolicy
-from holdfast.policy.registry import policy_named
+from holdfast.policy.registry import check_world, policy_named
 from holdfast.processes import cores
 from holdfast.sim import evaluation
 from holdfast.sim.measures import Measures, measure
@@ -40,7 +40,7 @@ def policy(spec: str, scenario: Scenario | str | Path = "paper") -> AnyPolicy:
     >>> two_speed = holdfast.policy("two-speed")
     >>> state = two_speed.initial_state(3)
     """
-    return policy_named(check_text(spec, "a policy"), _as_scenario(scenario))
+    return _policy(check_text(spec, "a policy"), _as_scenario(scenario))
 
 
 def evaluate(
@@ -63,7 +63,7 @@ def evaluate(
     world = _as_scenario(scenario)
     given: Any = policy  # None, too, where a caller checks no types
     named = given is None or isinstance(given, str)
-    chosen = policy_named(check_text(given, "a policy"), world) if named else given
+    chosen = _policy(check_text(given, "a policy"), world) if named else given
     return measure(evaluation.evaluate(chosen, world, episodes=episodes, seed=check_seed(seed)))
 
 
@@ -126,6 +126,11 @@ def train(
             executor = stack.enter_context(LocalExecutor(at_once))
         pool.train_all(unfinished, executor, report)
     return [job.folder for job in plan]
+
+
+def _policy(name: str, world: Scenario) -> AnyPolicy:
+    check_world(name, world)
+    return policy_named(name, world)
 
 
 def _as_scenario(scenario: Scenario | str | Path) -> Scenario:

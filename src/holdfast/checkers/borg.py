@@ -14,8 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from holdfast import atomic
-from holdfast.checkers import codec
-from holdfast.checkers.borg_repository import Failure, Repository
+from holdfast.checkers.borg_repository import Repository
 from holdfast.checkers.borg_words import BorgWords
 from holdfast.checkers.interface import (
     Damage,
@@ -27,9 +26,11 @@ from holdfast.checkers.interface import (
     Report,
     Sample,
 )
+from holdfast.checkers.memory import Memory
 from holdfast.checkers.process_checker import ProcessChecker, Progress, now
+from holdfast.checkers.tool_failure import Failure
 from holdfast.checkers.tool_process import Ended, is_unreadable, monotonic_deadline
-from holdfast.errors import HoldfastError, InputError, MalformedError, UnreachableError
+from holdfast.errors import HoldfastError, InputError, UnreachableError
 from holdfast.words import plural
 
 SLICE_SECONDS = 120  # of one call: then a backup that waits has its turn
@@ -54,10 +55,10 @@ class BorgChecker(ProcessChecker):
     def __init__(self, place: Place) -> None:
         super().__init__(place)
         self._repository = Repository(place)
-        self._memory = place.folder / "borg.json"
+        self._memory = Memory(place.folder / "borg.json", _Known())
 
     def extent(self) -> Extent:
-        tool, known = str(self._repository.tool), self._known()
+        tool, known = str(self._repository.tool), self._memory.read()
         atomic.make_directory(self.place.folder, mode=atomic.PRIVATE_FOLDER)
         try:
             known = self._count(known)
@@ -65,13 +66,13 @@ class BorgChecker(ProcessChecker):
             if known.segments:  # it worked before
                 raise UnreachableError(str(error)) from error
             raise
-        self._remember(known)
+        self._memory.write(known)
         return Extent("segment", known.segments, known.bytes, tool)
 
     def run(self, sample: Sample, on_progress: Progress) -> Report:
-        check = _Check(self._repository, self._known(), sample, on_progress)
+        check = _Check(self._repository, self._memory.read(), sample, on_progress)
         report = check.run()
-        self._remember(check.known)
+        self._memory.write(check.known)
         return report
 
     def locate(self, report: Report) -> Damage:
@@ -108,15 +109,6 @@ class BorgChecker(ProcessChecker):
         if words.segments is None:
             raise self._repository.explain(ended, words).error()
         return replace(known, segments=words.segments)
-
-    def _known(self) -> _Known:
-        try:
-            return codec.load(_Known, self._memory.read_bytes(), str(self._memory))
-        except (FileNotFoundError, MalformedError):
-            return _Known()
-
-    def _remember(self, known: _Known) -> None:
-        atomic.write(self._memory, codec.dump(known), mode=atomic.PRIVATE)
 
 
 @dataclass

@@ -13,14 +13,14 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.checkers import log_first, tool_process
 from holdfast.checkers.borg_words import LINES, BorgWords
 from holdfast.checkers.interface import Place
+from holdfast.checkers.tool_failure import Failure
 from holdfast.checkers.tool_process import Ended, Requirement, Tool, run_tool
-from holdfast.errors import HoldfastError, InputError, StorageError, UnreachableError
+from holdfast.errors import InputError
 
 BORG = Requirement("borg", "borgbackup", (1, 2), "--version")
 OPTIONS = ("lock-wait", "program", "remote-path", "rsh")
@@ -39,20 +39,6 @@ _AWAY = re.compile(
 )
 
 OnWords = Callable[[BorgWords], None]  # called when there are more of them
-
-
-@dataclass(frozen=True)
-class Failure:
-    """Why borg could not do its work. It never says anything about the data."""
-
-    reason: str
-    is_mistake: bool = False  # of the operator
-    is_away: bool = True
-
-    def error(self) -> HoldfastError:
-        if self.is_mistake:
-            return InputError(self.reason)
-        return UnreachableError(self.reason) if self.is_away else StorageError(self.reason)
 
 
 class Repository:

@@ -7,6 +7,7 @@ A file that is newer at the place it is compared with has not been copied yet, w
 unless the option `frozen=yes` says that files never change.
 """
 
+import re
 import time
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -24,7 +25,8 @@ from holdfast.checkers.interface import (
     Sample,
 )
 from holdfast.checkers.process_checker import ProcessChecker, Progress, now
-from holdfast.checkers.rclone_remotes import Entry, Failure, Remotes, is_away, read_record
+from holdfast.checkers.rclone_remotes import Entry, Remotes, is_away, read_record
+from holdfast.checkers.tool_failure import Failure
 from holdfast.checkers.tool_process import Ended, is_unreadable, monotonic_deadline
 from holdfast.errors import HoldfastError, InputError, UnreachableError
 from holdfast.words import plural
@@ -32,6 +34,9 @@ from holdfast.words import plural
 EXTENT_SECONDS = 6 * 3600.0
 MAX_FAILED_IN_A_ROW = 10  # files that can't be read; rclone tries each for a quarter of a minute
 CLOCK_SECONDS = 2.0  # by which times of the same file may differ
+
+# Not in the line of a file, which begins with a sign.
+_COMPLETE = re.compile(r"^(?![=*!+-] )[^\n]*Failed to check[^\n]*differences found", re.MULTILINE)
 
 
 class RcloneChecker(ProcessChecker):
@@ -231,5 +236,8 @@ class _Check:
 
 
 def _is_complete(ended: Ended) -> bool:
-    """Return whether rclone came to its end: then a file that it does not name is at no place."""
-    return ended.code == 0 or (ended.code == 1 and "differences found" in ended.words.last_line())
+    """Return whether rclone came to its end: then a file that it does not name is at no place.
+
+    Its two streams may come in any order, so what it says at last need not be the last line.
+    """
+    return ended.code == 0 or (ended.code == 1 and _COMPLETE.search(ended.words.text()) is not None)

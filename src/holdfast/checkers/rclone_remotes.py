@@ -11,8 +11,9 @@ from typing import Any
 from holdfast import jsontext
 from holdfast.checkers import tool_process
 from holdfast.checkers.interface import Place
+from holdfast.checkers.tool_failure import Failure
 from holdfast.checkers.tool_process import Ended, OnLine, Requirement, Tool, run_tool
-from holdfast.errors import HoldfastError, InputError, StorageError, UnreachableError
+from holdfast.errors import InputError
 
 RCLONE = Requirement("rclone", "rclone", (1, 60), "version")
 OPTIONS = ("against", "config", "frozen", "password-env", "password-file", "program")
@@ -40,20 +41,6 @@ class Entry:
 
     size: int
     modified: float  # seconds since 1970
-
-
-@dataclass(frozen=True)
-class Failure:
-    """Why rclone could not do its work. It never says anything about the data."""
-
-    reason: str
-    is_mistake: bool = False  # of the operator
-    is_away: bool = True
-
-    def error(self) -> HoldfastError:
-        if self.is_mistake:
-            return InputError(self.reason)
-        return UnreachableError(self.reason) if self.is_away else StorageError(self.reason)
 
 
 class Remotes:

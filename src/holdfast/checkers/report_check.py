@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from holdfast.checkers.interface import Extent, Finding, Report
+from holdfast.checkers.process_checker import without_result
 from holdfast.errors import InputError
 
 LARGEST = 2**50  # of a count, so that all sums of them can be recorded
@@ -19,19 +20,13 @@ def validate_report(report: Report) -> Report:
     Damaged units without a name are left out.
     """
     for contradiction in _contradictions(report):
-        return Report(
-            finding=Finding.UNKNOWN,
-            reason=f"the auditor's report makes no sense: {contradiction}",
-            units=0,
-            checked=0,
-            damaged=(),
-            verified=(),
-            read_bytes=0,
-            requests=0,
+        return without_result(
+            Finding.UNKNOWN,
+            f"the auditor's report makes no sense: {contradiction}",
             began=report.began if _is_count(report.began) else 0,
             ended=report.ended if _is_count(report.ended) else 0,
-            tool=report.tool,
             words=report.words,
+            tool=report.tool,
         )
     silent = report.finding in {Finding.UNREACHABLE, Finding.UNKNOWN} and not report.reason
     named = tuple(unit for unit in report.damaged if unit.name)

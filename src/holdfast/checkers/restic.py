@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from holdfast import atomic
-from holdfast.checkers import codec
 from holdfast.checkers.interface import (
     Damage,
     Extent,
@@ -26,6 +25,7 @@ from holdfast.checkers.interface import (
     Report,
     Sample,
 )
+from holdfast.checkers.memory import Memory
 from holdfast.checkers.process_checker import ProcessChecker, Progress
 from holdfast.checkers.restic_check import Check
 from holdfast.checkers.restic_repair import advise, packs, plan_repair
@@ -33,7 +33,6 @@ from holdfast.checkers.restic_repository import Repository
 from holdfast.errors import (
     HoldfastError,
     InputError,
-    MalformedError,
     StorageError,
     UnreachableError,
 )
@@ -62,10 +61,10 @@ class ResticChecker(ProcessChecker):
     def __init__(self, place: Place) -> None:
         super().__init__(place)
         self._repository = Repository(place)
-        self._memory = place.folder / "restic.json"
+        self._memory = Memory(place.folder / "restic.json", _Known())
 
     def extent(self) -> Extent:
-        tool, known = str(self._repository.tool), self._known()
+        tool, known = str(self._repository.tool), self._memory.read()
         atomic.make_directory(self.place.folder, mode=atomic.PRIVATE_FOLDER)
         try:
             listed = self._list(known)
@@ -81,7 +80,7 @@ class ResticChecker(ProcessChecker):
             if not known.groups:
                 raise InputError("the repository holds no packs: make a backup first")
             listed = known  # all packs are gone: a check finds out whether they should be there
-        self._remember(listed)
+        self._memory.write(listed)
         groups = listed.groups
         units, size = sum(one.units for one in groups), sum(one.bytes for one in groups)
         return Extent("pack", units, size, tool, groups)
@@ -89,7 +88,7 @@ class ResticChecker(ProcessChecker):
     def run(self, sample: Sample, on_progress: Progress) -> Report:
         if not all(re.fullmatch("[0-9a-f]{2}", group) for group in sample.groups):
             raise InputError("the sample names no groups of a restic repository")
-        groups = {group.name: group for group in self._known().groups}
+        groups = {group.name: group for group in self._memory.read().groups}
         return Check(self._repository, groups, sample, self.scratch, on_progress).run()
 
     def locate(self, report: Report) -> Damage:
@@ -161,15 +160,6 @@ class ResticChecker(ProcessChecker):
             return known
         average = self._repository.average_pack_bytes(self.scratch, deadline)
         return replace(known, pack_bytes=average, packs=packs)
-
-    def _known(self) -> _Known:
-        try:
-            return codec.load(_Known, self._memory.read_bytes(), str(self._memory))
-        except (FileNotFoundError, MalformedError):
-            return _Known()
-
-    def _remember(self, known: _Known) -> None:
-        atomic.write(self._memory, codec.dump(known), mode=atomic.PRIVATE)
 
 
 def _scan(folder: Path) -> Iterator[Group]:

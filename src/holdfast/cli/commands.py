@@ -191,4 +191,7 @@ COMMANDS: dict[str, Entry | Group] = {
         "plan:plan", "Turn a budget into a ceiling, or a ceiling or deadline into a cost."
     ),
     "train": Entry("train:train", "Train a policy in simulation and save it as a checkpoint."),
+    "aggregate": Entry(
+        "aggregate:aggregate", "Summarise trainings over their seeds, from many folders."
+    ),
 }

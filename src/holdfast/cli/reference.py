@@ -1,4 +1,4 @@
-"""The reference pages of the command line and the API, made from the code.
+"""The reference pages of the command line, the API and the Python package, made from the code.
 
 `python -m holdfast.cli.reference docs/reference` writes them; a test compares.
 """
@@ -11,6 +11,7 @@ from typing import Any
 
 from holdfast import atomic
 from holdfast.cli.app import LazyCommand, root_command
+from holdfast.cli.python_reference import python_page
 from holdfast.web.app import interface
 
 HEAD = """# Command line
@@ -78,7 +79,7 @@ def api_page() -> str:
     return json.dumps(interface(), indent=1, sort_keys=True) + "\n"
 
 
-PAGES = {"cli.md": cli_page, "openapi.json": api_page}
+PAGES = {"cli.md": cli_page, "openapi.json": api_page, "python.md": python_page}
 
 
 def main(folder: Path) -> None:

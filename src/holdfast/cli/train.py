@@ -1,42 +1,42 @@
 """`holdfast train`: train a learned policy, with one seed or several at once."""
 
 import shlex
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from holdfast import learn
-from holdfast.cli import terminal
 from holdfast.cli.completion import complete_policy, complete_scenario
 from holdfast.cli.executor import Cluster, executor_for
 from holdfast.cli.terminal import Json, report
+from holdfast.cli.training_progress import show_progress
 from holdfast.errors import InputError
 from holdfast.executor import LocalExecutor
 from holdfast.policy import checkpoint
 from holdfast.sim.scenario_file import load_scenario
 
 if TYPE_CHECKING:
-    from holdfast.learn.methods import AnySettings
     from holdfast.learn.pool import Job
 
 UNITS = 600
+EVALUATE_EVERY = 50
+CLUSTER_LOCK = ".cluster.lock"
 
 
 def train(
     *,
     method: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="NAME|FILE.py:CLASS",
             autocompletion=complete_policy,
             help="What to train, see above.",
         ),
-    ],
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -87,6 +87,27 @@ def train(
         bool,
         typer.Option("--show-settings", help="Print the settings as a file for --settings."),
     ] = False,
+    sweep: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.toml", help="Train all that a file describes, instead of one method."
+        ),
+    ] = None,
+    shard: Annotated[
+        str | None,
+        typer.Option(metavar="I/N", help="Train the I-th of N parts of the trainings."),
+    ] = None,
+    keep_state: Annotated[
+        bool, typer.Option(help="Keep the state, some megabytes, for a longer training.")
+    ] = True,
+    evaluate_every: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            metavar="N",
+            help="Evaluate after every N episodes or rounds. 0: only at the end.",
+        ),
+    ] = EVALUATE_EVERY,
     as_json: Json = False,
 ) -> None:
     """Train a policy in simulation and save it as a checkpoint.
@@ -98,116 +119,140 @@ def train(
     file, or package.module:Agent; docs/extending.md describes it.
 
     An interrupted training resumes when you give the command again, and ends with the same
-    weights. `tensorboard --logdir DIR` shows the curves, which are in curve.csv as well.
+    weights. With more episodes it is extended. `tensorboard --logdir DIR` shows the curves, which
+    are in curve.csv as well: figures of the episodes in which the agent explores. evaluation.csv
+    has those of fixed episodes in which it doesn't, every --evaluate-every episodes.
 
     --show-settings lists the settings of a method and their values. --set and --settings change
-    them, and run.json records them.
+    them, and run.json records them. --sweep trains many methods, ceilings and seeds, and --shard
+    divides them among processes or machines.
 
     Example: holdfast train --method drqn-cmdp --seeds 4 --set learning_rate=5e-4 --out runs/drqn
     """
     learn.check_installed()
-    from holdfast.learn import methods, pool, settings_changes, training  # noqa: PLC0415
-    from holdfast.learn.settings import to_json  # noqa: PLC0415 - the extra `train`
+    from holdfast.learn import folder_lock, pool, sweep_file, training  # noqa: PLC0415
 
-    world = load_scenario(scenario)
-    settings = (
-        methods.settings_of(method, world) if rho is None else methods.with_ceiling(method, rho)
-    )
-    changes = settings_changes.read_changes(set_ or [], settings_file)
-    settings = settings_changes.change_settings(settings, changes, method)
-    if show_settings:
-        keys = dict(settings_changes.settings_of_keys(settings))
-        report(
-            {"method": method, "settings": to_json(keys)},
-            settings_changes.as_toml(settings),
-            as_json=as_json,
-        )
-        return
-    if out is None:
-        raise InputError("say where to write the checkpoint, with --out")
-    units = _units(method, settings, episodes, rounds)
-    if seed and seeds:
-        raise InputError("give --seed, once or several times, or --seeds, but not both")
-    numbers = list(range(seeds)) if seeds else list(dict.fromkeys(seed or [0]))
-    plan = [
-        pool.Job(
-            training.Run(method, world, number, units, settings),
-            out / f"seed-{number}" if len(numbers) > 1 else out,
-        )
-        for number in numbers
-    ]
+    if sweep is not None:
+        given = (method, episodes, rounds, seed, seeds, rho, set_, settings_file)
+        if any(given) or show_settings or scenario != "paper":
+            raise InputError(
+                "with --sweep the file says what to train: give no other option for it"
+            )
+        trainings = sweep_file.read_sweep(sweep)
+        plan = trainings.jobs(_checked_out(out), keep_state=keep_state)
+        about: dict[str, Any] = {"sweep": str(sweep)}
+    elif method is None:
+        raise InputError("say what to train, with --method or --sweep")
+    else:
+        one = _OneMethod(method, scenario, rho, set_ or [], settings_file)
+        if show_settings:
+            report(one.data(), one.as_toml(), as_json=as_json)
+            return
+        numbers = _seeds(seed, seeds)
+        units = one.units(episodes, rounds)
+        plan = one.jobs(units, numbers, _checked_out(out), keep_state=keep_state)
+        about = {
+            "method": method,
+            "scenario": one.world.name,
+            "units": units,
+            "changed_settings": one.changes,
+        }
+    if shard is not None:
+        plan, about = sweep_file.select_shard(plan, shard), about | {"shard": shard}
+    plan = [replace(job, evaluate_every=evaluate_every or None) for job in plan]
     ahead = [job for job in plan if not training.finished(job.run, job.folder)]
     with (
+        folder_lock.hold_folder(_checked_out(out), CLUSTER_LOCK) if cluster else nullcontext(),
         executor_for(cluster, lambda: _local_executor(ahead, jobs), jobs) as executor,
-        _progress(ahead) as on_progress,
+        show_progress(ahead) as on_progress,
     ):
         pool.train_all(ahead, executor, on_progress)
     trained = [_result(job, scenario, new=job in ahead) for job in plan]
-    data = {
-        "method": method,
-        "scenario": world.name,
-        "units": units,
-        "changed_settings": changes,
-        "trained": trained,
-    }
-    lines = (line for result in trained for line in _describe(result))
-    report(data, lines, as_json=as_json)
+    lines = (
+        _describe_sweep(plan, ahead, _checked_out(out))
+        if sweep is not None
+        else [line for result in trained for line in _describe(result)]
+    )
+    report(about | {"trained": trained}, lines, as_json=as_json)
+
+
+def _checked_out(out: Path | None) -> Path:
+    if out is None:
+        raise InputError("say where to write the checkpoint, with --out")
+    return out
+
+
+def _seeds(seed: list[int] | None, seeds: int | None) -> list[int]:
+    if seed and seeds:
+        raise InputError("give --seed, once or several times, or --seeds, but not both")
+    return list(range(seeds)) if seeds else list(dict.fromkeys(seed or [0]))
+
+
+class _OneMethod:
+    """A method in a scenario, with its settings as the user changed them."""
+
+    def __init__(
+        self,
+        method: str,
+        scenario: str,
+        rho: float | None,
+        pairs: list[str],
+        file: Path | None,
+    ) -> None:
+        from holdfast.learn import methods, settings_changes  # noqa: PLC0415 - the extra `train`
+
+        self.method, self.world = method, load_scenario(scenario)
+        usual = (
+            methods.settings_of(method, self.world)
+            if rho is None
+            else methods.with_ceiling(method, rho)
+        )
+        self.changes = settings_changes.read_changes(pairs, file)
+        self.settings = settings_changes.change_settings(usual, self.changes, method)
+
+    def data(self) -> dict[str, Any]:
+        from holdfast.learn import settings, settings_changes  # noqa: PLC0415 - as above
+
+        keys = dict(settings_changes.settings_of_keys(self.settings))
+        return {"method": self.method, "settings": settings.to_json(keys)}
+
+    def as_toml(self) -> list[str]:
+        from holdfast.learn import settings_changes  # noqa: PLC0415 - as above
+
+        return settings_changes.as_toml(self.settings)
+
+    def units(self, episodes: int | None, rounds: int | None) -> int:
+        from holdfast.learn.drqn_cmdp_plus import PlusSettings  # noqa: PLC0415 - as above
+        from holdfast.learn.plugin_learner import PluginSettings  # noqa: PLC0415
+
+        if isinstance(self.settings, PluginSettings):
+            return rounds or episodes or UNITS
+        if isinstance(self.settings, PlusSettings):
+            if episodes:
+                raise InputError(
+                    f"{self.method} counts rounds: give --rounds instead of --episodes"
+                )
+            return rounds or UNITS
+        if rounds:
+            raise InputError(f"{self.method} counts episodes: give --episodes instead of --rounds")
+        return episodes or UNITS
+
+    def jobs(self, units: int, seeds: list[int], out: Path, *, keep_state: bool) -> list["Job"]:
+        from holdfast.learn import pool, training  # noqa: PLC0415 - as above
+
+        return [
+            pool.Job(
+                training.Run(self.method, self.world, seed, units, self.settings),
+                out / f"seed-{seed}" if len(seeds) > 1 else out,
+                keep_state,
+            )
+            for seed in seeds
+        ]
 
 
 def _local_executor(jobs: list["Job"], at_once: int | None) -> LocalExecutor | None:
     """Return processes for several trainings; a single one runs here."""
     return LocalExecutor(at_once) if len(jobs) > 1 else None
-
-
-def _units(method: str, settings: "AnySettings", episodes: int | None, rounds: int | None) -> int:
-    from holdfast.learn.drqn_cmdp_plus import PlusSettings  # noqa: PLC0415 - the extra `train`
-    from holdfast.learn.plugin_learner import PluginSettings  # noqa: PLC0415
-
-    if isinstance(settings, PluginSettings):
-        return rounds or episodes or UNITS
-    if isinstance(settings, PlusSettings):
-        if episodes:
-            raise InputError(f"{method} counts rounds: give --rounds instead of --episodes")
-        return rounds or UNITS
-    if rounds:
-        raise InputError(f"{method} counts episodes: give --episodes instead of --rounds")
-    return episodes or UNITS
-
-
-@contextmanager
-def _progress(jobs: list["Job"]) -> Iterator[Callable[..., None]]:
-    """Show the progress of each training on a terminal, with the figures of its last unit."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:.0f}/{task.total:.0f}{task.fields[figures]}"),
-        TimeRemainingColumn(),
-    )
-    quiet = not sys.stderr.isatty()
-    with Progress(*columns, console=terminal.messages, disable=quiet) as bars:
-        tasks = {
-            job.folder: bars.add_task(f"seed {job.run.seed}", total=job.run.units, figures="")
-            for job in jobs
-        }
-
-        def on_progress(job: "Job", phase: str, done: float, figures: dict[str, float]) -> None:
-            bars.update(
-                tasks[job.folder],
-                description=f"seed {job.run.seed}, {phase}",
-                completed=done,
-                figures=_figures(figures),
-            )
-
-        yield on_progress
-
-
-def _figures(figures: dict[str, float]) -> str:
-    shapes = {
-        "gas": ", gas {:.1f}",
-        "miss_rate": ", miss rate {:.1%}",
-        "multiplier": ", multiplier {:.1f}",
-    }
-    return "".join(shapes[name].format(figures[name]) for name in shapes if name in figures)
 
 
 def _result(job: "Job", scenario: str, *, new: bool) -> dict[str, Any]:
@@ -238,6 +283,12 @@ def _describe(result: dict[str, Any]) -> Iterator[str]:
             f" latency {_format(latency, '.2f')}, miss rate {_format(missed, '.2%')}"
         )
     yield f"  {result['use']}"
+
+
+def _describe_sweep(plan: list["Job"], new: list["Job"], out: Path) -> list[str]:
+    before = len(plan) - len(new)
+    words = shlex.join(["holdfast", "aggregate", str(out)])
+    return [f"trained {len(new)}, and {before} were trained before", f"  {words}"]
 
 
 def _format(figure: float | None, shape: str) -> str:

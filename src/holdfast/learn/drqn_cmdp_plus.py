@@ -88,6 +88,8 @@ class PlusSettings:
     # Whether detections count by their probability instead of as they happen. That reduces noise
     # where audits often miss. The policies that ship were trained on what happened.
     expected: ClassVar[bool] = False
+    # Why a longer training is no continuation of a shorter one.
+    depends_on_length: ClassVar[str] = "learning rate and exploration fall over its whole length"
     dials: DialRange = DialRange()
     # The pairs of ceilings that get validated dials after training, and the default pair.
     targets: tuple[Ceilings, ...] = TARGETS

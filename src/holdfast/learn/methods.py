@@ -1,6 +1,8 @@
 """The learned methods by name, and the settings of each."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from holdfast.errors import InputError
 from holdfast.learn.drqn_cmdp_plus import DialRange, PlusLearner, PlusSettings
@@ -13,14 +15,19 @@ from holdfast.learn.plugin_learner import (
     make_plugin_learner,
     plugin_settings,
 )
-from holdfast.learn.policy_gradient import GradientLearner, GradientSettings
+from holdfast.learn.policy_gradient import (
+    GradientLearner,
+    GradientSettings,
+    RecurrentGradientSettings,
+)
 from holdfast.learn.r2d2 import R2D2Learner, R2D2Settings
 from holdfast.learn.recurrent import RecurrentLearner, RecurrentSettings
 from holdfast.learn.value import ValueLearner, ValueSettings
 from holdfast.model.scenario import PAPER, Scenario
 from holdfast.policy.lagrangian import Ceilings
 
-Settings = ValueSettings | GradientSettings | FocopsSettings | RecurrentSettings | PlusSettings
+EpisodeSettings = ValueSettings | GradientSettings | FocopsSettings | RecurrentSettings
+Settings = EpisodeSettings | PlusSettings
 AnySettings = Settings | PluginSettings
 
 METHODS: dict[str, Settings] = {
@@ -32,7 +39,7 @@ METHODS: dict[str, Settings] = {
     "a2c": GradientSettings(epochs=1, clip_range=None),
     "ppo-lagrangian": GradientSettings(multiplier=adaptive()),
     "drqn-cmdp": RecurrentSettings(),
-    "recurrent-ppo-lagrangian": GradientSettings(multiplier=adaptive(), recurrent=64),
+    "recurrent-ppo-lagrangian": RecurrentGradientSettings(multiplier=adaptive()),
     "pid-lagrangian": GradientSettings(multiplier=PidMultiplier(step=5.0)),
     "focops": FocopsSettings(),
     "r2d2": R2D2Settings(),
@@ -105,18 +112,23 @@ def with_ceiling(method: str, rho: float) -> Settings:
 
 def make_learner(settings: AnySettings, scenario: Scenario, seed: int, units: int) -> Learner:
     """Return an agent at the start of a training of this many units."""
+    if isinstance(settings, PlusSettings):
+        return PlusLearner(scenario, seed, settings, units)
+    if isinstance(settings, PluginSettings):
+        return make_plugin_learner(settings, scenario, seed, units)
+    return _learner_of(settings)(scenario, seed, settings)
+
+
+def _learner_of(settings: EpisodeSettings) -> Callable[[Scenario, int, Any], Learner]:
+    """Return the class of an agent that learns from one node, episode by episode."""
     match settings:
         case ValueSettings():
-            return ValueLearner(scenario, seed, settings)
+            return ValueLearner
         case GradientSettings():
-            return GradientLearner(scenario, seed, settings)
+            return GradientLearner
         case FocopsSettings():
-            return FocopsLearner(scenario, seed, settings)
+            return FocopsLearner
         case R2D2Settings():
-            return R2D2Learner(scenario, seed, settings)
+            return R2D2Learner
         case RecurrentSettings():
-            return RecurrentLearner(scenario, seed, settings)
-        case PlusSettings():
-            return PlusLearner(scenario, seed, settings, units)
-        case PluginSettings():
-            return make_plugin_learner(settings, scenario, seed, units)
+            return RecurrentLearner

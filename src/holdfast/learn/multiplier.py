@@ -50,7 +50,7 @@ class PidMultiplier(Multiplier):
     derivative_gain: float = 5.0
     smoothing: float = 0.95  # weight of the past in the moving average
     delay: int = 10  # episodes over which the derivative is taken
-    integral: float = 10.0
+    integral: float | None = None  # at first the value
     averages: tuple[float, ...] = ()  # of the last episodes with an encounter, newest last
 
     def after(self, misses: int, detections: int) -> Self:
@@ -61,7 +61,8 @@ class PidMultiplier(Multiplier):
         past = self.averages[-1] if self.averages else rate
         average = self.smoothing * past + (1 - self.smoothing) * rate
         averages = (*self.averages, average)[-self.delay - 1 :]
-        integral = self.integral + self.step * (rate - self.ceiling)
+        integral = self.value if self.integral is None else self.integral
+        integral += self.step * (rate - self.ceiling)
         integral = min(max(integral, 0.0), self.max_value)
         value = (
             integral

@@ -1,7 +1,7 @@
 """Methods that are not ours: a class in a file or a module, which keeps the interface `Learner`."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from holdfast.errors import InputError
 from holdfast.learn.learner import Learner
@@ -24,6 +24,8 @@ PARTS = (
 class PluginSettings:
     """Which class learns; another file is another training."""
 
+    # Why a longer training is no continuation of a shorter one.
+    depends_on_length: ClassVar[str] = "its class is made for a number of units"
     learner: str  # `FILE.py:Class` or `module:Class`
     sha256: str  # of the file that defines it
 

@@ -40,13 +40,17 @@ class GradientSettings:
     multiplier: Multiplier = Multiplier()
     inputs: Inputs = Inputs()
     features: tuple[int, ...] = (128, 128)
-    recurrent: int = 0  # units of a GRU, which sees each episode from its start
     learning_rate: float = 3e-4
     discount: float = 0.99  # per decision
     gae_lambda: float = setting("trace", 0.95)
     entropy_coefficient: float = setting("entropy", 0.01)
     value_coefficient: float = setting("critic", 0.5)
     max_grad_norm: float = setting("norm", 0.5)
+
+
+@dataclass(frozen=True)
+class RecurrentGradientSettings(GradientSettings):
+    recurrent: int = 64  # units of a GRU, which sees each episode from its start
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,9 @@ jax.tree_util.register_dataclass(
 class GradientLearner(EpisodeLearner):
     def __init__(self, scenario: Scenario, seed: int, settings: GradientSettings) -> None:
         architecture = Architecture(
-            settings.inputs.size, settings.features, recurrent=settings.recurrent
+            settings.inputs.size,
+            settings.features,
+            recurrent=settings.recurrent if isinstance(settings, RecurrentGradientSettings) else 0,
         )
         super().__init__(scenario, seed, architecture, settings.inputs, settings.multiplier)
         self._settings = settings

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from holdfast.errors import StorageError
+from holdfast.errors import ConflictError, StorageError
 from holdfast.executor import failure, report_progress
 from holdfast.folder_jobs import FolderJob, sweep_folders
 from holdfast.learn.learner import Figures
@@ -18,6 +18,8 @@ from holdfast.policy import checkpoint
 class Job:
     run: Run
     folder: Path
+    keep_state: bool = False  # for a longer training
+    evaluate_every: int | None = None  # units
 
 
 # Is called with a job and what `training.OnProgress` is called with.
@@ -30,15 +32,22 @@ def train_all(jobs: Sequence[Job], executor: Executor | None, on_progress: OnPro
     Without an executor they run here, one after the other. An interrupted training resumes when it
     is run again.
     """
-    job_of = {
-        FolderJob(partial(_train, job.run), job.folder, checkpoint.MANIFEST): job for job in jobs
-    }
+    job_of = {FolderJob(partial(_train, job), job.folder, checkpoint.MANIFEST): job for job in jobs}
     for training, future in sweep_folders(
         executor, list(job_of), lambda training, news: on_progress(job_of[training], *news)
     ):
+        if not future.cancelled() and isinstance(future.exception(), ConflictError):
+            future.result()
         if reason := failure(future):
             raise StorageError(f"the training in {training.folder} stopped: {reason}")
 
 
-def _train(run: Run, folder: Path) -> None:
-    train(run, folder, lambda *news: report_progress(news))
+def _train(job: Job, folder: Path) -> None:
+    """Train in this folder, which on another machine is not the job's own."""
+    train(
+        job.run,
+        folder,
+        lambda *news: report_progress(news),
+        keep_state=job.keep_state,
+        evaluate_every=job.evaluate_every,
+    )

@@ -27,7 +27,8 @@ _SHARES = {
     *("tau", "ceiling"),
 }
 _POSITIVE = {"learning_rate", "max_grad_norm", "clip_range", "max_value", "discount", "tau"}
-_FIXED = {"inputs.dial"}  # which the method itself depends on
+# What the method itself depends on, and what a controller remembers.
+_FIXED = {"inputs.dial", "multiplier.integral", "multiplier.averages", "learner", "sha256"}
 
 S = TypeVar("S")
 
@@ -50,7 +51,7 @@ def change_settings(settings: S, changes: Mapping[str, Any], method: str) -> S:
         table, _, _ = key.partition(".")
         if key not in known and not (table == "ranges" and "ranges" in known):
             raise InputError(
-                f"{method} has no setting {key!r}: its settings are {', '.join(known)}"
+                f"{method} has no setting {key!r}: its settings are {', '.join(known) or 'none'}"
             )
         settings = _replace(settings, key.split("."), value, key)
     _check_sizes(settings)
@@ -122,6 +123,8 @@ def _replace(settings: Any, path: list[str], value: Any, key: str) -> Any:
     before = getattr(settings, name)
     if rest:
         return replace(settings, **{name: _replace(before, rest, value, key)})
+    if type(value) is type(before) and value == before:  # such as 0 for a part that is left out
+        return settings
     kind = get_type_hints(type(settings))[name]
     try:
         return replace(settings, **{name: _read(kind, value, key)})

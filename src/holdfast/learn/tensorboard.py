@@ -15,8 +15,9 @@ try:
     from tensorboardX.event_file_writer import EventsWriter
     from tensorboardX.proto.event_pb2 import Event
     from tensorboardX.proto.summary_pb2 import Summary
+    from tensorboardX.summary import hparams
 finally:
     if _hidden:
         del _modules["torch"]
 
-__all__ = ["Event", "EventsWriter", "Summary"]
+__all__ = ["Event", "EventsWriter", "Summary", "hparams"]

@@ -4,26 +4,28 @@ An unfinished training in a folder resumes where it stopped, and ends with the w
 would have had without the interruption.
 """
 
-import csv
-import io
 import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import holdfast
 from holdfast import atomic
-from holdfast.errors import InputError, StorageError
+from holdfast.errors import InputError
 from holdfast.learn import dial_search, snapshot
+from holdfast.learn.curves import UNIT, Events, as_csv
 from holdfast.learn.drqn_cmdp_plus import PlusSettings
+from holdfast.learn.evaluation_curve import COLUMNS as EVALUATION_COLUMNS
+from holdfast.learn.evaluation_curve import evaluate_agent
+from holdfast.learn.folder_lock import hold_folder
 from holdfast.learn.learner import Figures, Learner, TrainerState
 from holdfast.learn.methods import AnySettings, make_learner
 from holdfast.learn.plugin_learner import PluginSettings
 from holdfast.learn.provenance import Provenance, provenance
 from holdfast.learn.settings import to_json
-from holdfast.learn.tensorboard import Event, EventsWriter, Summary
+from holdfast.learn.settings_changes import settings_of_keys
 from holdfast.learn.threads import one_blas_thread
 from holdfast.model.observation import OBSERVATION
 from holdfast.model.scenario import Scenario
@@ -37,6 +39,7 @@ RUN = "run.json"
 MADE_BY = "made_by"
 STATE = "state.safetensors"
 CURVE = "curve.csv"
+EVALUATION = "evaluation.csv"
 SECONDS = 15.0  # between two snapshots: one takes a tenth of a second
 
 # Of the report in the manifest, and of the dials: no other evaluation uses these episodes.
@@ -78,47 +81,110 @@ def train(
     folder: Path,
     on_progress: OnProgress = lambda _phase, _done, _figures: None,
     begin: Callable[[Run], Learner] = begun,
+    *,
+    keep_state: bool = False,
+    evaluate_every: int | None = None,
 ) -> None:
-    """Train, or go on training, in a folder; one that is finished is left as it is."""
+    """Train, or go on training, in a folder; one that is finished is left as it is.
+
+    With `evaluate_every`, the policy is evaluated on fixed episodes after every so many units.
+
+    The state of a finished training is kept if asked for: a longer training continues from it.
+    Without it a longer one starts again, and ends with the same weights.
+    """
     if finished(run, folder):
         return
-    with one_blas_thread():
-        _train(run, folder, on_progress, begin)
+    with hold_folder(folder), one_blas_thread():
+        if not finished(run, folder):  # another process may have trained it meanwhile
+            _train(run, folder, on_progress, begin, evaluate_every)
+            if not keep_state:
+                (folder / STATE).unlink()
+
+
+@dataclass
+class _Curves:
+    """What a training has shown so far: figures of every unit, and of every evaluation."""
+
+    units: list[Figures]
+    evaluations: list[Figures]
 
 
 def _train(
-    run: Run, folder: Path, on_progress: OnProgress, begin: Callable[[Run], Learner]
+    run: Run,
+    folder: Path,
+    on_progress: OnProgress,
+    begin: Callable[[Run], Learner],
+    evaluate_every: int | None,
 ) -> None:
     made_by = _claim(run, folder)
     agent = begin(run)
-    curve = _resume(agent, folder)
-    with _Events(folder, curve) as events:
+    curves = _resume(agent, folder)
+    keys = {"method": run.method, "scenario": run.scenario.name, "seed": run.seed}
+    settings = keys | dict(settings_of_keys(run.settings))
+    with Events(folder, settings, curves.units, curves.evaluations) as events:
         saved = time.monotonic()
-        while len(curve) < run.units:
+        while (done := len(curves.units)) < run.units:
             figures = agent.advance()
-            curve.append(figures)
-            events.write(len(curve), figures)
-            on_progress("training", len(curve), figures)
+            curves.units.append(figures)
+            events.write(done + 1, figures)
+            if evaluate_every and (done + 1) % evaluate_every == 0:
+                evaluated = evaluate_agent(agent, run.settings, run.scenario)
+                curves.evaluations.append({UNIT: done + 1} | evaluated)
+                events.write_evaluation(curves.evaluations[-1])
+            on_progress("training", done + 1, figures)
             if time.monotonic() - saved > SECONDS:
-                _keep(agent, curve, folder)
+                _keep(agent, curves, folder)
                 saved = time.monotonic()
-    _keep(agent, curve, folder)
-    atomic.write(folder / CURVE, _table(curve))
+    _keep(agent, curves, folder)
+    rows = [{UNIT: unit} | figures for unit, figures in enumerate(curves.units, start=1)]
+    atomic.write(folder / CURVE, as_csv(rows, list(rows[0])))
+    if curves.evaluations:
+        table = as_csv(curves.evaluations, [UNIT, *EVALUATION_COLUMNS])
+        atomic.write(folder / EVALUATION, table)
     dials = _dials(run, agent, on_progress)
     manifest = _manifest(run, agent, dials, made_by)
     checkpoint.save(folder, manifest, agent.policy_weights())
-    (folder / STATE).unlink()
 
 
 def finished(run: Run, folder: Path) -> bool:
-    """Return whether the folder holds the end of this run; refuse it if it is another's."""
+    """Return whether the folder holds the end of this run; refuse it if it is another's.
+
+    A shorter training that is otherwise the same is not another's, if it can be extended.
+    """
     ended = (folder / checkpoint.MANIFEST).exists()
-    if (folder / RUN).exists():
-        if _recorded(folder)[0] != run.description():
-            raise InputError(f"{folder} holds another training: choose another folder")
-    elif ended:
-        raise InputError(f"{folder} holds a checkpoint already: choose another folder")
-    return ended
+    if not (folder / RUN).exists():
+        if ended:
+            raise InputError(f"{folder} holds a checkpoint already: choose another folder")
+        return False
+    recorded, _ = _recorded(folder)
+    if recorded != run.description():
+        _check_extends(run, recorded, folder)
+        return False
+    # The checkpoint is that of a shorter training until this one ends.
+    return ended and _trained_units(folder) == run.units
+
+
+def _check_extends(run: Run, recorded: dict[str, Any], folder: Path) -> None:
+    """Refuse the folder unless the run in it becomes this one by training longer."""
+    if recorded | {"units": run.units} != run.description():
+        raise InputError(f"{folder} holds another training: choose another folder")
+    before = recorded["units"]
+    if before > run.units:
+        raise InputError(
+            f"{folder} holds another training, of {before} units, which is longer than"
+            f" {run.units}: choose another folder"
+        )
+    if reason := getattr(run.settings, "depends_on_length", ""):
+        raise InputError(
+            f"{folder} holds another training, of {before} units, which can't be extended to"
+            f" {run.units}: {reason}; choose another folder"
+        )
+
+
+def _trained_units(folder: Path) -> int:
+    content = atomic.read(folder / checkpoint.MANIFEST, at_most=checkpoint.MAX_BYTES)
+    units: int = json_schema.parse(content).get("training", {}).get("units")
+    return units
 
 
 def _recorded(folder: Path) -> tuple[dict[str, Any], list[Provenance]]:
@@ -134,41 +200,30 @@ def _claim(run: Run, folder: Path) -> list[Provenance]:
     Return what has computed the run: more than one thing if it resumes on another processor or
     with other versions.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StorageError(f"can't make the folder {folder}: {error.strerror}") from error
-    for name in (RUN, STATE, CURVE, checkpoint.WEIGHTS, checkpoint.MANIFEST):
+    for name in (RUN, STATE, CURVE, EVALUATION, checkpoint.WEIGHTS, checkpoint.MANIFEST):
         atomic.sweep(folder / name)
-    made_by = _recorded(folder)[1] if (folder / RUN).exists() else []
+    recorded, made_by = _recorded(folder) if (folder / RUN).exists() else ({}, [])
     if provenance() not in made_by:
         made_by = [*made_by, provenance()]
-        record = run.description() | {MADE_BY: made_by}
-        atomic.write(folder / RUN, json.dumps(record, indent=1, sort_keys=True).encode())
+    elif recorded == run.description():
+        return made_by
+    record = run.description() | {MADE_BY: made_by}
+    atomic.write(folder / RUN, json.dumps(record, indent=1, sort_keys=True).encode())
     return made_by
 
 
-def _keep(agent: Learner, curve: list[Figures], folder: Path) -> None:
+def _keep(agent: Learner, curves: _Curves, folder: Path) -> None:
     state = agent.state()
-    snapshot.write(folder / STATE, TrainerState(state.trees, state.facts | {"curve": curve}))
+    facts = {"curve": curves.units, "evaluations": curves.evaluations}
+    snapshot.write(folder / STATE, TrainerState(state.trees, state.facts | facts))
 
 
-def _resume(agent: Learner, folder: Path) -> list[Figures]:
+def _resume(agent: Learner, folder: Path) -> _Curves:
     if not (folder / STATE).exists():
-        return []
+        return _Curves([], [])
     state = snapshot.read(folder / STATE, agent.state())
     agent.restore(state)
-    curve: list[Figures] = state.facts["curve"]
-    return curve
-
-
-def _table(curve: list[Figures]) -> bytes:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=["unit", *curve[0]], lineterminator="\n")
-    writer.writeheader()
-    for unit, figures in enumerate(curve, start=1):
-        writer.writerow({"unit": unit} | {name: f"{value:.7g}" for name, value in figures.items()})
-    return text.getvalue().encode()
+    return _Curves(state.facts["curve"], state.facts.get("evaluations", []))
 
 
 def _dials(run: Run, agent: Learner, on_progress: OnProgress) -> tuple[ValidatedDial, ...]:
@@ -233,39 +288,3 @@ def _report(run: Run, manifest: Manifest, agent: Learner) -> dict[str, Any]:
     tally = evaluate(policy, run.scenario, episodes=VALIDATION_EPISODES, seed=VALIDATION_SEED)
     figures = main_figures(measure(tally))
     return {"episodes": VALIDATION_EPISODES, "seed": VALIDATION_SEED, **figures}
-
-
-class _Events:
-    """Figures as TensorBoard reads them, written as they come.
-
-    After a resumption they are written anew from the curve, and the old file goes: it may hold
-    units that are trained once more, and a new one of the same second would have its name.
-    """
-
-    def __init__(self, folder: Path, curve: list[Figures]) -> None:
-        place = folder / "events"
-        place.mkdir(exist_ok=True)
-        for left in place.glob("events.out.tfevents.*"):
-            left.unlink()
-        # Not its `SummaryWriter`, which leaves semaphores behind when it is killed.
-        self._writer = EventsWriter(str(place / "events"))
-        for unit, figures in enumerate(curve, start=1):
-            self.write(unit, figures)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._writer.close()
-
-    def write(self, unit: int, figures: Figures) -> None:
-        values = [
-            Summary.Value(
-                tag=f"losses/{name}" if name == "loss" else f"charts/{name}", simple_value=value
-            )
-            for name, value in figures.items()
-        ]
-        self._writer.write_event(
-            Event(wall_time=time.time(), step=unit, summary=Summary(value=values))
-        )
-        self._writer.flush()

@@ -4,6 +4,8 @@
 `field` has figures like those of real storage. A mapping (for example from TOML) changes fields.
 """
 
+import hashlib
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields, replace
@@ -18,6 +20,7 @@ from holdfast.model.arrays import FloatArray, IntArray
 from holdfast.model.detection import Detection, detection_probability, gas, samples
 from holdfast.model.observation import HistoryConstants
 
+SHORT_HASH = 12  # digits that are printed
 MAX_BLOCKS = 10_000_000  # up to here detection probabilities are correct to 1e-12
 
 
@@ -80,7 +83,8 @@ class Scenario:
     burst_factor: float = _range(1, 1e6, 1.0)
 
     # Seconds an answer takes: median * (u / (1 - u))^noise * exp(load effect + tampering effect),
-    # u uniform. The load lies in [0, 1] and keeps the share `load_memory` of itself over a unit.
+    # u uniform. The load is uniform in [0, 1]; over a unit it stays as it is with the probability
+    # `load_memory`, or else is drawn anew.
     latency_median: float = _range(1e-6, 1e6, 0.2)
     latency_noise: float = _range(0, 10, 0.25)
     latency_load: float = _range(0, 10, 0.0)
@@ -109,6 +113,27 @@ class Scenario:
                     f"scenario field {kind}_rate: times {kind}_spread and {factor}_factor it must"
                     " stay below 1, for it is a probability"
                 )
+
+    @cached_property
+    def parameters(self) -> dict[str, Any]:
+        """Every parameter but the name, as JSON holds it."""
+        return {
+            parameter.name: float(getattr(self, parameter.name))
+            if parameter.type is float
+            else getattr(self, parameter.name)
+            for parameter in fields(self)
+            if parameter.name != "name"
+        }
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of the parameters as canonical JSON: equal worlds have equal hashes."""
+        text = json.dumps(self.parameters, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def short_hash(self) -> str:
+        return self.hash[:SHORT_HASH]
 
     @cached_property
     def drifts(self) -> bool:

@@ -19,6 +19,7 @@ from holdfast.sim.figure import (
     key,
     label_decades,
     save,
+    style_numbers,
     tidy,
 )
 
@@ -61,9 +62,10 @@ def plane(result: Result) -> "Figure":
     """Draw gas and misses of every policy, joined with the paper's point by a faint line."""
     figure, (axes,) = _sheet(result, 1, 6.2)
     rows = [row for row in result.rows if row.reached and not is_constant(row)]
-    for index, row in enumerate(rows):
-        gas, miss = row.iqm("gas"), 100 * row.iqm("miss_rate")
-        look = key(index) | {"linestyle": "none"}
+    styles = style_numbers(label(result, row) for row in rows)
+    for row, style in zip(rows, styles, strict=True):
+        gas, miss = row.mean("gas"), 100 * row.mean("miss_rate")
+        look = key(style) | {"linestyle": "none"}
         if row.paper:
             theirs = row.paper["gas"], 100 * row.paper["miss_rate"]
             axes.plot(*zip((gas, miss), theirs, strict=True), color=PALE, linewidth=1, zorder=1)
@@ -82,8 +84,8 @@ def plane(result: Result) -> "Figure":
         )
     constants = [row for row in result.rows if is_constant(row)]
     axes.plot(
-        [row.iqm("gas") for row in constants],
-        [100 * row.iqm("miss_rate") for row in constants],
+        [row.mean("gas") for row in constants],
+        [100 * row.mean("miss_rate") for row in constants],
         linestyle="none",
         marker=".",
         color=PALE,
@@ -112,7 +114,8 @@ def curves(result: Result) -> "Figure":
     panels = figure.subplots(2, 4, sharex=True).flat
     for axes, agent in zip(panels, AGENTS, strict=True):
         runs = [curve for curve in result.curves if curve.policy == agent]
-        _draw_runs(axes, runs)
+        (style,) = style_numbers([agent])
+        _draw_runs(axes, runs, key(style)["color"])
         axes.set_title(agent, fontsize=10)
         tidy(axes)
         axes.tick_params(labelsize=8)
@@ -122,27 +125,27 @@ def curves(result: Result) -> "Figure":
     return figure
 
 
-def _draw_runs(axes: "Axes", runs: Sequence[SeedCurve]) -> None:
+def _draw_runs(axes: "Axes", runs: Sequence[SeedCurve], colour: str) -> None:
     for run in runs:
-        axes.plot(run.curve.episode, run.curve.returns, color=COLOURS[0], alpha=0.35, linewidth=0.8)
+        axes.plot(run.curve.episode, run.curve.returns, color=colour, alpha=0.35, linewidth=0.8)
     if not runs:
         return
     mean = np.mean([run.curve.returns for run in runs], axis=0)
-    axes.plot(runs[0].curve.episode, mean, color=COLOURS[0], linewidth=1.8)
+    axes.plot(runs[0].curve.episode, mean, color=colour, linewidth=1.8)
     if any(len(set(run.curve.multiplier)) > 1 for run in runs):
         right = axes.twinx()
         for run in runs:
             right.plot(
                 run.curve.episode,
                 run.curve.multiplier,
-                color=COLOURS[1],
+                color=QUIET,
                 linestyle="--",
                 linewidth=0.8,
             )
         right.set_ylim(0, 210)
-        right.tick_params(labelsize=8, labelcolor=COLOURS[1], color=COLOURS[1])
+        right.tick_params(labelsize=8, labelcolor=QUIET, color=QUIET)
         right.spines[["top", "left", "bottom"]].set_visible(False)
-        right.spines["right"].set_color(COLOURS[1])
+        right.spines["right"].set_color(QUIET)
 
 
 def decomposition(result: Result) -> "Figure":
@@ -195,9 +198,9 @@ def by_prior(result: Result) -> "Figure":
     figure, panels = _sheet(result, 2, 3.9)
     policies = list(dict.fromkeys(row.policy for row in result.rows))
     for axes, (measure, scale, heading) in zip(panels, _GAS_AND_MISSES, strict=True):
-        for index, policy in enumerate(policies):
+        for policy, style in zip(policies, style_numbers(policies), strict=True):
             rows = [row for row in result.rows if row.policy == policy and row.reached]
-            _line(axes, index, policy, [row.malicious_share for row in rows], rows, measure, scale)
+            _line(axes, style, policy, [row.malicious_share for row in rows], rows, measure, scale)
         axes.set_xticks(sorted({row.malicious_share for row in result.rows}))
         axes.set_xlabel("share of malicious nodes")
         axes.set_ylabel(heading)
@@ -224,13 +227,14 @@ def frontier(result: Result) -> "Figure":
         (MULTIPLIER, 1, "final λ"),
     )
     for axes, (measure, scale, heading) in zip(panels, measures, strict=True):
-        for index, policy in enumerate(("drqn-cmdp", PLUS, "belief")):
+        shown = ("drqn-cmdp", PLUS, "belief")
+        for level, (policy, style) in enumerate(zip(shown, style_numbers(shown), strict=True)):
             rows = [row for row in result.series(policy) if row.latency in (None, LATENCY)]
             reached = [row for row in rows if row.reached and measure in row.measures]
             ceilings = [100 * (row.rho or 0.0) for row in reached]
-            _line(axes, index, policy, ceilings, reached, measure, scale)
+            _line(axes, style, policy, ceilings, reached, measure, scale)
             if measure == "gas":
-                _mark_out_of_reach(axes, index, [row for row in rows if not row.reached])
+                _mark_out_of_reach(axes, style, level, [row for row in rows if not row.reached])
         axes.set_ylim(bottom=0)
         axes.set_xlim(0, ceilings_shown[-1] + 1)
         axes.set_xticks(ceilings_shown, [f"{ceiling:g}" for ceiling in ceilings_shown], fontsize=8)
@@ -294,7 +298,7 @@ def _decades_upwards(axes: "Axes", values: Sequence[float]) -> None:
 def _both(rows: Sequence[Row], measure: str, scale: float = 1.0) -> list[float]:
     """Return our figures and the paper's."""
     theirs = [row.paper[measure] for row in rows if row.paper]
-    return [scale * figure for figure in (*(row.iqm(measure) for row in rows), *theirs)]
+    return [scale * figure for figure in (*(row.mean(measure) for row in rows), *theirs)]
 
 
 def _bars(
@@ -307,7 +311,7 @@ def _bars(
     horizontal: bool = False,
 ) -> None:
     """Draw the figures as bars with their intervals, and every seed as a dot."""
-    figures = [scale * row.iqm(measure) for row in rows]
+    figures = [scale * row.mean(measure) for row in rows]
     reach = np.hstack([_reach(row, measure, scale) for row in rows])
     look: dict[str, Any] = {"color": "#9ec9e2", "ecolor": "black", "capsize": 3, "zorder": 1}
     if horizontal:
@@ -329,7 +333,7 @@ def _bars(
 
 def _line(
     axes: "Axes",
-    index: int,
+    style: int,
     policy: str,
     positions: Sequence[float],
     rows: Sequence[Row],
@@ -337,20 +341,20 @@ def _line(
     scale: float,
 ) -> None:
     reach = np.hstack([_reach(row, measure, scale) for row in rows]) if rows else None
-    figures = [scale * row.iqm(measure) for row in rows]
-    look = key(index) | {"markersize": 6, "capsize": 3, "elinewidth": 1}
+    figures = [scale * row.mean(measure) for row in rows]
+    look = key(style) | {"markersize": 6, "capsize": 3, "elinewidth": 1}
     axes.errorbar(positions, figures, yerr=reach, label=policy, **look)
 
 
-def _mark_out_of_reach(axes: "Axes", index: int, rows: Sequence[Row]) -> None:
+def _mark_out_of_reach(axes: "Axes", style: int, level: int, rows: Sequence[Row]) -> None:
     if not rows:
         return
     axes.plot(
         [100 * (row.rho or 0.0) for row in rows],
-        [0.03 + 0.06 * index] * len(rows),
+        [0.03 + 0.06 * level] * len(rows),
         linestyle="none",
         marker="x",
-        color=COLOURS[index],
+        color=key(style)["color"],
         transform=axes.get_xaxis_transform(),
         label="out of reach",
     )
@@ -358,7 +362,7 @@ def _mark_out_of_reach(axes: "Axes", index: int, rows: Sequence[Row]) -> None:
 
 def _reach(row: Row, measure: str, scale: float = 1.0) -> FloatArray:
     """Return how far the interval reaches below and above the figure, as a column."""
-    summary, figure = row.measures[measure], row.iqm(measure)
+    summary, figure = row.measures[measure], row.mean(measure)
     low = figure if summary.low is None else summary.low
     high = figure if summary.high is None else summary.high
     below, above = max(figure - low, 0.0), max(high - figure, 0.0)

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -10,6 +11,7 @@ from pathlib import Path
 from holdfast import atomic
 from holdfast.errors import InputError, MalformedError
 from holdfast.model.estimate import Figure
+from holdfast.model.scenario import Scenario
 from holdfast.paper.curve import Curve
 from holdfast.paper.experiments import Effort, PlannedRow, Programme
 from holdfast.paper.job import EVALUATION_SEED, Done, Tried, read_done
@@ -24,6 +26,7 @@ MEASURES = (
     *("gas", "latency", "miss_rate", "miss_rate_honest"),
     *("detections_per_100", "detected_within_14"),
 )
+SHARES = ("miss_rate", "miss_rate_honest", "detected_within_14")
 MULTIPLIER = "multiplier"
 
 
@@ -32,6 +35,12 @@ class SeedCurve:
     policy: str
     seed: int
     curve: Curve
+
+
+@dataclass(frozen=True)
+class TriedScenario:
+    hash: str
+    parameters: Scenario
 
 
 @dataclass(frozen=True)
@@ -45,15 +54,16 @@ class Row:
     measures: dict[str, Summary]
     out_of_reach: tuple[str | None, ...]  # by seed: why the ceilings can't be kept
     paper: dict[str, float]  # what the paper reports
+    scenario: str = ""  # the hash of the one it was tried in
 
     @property
     def seeds(self) -> int:
         """Return the number of seeds behind the figures."""
         return sum(reason is None for reason in self.out_of_reach) if self.trained else 0
 
-    def iqm(self, measure: str) -> float:
+    def mean(self, measure: str) -> float:
         """Return the figure of a row that has one."""
-        figure = self.measures[measure].iqm
+        figure = self.measures[measure].mean
         if figure is None:
             raise InputError(f"the row {self.policy} has no {measure}")
         return figure
@@ -72,6 +82,7 @@ class Result:
     evaluation_seed: int
     rows: tuple[Row, ...]
     curves: tuple[SeedCurve, ...] = ()
+    scenarios: tuple[TriedScenario, ...] = ()  # of all rows
 
     def series(self, policy: str) -> list[Row]:
         """Return all rows of the policy without a variant."""
@@ -105,6 +116,12 @@ def gather(experiment: str, effort: Effort, out: Path) -> Result:
         evaluation_seed=EVALUATION_SEED,
         rows=tuple(rows),
         curves=tuple(curves),
+        scenarios=tuple(
+            TriedScenario(scenario.hash, scenario)
+            for scenario in dict.fromkeys(
+                planned.trial.scenario for planned in programme.rows(experiment)
+            )
+        ),
     )
 
 
@@ -114,10 +131,10 @@ def row_of(
     """Return the row of a policy, from the trials of every seed."""
     figures = {name: [_figure(trial, name) for trial in trials] for name in MEASURES}
     trained = planned.training is not None
-    measures = {name: _summary(column, trained=trained) for name, column in figures.items()}
+    measures = {name: _summary(name, column, trained=trained) for name, column in figures.items()}
     multipliers = [result.multiplier for result in job_results]
     if any(multiplier is not None for multiplier in multipliers):
-        measures[MULTIPLIER] = summarise(multipliers)
+        measures[MULTIPLIER] = summarise(multipliers, least=0.0)
     published = None
     if experiment == "table1-paper":
         published = MAIN.get(planned.policy)
@@ -133,6 +150,7 @@ def row_of(
         measures=measures,
         out_of_reach=tuple(trial.out_of_reach for trial in trials),
         paper=published.figures() if published else {},
+        scenario=planned.trial.scenario.hash,
     )
 
 
@@ -140,12 +158,13 @@ def _figure(trial: Tried, name: str) -> Figure:
     return trial.measures.get(name) or Figure(None, None, None)
 
 
-def _summary(figures: Sequence[Figure], *, trained: bool) -> Summary:
+def _summary(measure: str, figures: Sequence[Figure], *, trained: bool) -> Summary:
     if trained:
-        return summarise([figure.value for figure in figures])
+        most = 1.0 if measure in SHARES else math.inf
+        return summarise([figure.value for figure in figures], 0.0, most)
     (once,) = figures
     value = once.value
-    return Summary((value,), value, value, value, value, once.low, once.high)
+    return Summary((value,), value, None, value, value, once.low, once.high)
 
 
 def read_result(path: Path) -> Result:

@@ -1,18 +1,18 @@
-"""One figure over all training seeds, with an interval that shows their spread.
+"""One figure over all training seeds: their mean, with an interval that shows their spread.
 
-The interval is the 95 % bootstrap percentile of the interquartile mean. Seeds are resampled within
-their own row.
+The interval is Student's, which covers 95 % at as few as two seeds (`model.estimate.over_seeds`).
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from holdfast.model.arrays import FloatArray
+from holdfast.model.estimate import finite, over_seeds
 
-RESAMPLES = 10_000
-SEED = 20_240
+MIN_QUARTERS = 4  # seeds: with fewer, the interquartile mean is the mean
 
 
 @dataclass(frozen=True)
@@ -21,10 +21,10 @@ class Summary:
 
     by_seed: tuple[float | None, ...]
     mean: float | None = None
-    iqm: float | None = None
+    iqm: float | None = None  # the interquartile mean; None with fewer than four seeds
     min: float | None = None
     max: float | None = None
-    low: float | None = None  # of the interval
+    low: float | None = None  # of the interval of the mean; None with one seed
     high: float | None = None
 
     @property
@@ -32,21 +32,23 @@ class Summary:
         return [figure for figure in self.by_seed if figure is not None]
 
 
-def summarise(by_seed: Sequence[float | None]) -> Summary:
+def summarise(
+    by_seed: Sequence[float | None], least: float = -math.inf, most: float = math.inf
+) -> Summary:
+    """Return the summary of figures that lie between `least` and `most`."""
     summary = Summary(tuple(by_seed))
     if not summary.known:
         return summary
     figures = np.array(summary.known)
-    resamples = np.random.default_rng(SEED).integers(len(figures), size=(RESAMPLES, len(figures)))
-    low, high = np.percentile(interquartile_mean(figures[resamples]), (2.5, 97.5))
+    estimate = over_seeds(summary.known, least, most)
     return Summary(
         by_seed=summary.by_seed,
-        mean=float(figures.mean()),
-        iqm=float(interquartile_mean(figures)),
+        mean=estimate.value,
+        iqm=float(interquartile_mean(figures)) if len(figures) >= MIN_QUARTERS else None,
         min=float(figures.min()),
         max=float(figures.max()),
-        low=float(low),
-        high=float(high),
+        low=finite(estimate.low),
+        high=finite(estimate.high),
     )
 
 

@@ -51,8 +51,8 @@ def warning(result: Result) -> str:
 
 def caption(result: Result) -> str:
     how = (
-        "interquartile means over seeds with their 95 % bootstrap intervals; what needs no training"
-        " runs once, with its interval over episodes"
+        "means over seeds with Student's 95 % intervals, none for a single seed; what needs no"
+        " training runs once, with its interval over episodes"
     )
     constants = sum(is_constant(row) for row in result.rows)
     return f"{how}; {constants} constant actions beside it" if constants else how
@@ -90,15 +90,16 @@ def _seeds(row: Row) -> str:
 
 def _figure(row: Row, column: Column) -> Cell:
     summary = row.measures.get(column.measure, Summary(()))
-    if summary.iqm is None:
+    if summary.mean is None:
         return Cell("")
-    shown = [
-        "?"
-        if figure is None
-        else f"{100 * figure if column.percent else figure:,.{column.decimals}f}"
-        for figure in (summary.iqm, summary.low, summary.high)
-    ]
-    return Cell(shown[0], f"{shown[1]}-{shown[2]}")
+    if summary.low is None or summary.high is None:
+        return Cell(_text(summary.mean, column), "one seed" if len(summary.known) == 1 else "?")
+    interval = f"{_text(summary.low, column)}-{_text(summary.high, column)}"
+    return Cell(_text(summary.mean, column), interval)
+
+
+def _text(figure: float, column: Column) -> str:
+    return f"{100 * figure if column.percent else figure:,.{column.decimals}f}"
 
 
 def _paper(row: Row) -> str:

@@ -75,6 +75,30 @@ def policy_named(name: str, scenario: Scenario) -> AnyPolicy:
     return set_dial(name, load(location.folder), location.options)
 
 
+def trained_for(name: str, scenario: Scenario) -> Scenario | None:
+    """Return the scenario that a policy was trained for, or None if it is not learned."""
+    location = locate(name, scenario)
+    return load(location.folder).manifest.scenario if location else None
+
+
+def check_world(name: str, scenario: Scenario) -> None:
+    """Refuse a shipped policy by its plain name in a world that it was not trained for.
+
+    A scenario is what its parameters say: a file may have the name of another one.
+    """
+    method, at, _ = name.partition(":")[0].partition("@")
+    if at or method not in LEARNED:
+        return
+    home = trained_for(name, scenario)
+    if home is not None and home.hash != scenario.hash:
+        _, colon, options = name.partition(":")
+        raise InputError(
+            f"policy {name}: it is shipped for another scenario {home.name!r} ({home.short_hash}),"
+            f" not for this one ({scenario.short_hash}): write {method}@{home.name}{colon}{options}"
+            " to use it here"
+        )
+
+
 def portable(name: str, scenario: Scenario) -> Callable[[], AnyPolicy]:
     """Return a picklable function that makes the policy, also where its folder is missing.
 

@@ -5,9 +5,6 @@ arrays of one. Tests compare the two step by step.
 """
 
 import math
-import operator
-from bisect import bisect_left
-from itertools import accumulate
 from typing import Any
 
 import gymnasium
@@ -20,10 +17,11 @@ from holdfast.model.action import GRID
 from holdfast.model.arrays import Float32Array
 from holdfast.model.observation import OBSERVATION, empty_history, observe, record
 from holdfast.model.scenario import Scenario
-from holdfast.sim.fleet import MAX_INTERVAL
+from holdfast.sim.draws import KeyedDraws, sample_key
 from holdfast.sim.reset_options import ASSIGNMENT, check_multiplier, check_options
 from holdfast.sim.reward import reward_of_one
 from holdfast.sim.scenario_file import load_scenario
+from holdfast.sim.single_node import SingleNode
 from holdfast.sim.timeline import Timeline
 from holdfast.sim.world import world_of
 
@@ -58,9 +56,7 @@ class AuditEnv(gymnasium.Env[Float32Array, np.int64]):
         self._interval = world.interval.tolist()
         self._gas = world.gas.tolist()
         self._compute = world.compute.tolist()
-        self._load_memory = world.load_memory.tolist()
-        self._detection = world.detection
-        self._row = world.row.tolist()
+        self._detection = [world.detection[row].data for row in world.row]
         self._max_listed = world.max_listed
         self._started = False
         self._timeline: Timeline | None = None
@@ -91,54 +87,35 @@ class AuditEnv(gymnasium.Env[Float32Array, np.int64]):
         if "multiplier" in chosen:
             self.set_multiplier(chosen["multiplier"])
         scenario = self.scenario
-        kind, honest, malicious, burst, load = self.np_random.random(5).tolist()
-        self._malicious = bool(chosen.get("malicious", kind < scenario.malicious_share))
-        self._honest_rate = scenario.honest_rate * math.pow(scenario.honest_spread, 2 * honest - 1)
-        self._malicious_rate = scenario.malicious_rate * math.pow(
-            scenario.malicious_spread, 2 * malicious - 1
-        )
-        self._bursting = burst < scenario.burst_share
-        self._load = load
-        self._time = self._corrupted = self._quiet = self._onset = self._interval_onset = 0
+        draws = KeyedDraws(sample_key(self.np_random))
+        self._node = SingleNode(scenario, draws, chosen.get("malicious"))
+        self._onset = self._interval_onset = 0
         self._history = empty_history()
-        keep = 1.0 - self._rate(quiet=0)
-        self._loss_probability = [
-            1.0 - survival for survival in accumulate([keep] * MAX_INTERVAL, operator.mul)
-        ]
         self._started = True
         self._timeline = Timeline(scenario) if self.render_mode else None
-        return observe(self._history, scenario.constants), {"hidden": self._hidden()}
+        hidden = {"malicious": self._node.malicious, "corrupted": 0, "time": 0}
+        return observe(self._history, scenario.constants), {"hidden": hidden}
 
     def step(
         self, action: np.int64 | int
     ) -> tuple[Float32Array, float, bool, bool, dict[str, Any]]:
+        """Wait the interval of the action, audit, and return what Gymnasium's `step` returns."""
         if not self._started:
             raise ResetNeeded("reset the environment before its first step")
         scenario = self.scenario
         interval = self._interval[action]
-        first, audit, load, response = self.np_random.random(4).tolist()
+        node = self._node
+        intact, begin = not node.corrupted, node.time
+        exposure = node.wait(interval)
+        corrupted = node.corrupted
+        if corrupted and intact:
+            self._onset, self._interval_onset = node.first_unit, begin
+        audit, response = node.audit_draws()
 
-        loss_probability = self._wait(interval)
-        before = self._corrupted
-        grown = int(self.np_random.binomial(scenario.blocks - before, loss_probability[-1]))
-        corrupted = before + grown
-        if grown and not before:
-            share = -math.expm1(math.log1p(-first) / grown) * loss_probability[-1]
-            self._onset = self._time + bisect_left(loss_probability, share)
-            self._interval_onset = self._time
-        exposure = before * interval + (
-            grown * (sum(loss_probability) / loss_probability[-1]) if grown else 0.0
-        )
-        self._time += interval
-
-        detection_probability = float(
-            self._detection[self._row[action], min(corrupted, self._max_listed)]
-        )
+        detection_probability = self._detection[action][min(corrupted, self._max_listed)]
         detected = audit < detection_probability
-        load_memory = self._load_memory[action]
-        self._load = load_memory * self._load + (1.0 - load_memory) * load
-        self._corrupted = 0 if detected else corrupted
-        self._quiet = 0 if detected else self._quiet + interval
+        if detected:
+            node.repair()
         self._history = record(
             self._history,
             float(interval),
@@ -165,10 +142,12 @@ class AuditEnv(gymnasium.Env[Float32Array, np.int64]):
             "miss": corrupted > 0 and not detected,
             "miss_probability": 1.0 - detection_probability if corrupted else 0.0,
             "hidden": {
-                **self._hidden(),
+                "malicious": node.malicious,
+                "corrupted": node.corrupted,
+                "time": node.time,
                 "corrupted_at_audit": corrupted,
-                "latency": self._time - self._interval_onset,
-                "delay": self._time - self._onset,
+                "latency": node.time - self._interval_onset,
+                "delay": node.time - self._onset,
                 "exposure": exposure,
             },
         }
@@ -178,7 +157,7 @@ class AuditEnv(gymnasium.Env[Float32Array, np.int64]):
             observe(self._history, scenario.constants),
             reward,
             False,
-            self._time >= scenario.horizon,
+            node.time >= scenario.horizon,
             info,
         )
 
@@ -189,38 +168,11 @@ class AuditEnv(gymnasium.Env[Float32Array, np.int64]):
         if self._timeline is None:
             gymnasium.logger.warn("to render, make the environment with render_mode='ansi'")
             return None
-        return self._timeline.draw(malicious=self._hidden()["malicious"])
-
-    def _wait(self, interval: int) -> list[float]:
-        """Advance through the interval; return the probability of a loss by each unit."""
-        scenario = self.scenario
-        if scenario.steady:
-            return self._loss_probability[:interval]
-        loss_probability = []
-        survival = 1.0
-        turns, bursts = self.np_random.random((2, MAX_INTERVAL)).tolist()
-        for unit, turn, burst in zip(range(interval), turns, bursts, strict=False):
-            turning = scenario.turn_honest if self._malicious else scenario.turn_malicious
-            changing = scenario.burst_end if self._bursting else scenario.burst_start
-            self._malicious ^= turn < turning
-            self._bursting ^= burst < changing
-            survival *= 1.0 - self._rate(self._quiet + unit)
-            loss_probability.append(1.0 - survival)
-        return loss_probability
-
-    def _rate(self, quiet: int) -> float:
-        scenario = self.scenario
-        if self._malicious:
-            bold = scenario.quiet_factor if quiet >= scenario.quiet_after else 1.0
-            return self._malicious_rate * bold
-        return self._honest_rate * (scenario.burst_factor if self._bursting else 1.0)
+        return self._timeline.draw(malicious=self._node.malicious)
 
     def _response(self, corrupted: int, uniform: float) -> float:
         scenario = self.scenario
         noise = math.pow(uniform / (1.0 - uniform), scenario.latency_noise)
-        strain = scenario.latency_load * self._load
+        strain = scenario.latency_load * self._node.load
         tampering = scenario.latency_tampering * (corrupted / scenario.blocks)
         return scenario.latency_median * noise * math.exp(strain + tampering)
-
-    def _hidden(self) -> dict[str, Any]:
-        return {"malicious": self._malicious, "corrupted": self._corrupted, "time": self._time}

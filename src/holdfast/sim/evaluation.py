@@ -1,7 +1,8 @@
 """Policies put to the test: whole episodes on matched seeds, tallied one by one.
 
-Episode k draws from its own stream, so that it starts alike and meets the same draws under every
-policy. The types of the nodes are stratified: their number is the share, not a draw.
+Every draw is keyed by episode, unit of time and cause, so that an episode's node has the same type,
+faults, bursts and loads under every policy, whenever the policy audits. The types of the nodes are
+stratified: their number is the share, not a draw.
 """
 
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from holdfast.model.observation import observe
 from holdfast.model.scenario import Scenario
 from holdfast.policy.interface import AnyPolicy
 from holdfast.sim import fleet
-from holdfast.sim.streams import Streams
+from holdfast.sim.draws import KeyedDraws
 from holdfast.sim.tally import Tally, TallyBuilder, concat_tallies
 from holdfast.sim.world import World, world_of
 
@@ -43,8 +44,8 @@ def evaluate(
     tallies = []
     for first in range(0, episodes, BATCH):
         some = range(first, min(first + BATCH, episodes))
-        streams = Streams.of_episodes(seed, some)
-        tallies.append(_run(policy, world_of(scenario), malicious[some], streams, progress))
+        draws = KeyedDraws.of_episodes(seed, some)
+        tallies.append(_run(policy, world_of(scenario), malicious[some], draws, progress))
     return concat_tallies(tallies)
 
 
@@ -58,22 +59,22 @@ def _run(
     policy: AnyPolicy,
     world: World,
     malicious: BoolArray,
-    streams: Streams,
+    draws: KeyedDraws,
     progress: Progress,
 ) -> Tally:
-    nodes = fleet.start(world, len(malicious), streams, malicious)
+    nodes = fleet.start(world, len(malicious), draws, malicious)
     state = policy.initial_state(len(malicious))
     book = TallyBuilder(malicious)
     episode = np.arange(len(malicious))
     while len(episode):
         actions, state = _decide(policy, state, nodes, world.scenario)
-        nodes, outcome = fleet.step(world, nodes, actions, streams)
+        nodes, outcome = fleet.step(world, nodes, actions, draws)
         book.record(episode, nodes, outcome)
         progress(float(outcome.growth.interval.sum()) / world.scenario.horizon)
         alive = ~outcome.finished
         if not alive.all():
             nodes, state, episode = take((nodes, state, episode), alive)
-            streams = streams.take(alive)
+            draws = draws.take(alive)
     return book.build()
 
 

@@ -1,10 +1,12 @@
 """The plot that compares policies: gas against misses, and the time to detection."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import numpy as np
 
@@ -24,6 +26,15 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 MARKS = "osD^vPX*"
 LINES = ("-", "--", "-.", ":", (0, (6, 1, 1, 1, 1, 1)))
 QUIET = "#666666"
+
+# A policy has the colour and the mark of its place here in all figures.
+POLICIES = (
+    *("fixed-high", "drqn-cmdp", "drqn-cmdp-plus", "belief", "heuristic", "bayesian", "fixed-low"),
+    *("clairvoyant", "oracle", "dqn", "double-dqn", "dueling-dqn", "d3qn", "ppo", "a2c"),
+    *("ppo-lagrangian", "recurrent-ppo-lagrangian", "pid-lagrangian", "focops", "r2d2"),
+    *("two-speed", "daily-5", "sample-460"),
+)
+OTHERS = len(COLOURS) * len(MARKS) - len(POLICIES)  # pairs of colour and mark that are left
 
 
 def check_can_draw(path: Path) -> None:
@@ -45,10 +56,14 @@ def draw(results: Mapping[str, tuple[Measures, FloatArray]], title: str, path: P
     with house_style():
         figure = Figure(figsize=(10, 4.8), layout="constrained")
         plane, curve = figure.subplots(1, 2)
-        _draw_plane(plane, [measures for measures, _ in results.values()])
-        _draw_curve(curve, [shares for _, shares in results.values()])
+        styles = style_numbers(results)
+        _draw_plane(plane, [measures for measures, _ in results.values()], styles)
+        _draw_curve(curve, [shares for _, shares in results.values()], styles)
         figure.suptitle(title, fontsize=12)
-        keys = [Line2D([], [], label=name, **key(i)) for i, name in enumerate(results)]
+        keys = [
+            Line2D([], [], label=name, **key(style))
+            for name, style in zip(results, styles, strict=True)
+        ]
         rows = -(-len(keys) // 5)
         figure.legend(
             handles=keys,
@@ -77,8 +92,8 @@ def save(figure: "Figure", path: Path) -> None:
         figure.savefig(draft, format=kind, dpi=150, metadata=metadata)
 
 
-def _draw_plane(axes: "Axes", measures: Sequence[Measures]) -> None:
-    for index, measure in enumerate(measures):
+def _draw_plane(axes: "Axes", measures: Sequence[Measures], styles: Sequence[int]) -> None:
+    for measure, style in zip(measures, styles, strict=True):
         gas, miss = measure.gas, measure.miss_rate
         axes.errorbar(
             gas.value,
@@ -87,7 +102,7 @@ def _draw_plane(axes: "Axes", measures: Sequence[Measures]) -> None:
             yerr=[[100 * (miss.value - miss.low)], [100 * (miss.high - miss.value)]],
             capsize=3,
             elinewidth=1,
-            **key(index) | {"linestyle": "none"},
+            **key(style) | {"linestyle": "none"},
         )
     axes.set_xscale("log")
     axes.set_ylim(bottom=0)
@@ -109,13 +124,13 @@ def label_decades(axes: "Axes", values: Sequence[float]) -> None:
     axes.xaxis.set_major_formatter("{x:g}")
 
 
-def _draw_curve(axes: "Axes", shares: Sequence[FloatArray]) -> None:
+def _draw_curve(axes: "Axes", shares: Sequence[FloatArray], styles: Sequence[int]) -> None:
     slowest = max(int(np.count_nonzero(curve >= 0.01)) for curve in shares)
     reach = max(max(WITHIN) + 2, min(slowest, 120))
     units = np.arange(reach + 1)
-    for index, curve in enumerate(shares):
+    for curve, style in zip(shares, styles, strict=True):
         known = curve[np.minimum(units, len(curve) - 1)]
-        axes.step(units, 100 * known, where="post", **key(index) | {"marker": ""})
+        axes.step(units, 100 * known, where="post", **key(style) | {"marker": ""})
     axes.set_xlim(0, reach)
     axes.set_ylim(0, 102)
     axes.set_xticks([0, *WITHIN, *range(60, reach + 1, 30)])
@@ -125,12 +140,30 @@ def _draw_curve(axes: "Axes", shares: Sequence[FloatArray]) -> None:
     tidy(axes)
 
 
-def key(index: int) -> dict[str, Any]:
-    """Return the style of the policy with this index."""
+def style_numbers(names: Iterable[str]) -> list[int]:
+    """Return the number of each policy's style: its own in all figures, and none twice in one.
+
+    The first with a name that is known, whatever its options, has that policy's style. Others have
+    one that depends on their name, or the next that is free.
+    """
+    numbers: list[int] = []
+    for name in names:
+        policy = re.split("[:@,]", name)[0].strip()
+        number = POLICIES.index(policy) if policy in POLICIES else -1
+        if number < 0 or number in numbers:
+            first = crc32(name.encode())
+            others = [len(POLICIES) + (first + k) % OTHERS for k in range(OTHERS)]
+            number = next((other for other in others if other not in numbers), others[0])
+        numbers.append(number)
+    return numbers
+
+
+def key(number: int) -> dict[str, Any]:
+    """Return the style with this number; `style_numbers` says which a policy has."""
     return {
-        "color": COLOURS[index % len(COLOURS)],
-        "marker": MARKS[index % len(MARKS)],
-        "linestyle": LINES[index % len(LINES)],
+        "color": COLOURS[number % len(COLOURS)],
+        "marker": MARKS[number % len(MARKS)],
+        "linestyle": LINES[number % len(LINES)],
         "linewidth": 1.8,
         "markersize": 8,
         "markeredgecolor": "white",

@@ -8,35 +8,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast.model.action import GRID
 from holdfast.model.arrays import BoolArray, FloatArray, IntArray, put
-from holdfast.model.observation import History, empty_history, record
+from holdfast.model.observation import empty_history, record
 from holdfast.model.scenario import Scenario
-from holdfast.model.truth import Truth
+from holdfast.sim.draws import KeyedDraws, Rng
 from holdfast.sim.growth import Growth
-from holdfast.sim.streams import Rng
+from holdfast.sim.interval import draw_interval, draw_units
+from holdfast.sim.nodes import Nodes
 from holdfast.sim.world import World
 
-MAX_INTERVAL = max(GRID.intervals)
-
-
-@dataclass(frozen=True)
-class Nodes:
-    """The hidden state of each node, and the history a scheduler may observe."""
-
-    time: IntArray
-    malicious: BoolArray
-    corrupted: IntArray
-    honest_rate: FloatArray
-    malicious_rate: FloatArray
-    bursting: BoolArray
-    quiet: IntArray  # units since the last detection
-    load: FloatArray
-    history: History
-
-    @property
-    def truth(self) -> Truth:
-        return Truth(self.malicious, self.corrupted)
+__all__ = ["Nodes", "StepResult", "restart", "start", "step"]
 
 
 @dataclass(frozen=True)
@@ -58,7 +39,7 @@ class StepResult:
 def start(world: World, batch: int, rng: Rng, malicious: BoolArray | None = None) -> Nodes:
     """Return nodes at the start of an episode, of random or given types."""
     scenario = world.scenario
-    uniform = rng.random((batch, 5))
+    uniform = rng.start() if isinstance(rng, KeyedDraws) else rng.random((batch, 5))
     zero = np.zeros(batch, np.int64)
     is_malicious = uniform[:, 0] < scenario.malicious_share
     return Nodes(
@@ -85,44 +66,42 @@ def step(world: World, nodes: Nodes, actions: IntArray, rng: Rng) -> tuple[Nodes
     """Let every node wait its interval, then audit it; a detection repairs everything."""
     scenario = world.scenario
     interval = world.interval[actions]
-    uniform = rng.random((len(actions), 4))
-
-    malicious, bursting, loss_probability = _wait(scenario, nodes, interval, rng)
-    probability = loss_probability[interval - 1, np.arange(len(actions))]
-    grown = rng.binomial(scenario.blocks - nodes.corrupted, probability)
-    corrupted = nodes.corrupted + grown
+    waited = (
+        draw_units(scenario, nodes, interval, rng)
+        if isinstance(rng, KeyedDraws)
+        else draw_interval(scenario, nodes, interval, rng)
+    )
+    corrupted = nodes.corrupted + waited.growth.grown
     time = nodes.time + interval
 
     detection_probability = world.detection[
         world.row[actions], np.minimum(corrupted, world.max_listed)
     ]
     encounter = corrupted > 0
-    detection = uniform[:, 1] < detection_probability
-    load_memory = world.load_memory[actions]
-    load = load_memory * nodes.load + (1.0 - load_memory) * uniform[:, 2]
-    response = _response(scenario, load, corrupted, uniform[:, 3])
+    detection = waited.audit < detection_probability
+    response = _response(scenario, waited.load, corrupted, waited.response)
 
     outcome = StepResult(
         gas=world.gas[actions],
         compute=world.compute[actions],
         corrupted=corrupted,
-        malicious=malicious,
+        malicious=waited.malicious,
         encounter=encounter,
         detection=detection,
         miss=encounter & ~detection,
         miss_probability=np.where(encounter, 1.0 - detection_probability, 0.0),
         finished=time >= scenario.horizon,
-        growth=Growth(interval, nodes.corrupted, grown, loss_probability, uniform[:, 0]),
+        growth=waited.growth,
     )
     audited = Nodes(
         time=time,
-        malicious=malicious,
+        malicious=waited.malicious,
         corrupted=np.where(detection, 0, corrupted),
         honest_rate=nodes.honest_rate,
         malicious_rate=nodes.malicious_rate,
-        bursting=bursting,
+        bursting=waited.bursting,
         quiet=np.where(detection, 0, nodes.quiet + interval),
-        load=load,
+        load=waited.load,
         history=record(
             nodes.history,
             interval.astype(np.float64),
@@ -132,40 +111,6 @@ def step(world: World, nodes: Nodes, actions: IntArray, rng: Rng) -> tuple[Nodes
         ),
     )
     return audited, outcome
-
-
-def _wait(
-    scenario: Scenario, nodes: Nodes, interval: IntArray, rng: Rng
-) -> tuple[BoolArray, BoolArray, FloatArray]:
-    """Return types and bursts after the interval, and the probability of a loss by each unit."""
-    malicious, bursting = nodes.malicious, nodes.bursting
-    if not scenario.steady:
-        turn, burst = np.moveaxis(rng.random((len(interval), 2, MAX_INTERVAL)), 0, -1)
-    loss_probability = np.empty((int(interval.max()), len(interval)))
-    survival = np.ones(len(interval))
-    for unit in range(len(loss_probability)):
-        if not scenario.steady:
-            running = unit < interval
-            turning = np.where(malicious, scenario.turn_honest, scenario.turn_malicious)
-            changing = np.where(bursting, scenario.burst_end, scenario.burst_start)
-            malicious = malicious ^ (running & (turn[unit] < turning))
-            bursting = bursting ^ (running & (burst[unit] < changing))
-        if unit == 0 or not scenario.steady:
-            survival_per_unit = 1.0 - _rate(
-                scenario, nodes, malicious, bursting, nodes.quiet + unit
-            )
-        survival *= survival_per_unit
-        np.subtract(1.0, survival, out=loss_probability[unit])
-    return malicious, bursting, loss_probability
-
-
-def _rate(
-    scenario: Scenario, nodes: Nodes, malicious: BoolArray, bursting: BoolArray, quiet: IntArray
-) -> FloatArray:
-    """Return the probability that a block goes bad in one unit."""
-    burst = np.where(bursting, scenario.burst_factor, 1.0)
-    bold = np.where(quiet >= scenario.quiet_after, scenario.quiet_factor, 1.0)
-    return np.where(malicious, nodes.malicious_rate * bold, nodes.honest_rate * burst)
 
 
 def _response(

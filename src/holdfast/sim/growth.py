@@ -1,4 +1,4 @@
-"""How corruption grows over an interval: how many blocks, since when, and the exposure."""
+"""How corruption grew over an interval: how many blocks, since when, and the exposure."""
 
 from dataclasses import dataclass
 
@@ -9,18 +9,11 @@ from holdfast.model.arrays import BoolArray, FloatArray, IntArray
 
 @dataclass(frozen=True)
 class Growth:
-    """What one interval did to each node.
-
-    Each unit corrupts Binomial(n - c, rate) further blocks. Blocks are independent, so a whole
-    interval corrupts Binomial(n - c, loss probability by its end) of them. In which units that
-    happened is computed only on demand.
-    """
+    """What one interval did to each node."""
 
     interval: IntArray
     before: IntArray  # blocks corrupted already
     grown: IntArray  # blocks corrupted by the end of the interval and not before
-    loss_probability: FloatArray  # (units, batch): that an intact block is bad by the unit's end
-    uniform: FloatArray  # in [0, 1): decides the first unit
 
     @property
     def began(self) -> BoolArray:
@@ -28,7 +21,42 @@ class Growth:
         return np.asarray((self.before == 0) & (self.grown > 0), np.bool_)
 
     def first_unit(self) -> IntArray:
-        """Return the unit, counted from 0, in which the first of the grown blocks went bad.
+        """Return the unit, counted from 0, in which the first of the grown blocks went bad."""
+        raise NotImplementedError
+
+    def exposure(self) -> FloatArray:
+        """Return the blocks that were bad, summed over the units of the interval."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class UnitGrowth(Growth):
+    """A growth that was drawn unit by unit."""
+
+    first: IntArray
+    exposed: FloatArray
+
+    def first_unit(self) -> IntArray:
+        return self.first
+
+    def exposure(self) -> FloatArray:
+        return self.exposed
+
+
+@dataclass(frozen=True)
+class IntervalGrowth(Growth):
+    """A growth that was drawn for the whole interval at once.
+
+    Each unit corrupts Binomial(n - c, rate) further blocks. Blocks are independent, so a whole
+    interval corrupts Binomial(n - c, loss probability by its end) of them. In which units that
+    happened is computed only on demand.
+    """
+
+    loss_probability: FloatArray  # (units, batch): that an intact block is bad by the unit's end
+    uniform: FloatArray  # in [0, 1): decides the first unit
+
+    def first_unit(self) -> IntArray:
+        """Return the unit of the first of the grown blocks.
 
         Given how many went bad, their units are independent. So the share of the interval's
         probability before the first of k is distributed like 1 - (1 - u)^(1/k).
@@ -38,7 +66,7 @@ class Growth:
         return np.asarray(earlier.sum(axis=0), np.int64)
 
     def exposure(self) -> FloatArray:
-        """Return the blocks that were bad, summed over the units of the interval.
+        """Return the exposure, given the number of blocks at the end.
 
         New ones count by the expected number of units they were bad, which has the same mean as
         sampling the unit of each, and less noise.

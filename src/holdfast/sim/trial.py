@@ -11,6 +11,7 @@ from holdfast.policy.interface import AnyPolicy
 from holdfast.processes import cores
 from holdfast.sim.evaluation import evaluate
 from holdfast.sim.measures import WITHIN, Measures, measure, still_undetected
+from holdfast.sim.paired import EpisodeSums, episode_sums
 
 WORTH_PROCESSES = 10_000  # episodes: fewer are run here by the time a process has started
 
@@ -32,6 +33,7 @@ class Trial:
 class TrialResult:
     measures: Measures
     undetected: FloatArray  # as `still_undetected` returns it
+    episodes: EpisodeSums  # for differences between policies
 
 
 # Is called with a trial and how many more of its episodes are done.
@@ -69,4 +71,5 @@ def run_trial(trial: Trial) -> TrialResult:
         malicious_share=trial.malicious_share,
         progress=report_progress,
     )
-    return TrialResult(measure(tally, within=trial.within), still_undetected(tally))
+    measures = measure(tally, within=trial.within)
+    return TrialResult(measures, still_undetected(tally), episode_sums(tally))

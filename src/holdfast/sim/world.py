@@ -21,7 +21,6 @@ class World:
     interval: IntArray
     gas: FloatArray
     compute: FloatArray  # C_comp of Eq. reward: p / p_max
-    load_memory: FloatArray  # share of the load that remains after the interval
     row: IntArray  # which row of `detection` belongs to the action
     # Probability of detection by ratio and corrupted blocks. The last column is all 1 and stands
     # for all larger numbers.
@@ -49,7 +48,6 @@ def world_of(scenario: Scenario) -> World:
         interval=GRID.interval_of,
         gas=scenario.gas_of,
         compute=GRID.ratio_of / max(GRID.ratios),
-        load_memory=np.power(scenario.load_memory, GRID.interval_of, dtype=np.float64),
         row=np.arange(GRID.size) % len(GRID.ratios),
         detection=np.array([scenario.detection_probability(corrupted, s) for s in sampled]),
     )
