@@ -74,6 +74,12 @@ def test_the_plan_prices_checks_and_promises(shell: Workplace) -> None:
     )
 
 
+def test_a_budget_in_money_needs_no_price_of_gas(shell: Workplace) -> None:
+    dear = shell.run("plan", "--money-per-month", "1e-9")
+    assert (dear.code, "ABOVE the budget of 1e-09" in dear.stdout) == (0, True), dear
+    assert shell.run("plan", "--money-per-month", "1000", "--json").data["fits"] is True
+
+
 def test_the_doctor_looks_at_the_storage_and_changes_nothing(shell: Workplace, store: Path) -> None:
     (found,) = (line for line in shell.run("doctor").stdout.splitlines() if "attic" in line)
     assert found.split()[:5] == ["ok", *f"storage of attic {OBJECTS}".split()]

@@ -99,7 +99,7 @@ def test_it_says_first_what_there_is(desk: Workplace, store: Path) -> None:
         },
     }
     listed = must(desk, "holding", "list").stdout
-    assert listed.startswith(f"lfs: 30 objects, 30000 bytes, names at {store}\n")
+    assert listed.startswith(f"lfs: 30 objects of 29.3 KiB, names at {store}\n")
 
 
 @pytest.mark.parametrize(

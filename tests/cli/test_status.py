@@ -62,6 +62,17 @@ def test_a_loss_of_the_last_days_is_remembered_after_its_alert_ended() -> None:
     assert loss == "past loss: far: 7 blocks are damaged (1 h ago)"
 
 
+def test_losses_of_one_holding_are_one_line_without_advice_of_then() -> None:
+    advice = (
+        "1 pack damaged: ab (changed): to repair it: mv x y; /srv/restic; repaired, audit 4 passed"
+    )
+    last = replace(LOSS, id=2, detail=advice, ended=NOW - HOUR)
+    past = replace(WELL, past_losses=(last, replace(LOSS, ended=NOW - 2 * HOUR)))
+    said = [line for line in lines(past) if line.startswith("past loss")]
+    was = "past loss: far: 1 pack damaged: ab (changed); /srv/restic; repaired, audit 4 passed"
+    assert said == [f"{was} (1 h ago, the last of 2)"]
+
+
 def test_everything_that_is_wrong_is_counted_and_has_its_hint() -> None:
     ill = replace(WELL, overdue=1, quarantined=2, damaged=3, silent=4, alerts=(LOSS,))
     verdict, alert, *_ = lines(ill)

@@ -92,8 +92,8 @@ class Repository:
         secret = tool_process.read_secret(place.options)
         if secret is None:
             raise InputError(
-                "restic needs a password: name its file by --set password-file=FILE, or a variable "
-                "of the environment by --set password-env=NAME"
+                "restic needs a password: name its file by --password-file, or a variable of the "
+                "environment by --password-env"
             )
         self._secret = secret
         self._tool: Tool | None = None

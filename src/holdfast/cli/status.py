@@ -1,5 +1,6 @@
 """`holdfast status`: the state of all holdings, whether the service runs or not."""
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -34,6 +35,7 @@ from holdfast.storage.database import transaction
 from holdfast.words import ago, ahead, plural, size, span, when
 
 RECENT_AUDITS = 5
+REPAIR_ADVICE = re.compile(r"[;:] (?:to repair it|`holdfast repair)[^;]*")  # of no use afterwards
 
 
 def status(
@@ -85,8 +87,7 @@ def _describe(
 ) -> Iterator[str | Table]:
     yield _verdict(fleet)
     yield from _alerts(fleet)
-    for loss in fleet.past_losses:
-        yield f"past loss: {loss.subject}: {loss.detail} ({ago(loss.ended or fleet.at, fleet.at)})"
+    yield from _past_losses(fleet)
     yield from _repairs(fleet)
     for hint in [*notes, *_hints(fleet)]:
         yield f"-> {hint}"
@@ -131,6 +132,17 @@ def _alerts(fleet: Status) -> Iterator[str]:
         raised = min(alert.raised for alert in alerts)
         since = f"since {when(raised)}, {span(fleet.at - raised)}"
         yield f"ALERT {kinds}: {subject}: {newest.detail} ({since})"
+
+
+def _past_losses(fleet: Status) -> Iterator[str]:
+    """Yield a line for each holding that had losses: the last one, and how many there were."""
+    times = Counter(loss.subject for loss in fleet.past_losses)
+    newest = {loss.subject: loss for loss in reversed(fleet.past_losses)}
+    for name, count in times.items():
+        loss = newest[name]
+        often = f", the last of {count}" if count > 1 else ""
+        over = ago(loss.ended or fleet.at, fleet.at)
+        yield f"past loss: {name}: {REPAIR_ADVICE.sub('', loss.detail)} ({over}{often})"
 
 
 def _repairs(fleet: Status) -> Iterator[str]:

@@ -18,7 +18,7 @@ from holdfast.durations import SECOND
 from holdfast.errors import HoldfastError, UnreachableError
 from holdfast.evidence.leaf import Outcome
 from holdfast.owner.checked import CheckedRecord
-from holdfast.words import plural, size
+from holdfast.words import amount
 
 TIMEOUT = 60 * SECOND
 MAX_CONCURRENT = 8
@@ -52,7 +52,7 @@ def _check(record: CheckedRecord, last: LastChecks, settings: ControlSettings) -
     except HoldfastError as error:
         cure = f"install what the auditor {record.kind!r} needs, or correct its options"
         return fault(part, one_line(str(error)), cure)
-    there = f"{plural(extent.units, extent.unit)} of {size(extent.bytes)} at {record.address}"
+    there = f"{amount(extent.units, extent.unit, extent.bytes)} at {record.address}"
     message = f"{there}, checked by {extent.tool}"
     if outcome == Outcome.FAILED:
         cure = f"`holdfast repair {record.name}` shows what is damaged and how to repair it"

@@ -16,7 +16,7 @@ from holdfast.control.scheduling.guardrails import Rails
 from holdfast.control.settings.models import ControlSettings, PriceSettings
 from holdfast.durations import DAY, format_duration
 from holdfast.model.detection import samples
-from holdfast.words import plural, size
+from holdfast.words import money, plural, size
 
 RAISE_BYTES = "raise daily_bytes in [control.checks]"
 
@@ -31,9 +31,9 @@ class MonthlyCost:
     money: float | None  # none without prices
 
     def describe(self, unit: str) -> str:
-        money = "" if self.money is None else f", {self.money:,.2f} in money"
+        costs = "" if self.money is None else f", {money(self.money)} in money"
         parts = f"{plural(round(self.units), unit)}, {size(self.read_bytes)}"
-        return f"{parts}, {plural(round(self.requests), 'request')}{money}"
+        return f"{parts}, {plural(round(self.requests), 'request')}{costs}"
 
 
 @dataclass(frozen=True)
