@@ -175,11 +175,12 @@ class CheckSteps:
             if groups:
                 return Draw(groups, len(groups))
         units = max(extent.units, 1)
+        is_asked = claim.overrides & Override.ASKED  # and an operator's word is above a budget
         wanted = Wanted(
             units=int(samples(claim.ratio, units, units)),
             cap=min(cap, subject.record.carries or cap),
             cautious=subject.record.carries is not None,
-            daily_bytes=self._limits.settings.daily_bytes,
+            daily_bytes=None if is_asked else self._limits.settings.daily_bytes,
             promise=self._promise(claim.verify_within, now),
         )
         return coverage.draw(connection, claim.id, wanted, now)

@@ -127,7 +127,7 @@ def draw(connection: Connection, holding: int, wanted: Wanted, now: int) -> Draw
     target = min(target, sizes.units)
     budget = _budget(sizes, wanted.daily_bytes, now)
     groups: tuple[str, ...] = ()
-    units = min(target, wanted.cap)
+    units = allowed = min(target, wanted.cap)
     if sizes.whole:
         units = min(units, max(sizes.units * budget // max(sizes.bytes, 1), 1))
     else:
@@ -135,8 +135,8 @@ def draw(connection: Connection, holding: int, wanted: Wanted, now: int) -> Draw
         taken = _take(connection, holding, urgency, units, budget)
         groups, units = tuple(sorted(taken)), sum(taken.values())
     overrides = int(Override.VERIFY_WITHIN) if min(target, units) > wanted.units else 0
-    if units < target:
-        overrides |= int(Override.SAMPLE_CAP)
+    overrides |= int(Override.SAMPLE_CAP) if allowed < target else 0
+    overrides |= int(Override.DAILY_BYTES) if units < allowed else 0
     return Draw(groups, units, overrides)
 
 
