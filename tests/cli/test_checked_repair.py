@@ -13,7 +13,7 @@ def test_names_are_printed_as_one_line(capsys: pytest.CaptureFixture[str]) -> No
     unit = DamagedUnit(name, Defect.CHANGED, name, name)
     damage = Damage((unit,), (name,), (("tool", name),), advice=name)
     record = CheckedRecord("attic", "command", "here", {}, "folder", "unit", 1, 1)
-    lines = list(_describe(record, damage))
+    lines = list(_describe(record, damage, quarantined=False))
     report({}, lines, as_json=False)
     printed = capsys.readouterr().out
     assert printed.count("\n") == len(lines)
