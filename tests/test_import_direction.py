@@ -14,6 +14,7 @@ FOUNDATION = {
     *("errors", "atomic", "jsontext", "progress"),
     *("durations", "http_errors", "secret_variables", "settings_file", "words"),
     *("processes", "executor", "folder_jobs", "cluster", "slots"),
+    *("known_hosts", "remote_systems"),
 }
 ALLOWED = {
     "model": set(),
@@ -65,7 +66,7 @@ OWN_WRITES = {
     *("audits/contacts", "audits/reachability", "holding_commands"),
     *("operator_commands", "scheduling/schedule", "scheduling/coverage", "settings/configuration"),
     *("evidence/sequencer", "evidence/signer", "incidents/alerts", "incidents/store"),
-    *("incidents/repeated_repairs",),
+    *("incidents/repeated_repairs", "incidents/answered_cases"),
     *("inference/canaries", "inference/confidence", "inference/fits"),
     "inference/refresh_lease",
     *("policies/aliases", "policies/versions", "policies/shadow_states", "backup/snapshot"),

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.durations import DAY, HOUR, MINUTE, SECOND
-from holdfast.words import ago, ahead, distance, plural, size, span, when
+from holdfast.words import ago, ahead, amount, distance, money, plural, size, span, when
 
 NOW = 1_800_000_000_000
 
@@ -83,3 +83,15 @@ def test_moments_are_in_utc_as_far_as_the_calendar_goes() -> None:
     assert when(0) == "1970-01-01 00:00:00 UTC"
     assert when(1234) == "1970-01-01 00:00:01.234 UTC"
     assert when(2**53 - 1) == "9007199254740991 ms after 1970"
+
+
+@pytest.mark.parametrize(
+    ("figure", "words"), [(0, "0.00"), (0.00042, "0.00042"), (0.5, "0.5"), (1234.5, "1,234.50")]
+)
+def test_a_small_price_is_not_rounded_to_nothing(figure: float, words: str) -> None:
+    assert money(figure) == words
+
+
+def test_bytes_that_nobody_knows_are_left_out() -> None:
+    assert amount(299, "paper", 0) == "299 papers"
+    assert amount(1, "pack", 2048) == "1 pack of 2 KiB"

@@ -42,6 +42,16 @@ def size(number: float) -> str:
     return f"{figure:,.0f} {units[at]}" if figure >= 100 or not at else f"{figure:.3g} {units[at]}"
 
 
+def amount(units: int, unit: str, length: int) -> str:
+    """Return so many units and their bytes, if these are known."""
+    return f"{plural(units, unit)} of {size(length)}" if length else plural(units, unit)
+
+
+def money(figure: float) -> str:
+    """Return a price with cents, or a small one with two figures."""
+    return f"{figure:,.2f}" if figure >= 1 or not figure else f"{figure:.2g}"
+
+
 def ago(moment: int, now: int, units: int = 2) -> str:
     """Return how long ago a moment was; one that a clock puts into the future is just now."""
     return "just now" if now - moment < SECOND else f"{span(now - moment, units)} ago"

@@ -60,6 +60,12 @@ def test_exit_1_is_damaged_if_it_names_a_unit(folder: Path) -> None:
         (ending(0, {**INTACT, "damaged": ["a"]}), "unknown", "with 0, .* counts 1 damaged unit"),
         (ending(0, {**INTACT, "damaged": 2}), "unknown", "with 0, .* counts 2 damaged units"),
         (ending(0, {**INTACT, "checked": 241}), "unknown", "checked 241 of 240 units"),
+        (
+            ending(1, {"checked": 1, "of": 9, "damaged": ["a", "b"]}),
+            "unknown",
+            "and counts 2 damag",
+        ),
+        (ending(1, {"checked": 0, "of": 0, "damaged": ["a"]}), "unknown", "0 units and counts 1"),
         (ending(0, {"of": 240}), "unknown", "no count in the field 'checked'"),
         (ending(0, {**INTACT, "of": -1}), "unknown", "no count in the field 'of'"),
         (ending(0, {**INTACT, "checked": True}), "unknown", "no count in the field 'checked'"),
@@ -216,3 +222,68 @@ def test_arguments_reach_no_shell(folder: Path, tmp_path: Path) -> None:
     report = checker.run(sample_of(), lambda _done, _total: None)
     assert "$(true)" in report.words
     assert not (tmp_path / "harm").exists()
+
+
+def test_damage_of_many_units_is_damage(folder: Path) -> None:
+    program = """
+import json
+names = [f"{'a' * 90}/{number}" for number in range(20_000)]
+print(json.dumps({"checked": 20_000, "of": 20_000, "damaged": names}))
+raise SystemExit(1)
+"""
+    report = run(folder, program)
+    assert (report.finding, len(report.damaged)) == (Finding.DAMAGED, 20_000)
+
+
+def test_names_that_are_no_unicode_are_handed_over_again(folder: Path) -> None:
+    program = r"""
+import os, sys
+names = open(os.environ["HOLDFAST_GROUPS_FILE"], "rb").read().split(b"\n")[:-1]
+assert names == [b"a\xed\xa0\x80", b"b\xff"], names
+print(r'{"checked": 2, "of": 2, "damaged": ["a\ud800", "b\udcff", "\u2028"][:0]}'[:0], end="")
+print(r'{"checked": 2, "of": 2, "damaged": ["a\ud800", "b\udcff"]}')
+sys.exit(1)
+"""
+    report = run(folder, program, sample_of("a\ud800", "b\udcff"))
+    assert [unit.group for unit in report.damaged] == ["a\ud800", "b\udcff"], report.words
+
+
+def test_passwords_in_addresses_are_no_words_of_a_report(folder: Path) -> None:
+    program = f"""
+import sys
+print("can't open http:" + "//user:secret@host/", file=sys.stderr)
+print("read s3:" + "//user:secret@bucket")
+print({json.dumps(INTACT)!r})
+"""
+    report = run(folder, program)
+    assert "http://user:***@host/" in report.words
+    assert "secret" not in report.words
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--password", "hunter2"],
+        ["--db-password=hunter2"],
+        ["-secret", "hunter2"],
+        ["PASSWORD=hunter2"],
+        ["--api-key", "hunter2"],
+        ["https://user:hunter2@host/"],
+    ],
+)
+def test_a_secret_among_the_arguments_is_refused(folder: Path, arguments: list[str]) -> None:
+    with pytest.raises(InputError, match="file") as refused:
+        open_at("command", "here", folder, command=json.dumps(["check", *arguments]))
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--password-file", "/etc/pw"], ["--password", "--quick"], ["--token"], ["-p"]]
+)
+def test_arguments_that_only_name_a_secret_are_taken(folder: Path, arguments: list[str]) -> None:
+    open_at("command", "here", folder, command=json.dumps(["check", *arguments]))
+
+
+def test_options_that_it_does_not_have_are_refused(folder: Path) -> None:
+    with pytest.raises(InputError, match="no option 'untis': there are command, groups, unit, uni"):
+        open_at("command", "here", folder, command='["ls"]', untis="3")

@@ -214,3 +214,36 @@ def test_a_manifest_that_is_not_there_is_refused(files: Path, folder: Path) -> N
     os.truncate(files / "plain", 0)
     with pytest.raises(InputError, match=f"{files}/plain lists no file"):
         open_manifest(files, folder, "plain").extent()
+
+
+def write_sums(files: Path, sums: Path, names: list[str]) -> None:
+    lines = [f"{digest('sha256', (files / name).read_bytes())}  {name}\n" for name in names]
+    sums.write_text("".join(lines))
+
+
+def test_files_below_a_linked_folder_are_read(files: Path, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "file").write_bytes(b"content")
+    (files / "link").symlink_to(tmp_path / "elsewhere")
+    write_sums(files, tmp_path / "SUMS", ["plain", "link/file"])
+    checker = open_manifest(files, folder, tmp_path / "SUMS")
+    assert checker.extent().vanished == ()
+    report = run(checker)
+    assert (report.finding, report.checked) == (Finding.INTACT, 2)
+    (tmp_path / "elsewhere" / "file").unlink()
+    assert checker.extent().vanished == ("link/file",)
+    assert [unit.name for unit in run(checker).damaged] == ["link/file"]
+
+
+def test_a_link_to_itself_hides_no_damage(files: Path, folder: Path, tmp_path: Path) -> None:
+    write_sums(files, tmp_path / "SUMS", ["plain", "50%", "sub/deep/er"])
+    (files / "other-loop").symlink_to("other-loop")
+    (files / "50%").unlink()
+    (files / "50%").symlink_to("50%")
+    (files / "plain").write_bytes(b"other")
+    report = run(open_manifest(files, folder, tmp_path / "SUMS"))
+    assert report.finding is Finding.DAMAGED
+    assert {unit.name: unit.defect for unit in report.damaged} == {
+        "plain": Defect.CHANGED,
+        "50%": Defect.MISSING,
+    }

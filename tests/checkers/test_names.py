@@ -141,6 +141,11 @@ def test_what_the_storage_can_not_read_is_damage_while_it_reads_the_rest(
     assert (report.finding, unit.defect) == (Finding.DAMAGED, Defect.UNREADABLE)
     assert "Input/output error" in unit.detail
     alone = run(open_names(data, folder), sample_of(f"data/{name}"))
+    assert (alone.finding, alone.checked) == (Finding.DAMAGED, 1), "others can be read"
+    for path in [path for path in data.rglob("*") if path.is_file() and not path.is_symlink()]:
+        path.unlink()
+        path.symlink_to("/proc/self/mem")
+    alone = run(open_names(data, folder), sample_of(f"data/{name}"))
     assert alone.finding is Finding.UNREACHABLE, "nothing says that anything can be read"
     assert (alone.checked, alone.damaged) == (0, ())
 
@@ -170,6 +175,17 @@ def test_where_nothing_is_ever_deleted_what_is_gone_is_missing(data: Path, folde
     path.write_bytes(content)
     assert checker.extent().vanished == ()
     assert run(checker).finding is Finding.INTACT
+
+
+def test_names_that_are_no_unicode_are_remembered(data: Path, folder: Path) -> None:
+    checker = open_names(data, folder, deletions="never")
+    path = data / "data" / os.fsdecode(b"\xff") / hashlib.sha256(b"new").hexdigest()
+    path.parent.mkdir()
+    path.write_bytes(b"new")
+    assert checker.extent().vanished == ()
+    assert run(checker).finding is Finding.INTACT
+    path.unlink()
+    assert checker.extent().vanished == (str(path.relative_to(data)),)
 
 
 @pytest.mark.slow

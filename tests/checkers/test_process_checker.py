@@ -252,6 +252,31 @@ def test_an_address_with_a_password_is_refused_without_showing_it(
     assert "secret" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"manifest": "http://user:hunter2@host/SUMS"},
+        {"manifest": "SUMS", "password": "hunter2"},
+        {"manifest": "SUMS", "s3.secret": "hunter2"},
+        {"manifest": "SUMS", "API_TOKEN": "hunter2"},
+    ],
+)
+def test_an_option_with_a_secret_is_refused_without_showing_it(
+    folder: Path, options: dict[str, str]
+) -> None:
+    with pytest.raises(InputError, match="in the environment or in a file") as refused:
+        open_at("manifest", "here", folder, **options)
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("kind", "options"), [("names", {"names": "sha256"}), ("manifest", {})])
+def test_an_option_that_a_kind_does_not_have_is_refused(
+    folder: Path, kind: str, options: dict[str, str]
+) -> None:
+    with pytest.raises(InputError, match=f"{kind} has no option 'speed': there are "):
+        open_at(kind, "here", folder, **options, speed="3")
+
+
 @pytest.mark.slow
 def test_a_full_disk_is_named_and_the_check_runs_once_there_is_space(tmp_path: Path) -> None:
     disk = tmp_path / "disk"

@@ -1,6 +1,7 @@
 """restic's own check, on real repositories with real damage, and in the midst of other work."""
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -478,6 +479,30 @@ def test_after_repair_the_next_backup_heals(
     report = run(checker)
     assert report.finding is Finding.INTACT
     assert report.checked == len(repository.packs())
+
+
+@pytest.mark.parametrize("harm", [flip, Path.unlink])
+def test_the_commands_that_are_shown_repair_by_the_letter(
+    repository: ResticRepository,
+    folder: Path,
+    harm: Callable[[Path], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Before, a pack was moved into a folder that did not exist."""
+    monkeypatch.setenv("RESTIC_CACHE_DIR", str(repository.path.parent / "cache"))
+    folder = folder / "of the holding"
+    checker = open_restic(repository, folder)
+    sample = sample_all(checker)
+    harm(repository.data_pack())
+    for command in checker.locate(run(checker, sample)).commands:
+        subprocess.run(
+            ["/bin/sh", "-c", shlex.join(command)],
+            check=True,
+            cwd=repository.path.parent,
+            stdin=subprocess.DEVNULL,
+        )
+    repository.back_up("--force")
+    assert run(checker).finding is Finding.INTACT
 
 
 def test_a_repository_over_sftp_is_checked(

@@ -8,6 +8,7 @@ from tests.support.command_line import Workplace
 from tests.support.owner_env import PASSPHRASE, QUICK
 
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE
+from holdfast.control.running_services import announce_service
 from holdfast.owner import Home
 
 pytestmark = pytest.mark.slow
@@ -73,13 +74,40 @@ def test_the_plan_prices_checks_and_promises(shell: Workplace) -> None:
     )
 
 
+def test_a_budget_in_money_needs_no_price_of_gas(shell: Workplace) -> None:
+    dear = shell.run("plan", "--money-per-month", "1e-9")
+    assert (dear.code, "ABOVE the budget of 1e-09" in dear.stdout) == (0, True), dear
+    assert shell.run("plan", "--money-per-month", "1000", "--json").data["fits"] is True
+
+
 def test_the_doctor_looks_at_the_storage_and_changes_nothing(shell: Workplace, store: Path) -> None:
-    assert f"ok  storage of attic  {OBJECTS} objects" in shell.run("doctor").stdout
+    (found,) = (line for line in shell.run("doctor").stdout.splitlines() if "attic" in line)
+    assert found.split()[:5] == ["ok", *f"storage of attic {OBJECTS}".split()]
     store.rename(store.with_name("elsewhere"))
     away = shell.run("doctor")
     assert away.code == 1
     assert "can't list" in away.stdout
     assert "see that the storage is mounted" in away.stdout
+
+
+def test_status_says_whether_a_service_is_running(shell: Workplace) -> None:
+    """Before, all was well though nothing would ever be audited."""
+    idle = shell.run("status")
+    assert (idle.code, "-> no service is running: start holdfast serve" in idle.stdout) == (0, True)
+    with announce_service(shell.directory / "home", 0, join=False):
+        assert "no service" not in shell.run("status").stdout
+        assert shell.run("status", "--json").data["service_running"] is True
+
+
+def test_a_promise_that_a_smaller_budget_can_not_keep_is_named(shell: Workplace) -> None:
+    assert "were promised" not in shell.run("plan").stdout
+    settings = shell.directory / "home" / "holdfast.toml"
+    settings.write_text(f"{PRICES}[control.checks]\ndaily_bytes = 500\n")
+    said = "at 500 bytes a day 19.5 KiB take 60 days, and 30 days were promised"
+    for command in ("status", "doctor", "plan"):
+        shown = shell.run(command)
+        assert (shown.code, said in shown.stdout) == (0, True), shown
+        assert "raise daily_bytes in [control.checks]" in shown.stdout
 
 
 def test_a_lost_object_is_in_the_figures_and_in_a_restored_home(
@@ -89,7 +117,9 @@ def test_a_lost_object_is_in_the_figures_and_in_a_restored_home(
     assert shell.run("backup", backup).code == 0
     next(iter(sorted(store.iterdir()))).unlink()
     assert shell.run("audit", "now", "attic").code == 1
-    assert f"1 of {OBJECTS} objects is damaged" in shell.run("confidence").stdout
+    estimated = shell.run("confidence")
+    assert (estimated.code, shell.run("confidence", "attic").code) == (1, 1)
+    assert f"1 of {OBJECTS} objects is damaged" in estimated.stdout
     status = shell.run("status")
     assert status.code == 1
     assert "holdfast repair attic shows what is damaged" in status.stdout

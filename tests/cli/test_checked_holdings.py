@@ -6,12 +6,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from sqlalchemy import update
 from tests.support.command_line import Finished, Workplace
 from tests.support.owner_env import PASSPHRASE, QUICK
 
+from holdfast.cli.control import open_control
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE
 from holdfast.durations import DAY
 from holdfast.owner import Home
+from holdfast.storage.database import transaction
+from holdfast.storage.schema import holdings
 
 pytestmark = pytest.mark.slow
 
@@ -46,6 +50,12 @@ def settings(desk: Workplace, text: str) -> None:
 def assert_nothing_is_left(desk: Workplace) -> None:
     assert desk.run("holding", "list", "--json").data["holdings"] == []
     assert not (desk.directory / "home" / "holdings").exists()
+
+
+def quarantine(desk: Workplace, quarantined: bool) -> None:
+    home = desk.directory / "home"
+    with open_control(home) as control, transaction(control.engine) as connection:
+        connection.execute(update(holdings).values(quarantined=quarantined))
 
 
 def must(desk: Workplace, *words: str | Path) -> Finished:
@@ -89,7 +99,7 @@ def test_it_says_first_what_there_is(desk: Workplace, store: Path) -> None:
         },
     }
     listed = must(desk, "holding", "list").stdout
-    assert listed.startswith(f"lfs: 30 objects, 30000 bytes, names at {store}\n")
+    assert listed.startswith(f"lfs: 30 objects of 29.3 KiB, names at {store}\n")
 
 
 @pytest.mark.parametrize(
@@ -212,6 +222,19 @@ def test_audit_now_checks_and_says_what_it_read(
     assert "-> holdfast repair lfs shows what is damaged" in status.stdout
 
 
+def test_an_audit_that_was_asked_for_is_not_cut_by_the_bytes_of_a_day(
+    desk: Workplace, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, one of all objects was read, and it passed without a word."""
+    monkeypatch.setenv(PASSPHRASE_VARIABLE, PASSPHRASE.decode())
+    settings(desk, "[control.checks]\ndaily_bytes = 1000\n")
+    must(desk, "holding", "add", "lfs", store, "--names", "sha256")
+    first = must(desk, "audit", "now", "--ratio", "1")
+    assert "passed: 30 of 30 objects read" in first.stdout
+    assert "it read 29.3 KiB, and daily_bytes is 1,000 bytes: you asked for it" in first.stdout
+    assert "sample-cap" not in must(desk, "evidence", "show", "--holding", "lfs").stdout
+
+
 def test_a_command_is_an_argument_list_without_a_shell(
     desk: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,7 +268,12 @@ def test_repair_shows_what_is_damaged_and_how_to_repair_it(
     assert shown.code == 1
     (unit,) = shown.data["damaged"]
     assert (unit["name"], unit["defect"]) == (f"objects/{victim.name}", "changed")
-    assert "1 object of lfs damaged:" in desk.run("repair", "lfs").stdout
+    said = desk.run("repair", "lfs").stdout
+    assert "1 object of lfs damaged:" in said
+    assert said.endswith("put the object back from a copy of yours\nthen: holdfast audit now lfs\n")
+    quarantine(desk, True)
+    assert desk.run("repair", "lfs").stdout.endswith("holdfast audit release lfs\n")
+    quarantine(desk, False)
     victim.write_bytes(content)
     with monkeypatch.context() as patch:
         patch.setenv(PASSPHRASE_VARIABLE, PASSPHRASE.decode())

@@ -166,7 +166,9 @@ def test_ctrl_c_ends_every_worker(workplace: Workplace) -> None:
             time.sleep(0.02)
         os.killpg(process.pid, signal.SIGINT)
         finished = end(process)
-    assert (finished.code, without_progress(finished.stderr)) == (130, "holdfast: interrupted\n")
+    assert finished.code == 130
+    # JAX may be in a callback of its own when the signal comes, and Python says so.
+    assert without_progress(finished.stderr).endswith("holdfast: interrupted\n")
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,8 @@ ELSEWHERE = {
     "demo": "cli/test_demo.py",
     "plan": "cli/test_plan.py",
     "train": "cli/test_train.py",
+    "aggregate": "cli/test_train.py",
+    "policy import-sb3": "learn/test_sb3_import.py",
     "holding add": "owner/test_commands.py",
     "holding refresh": "direct/test_commands.py",
     "holding accept": "direct/test_commands.py",

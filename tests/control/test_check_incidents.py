@@ -92,7 +92,7 @@ def test_the_first_alert_names_what_is_damaged(site: CheckedSite) -> None:
         service.responder.tick()
     (alert,) = site.alerts()
     assert alert.kind == "holding-damaged"
-    assert alert.detail.startswith("audit 1: 1 unit is damaged: g1-unit (changed)")
+    assert alert.detail.startswith("audit 1: 1 pack is damaged: g1-unit (changed)")
 
 
 def test_a_follow_up_looks_at_exactly_what_was_damaged(site: CheckedSite) -> None:
@@ -149,7 +149,7 @@ def test_a_repair_that_gives_up_data_is_only_shown(
         site.respond(service, lambda: is_over(service))
         _, detail = steps(service)[Step.REPAIR]
     assert script.repaired == []
-    assert "to repair it, which gives up what is damaged: borg check --repair" in detail
+    assert "to repair it (data in it is lost): borg check --repair" in detail
 
 
 def test_a_checker_that_can_say_no_more_still_names_the_units(site: CheckedSite) -> None:

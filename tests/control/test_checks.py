@@ -14,10 +14,11 @@ from tests.support.checked_site import CheckedSite, checked_site
 from tests.support.scripted_checker import Script, blank
 
 from holdfast.checkers.interface import Finding, Report, Sample
-from holdfast.control.audits.check_steps import GRACE
+from holdfast.control.audits.check_steps import GRACE, SLOT_TIME
 from holdfast.control.audits.types import AuditResult, CheckDetail
 from holdfast.control.operator_commands import audit_now
 from holdfast.control.policies.aliases import Author
+from holdfast.control.queries.fleet import Health, read_figures
 from holdfast.control.scheduling.guardrails import FAIL_SAFE
 from holdfast.control.service import Service
 from holdfast.control.settings.models import CheckSettings, Timeouts
@@ -325,8 +326,13 @@ def test_only_so_many_checks_run_side_by_side(site: CheckedSite) -> None:
     set_checks(site, at_once=1)
     scripts = [site.add(name, running=True) for name in ("attic", "cellar", "shed")]
     polled: Counter[str] = Counter()
+
+    def get_further(name: str, script: Script) -> None:
+        polled.update([name])
+        script.done += 1
+
     for name, script in zip(("attic", "cellar", "shed"), scripts, strict=True):
-        script.polled = partial(polled.update, [name])
+        script.polled = partial(get_further, name, script)
     with site.service() as service:
         site.run(service, days=1.02)
         assert all(script.samples for script in scripts)
@@ -335,6 +341,68 @@ def test_only_so_many_checks_run_side_by_side(site: CheckedSite) -> None:
             script.running = False
         results = site.run(service, 3)
     assert {result.outcome for result in results} == {Outcome.PASSED}
+
+
+@pytest.mark.usefixtures("unwatched")
+def test_a_check_that_waits_for_others_for_long_is_overdue(site: CheckedSite) -> None:
+    set_checks(site, at_once=1)
+    scripts = {name: site.add(name, running=True) for name in ("attic", "cellar")}
+    for script in scripts.values():
+        script.polled = partial(get_further, script)
+    with site.service() as service:
+        site.run(service, days=1.02)
+        assert health(service)[Health.OVERDUE] == 0, "not for long yet"
+        site.run(service, days=0.05)
+        assert health(service)[Health.OVERDUE] == 1
+        for script in scripts.values():
+            script.running = False
+        assert len(site.run(service, 2)) == 2
+        assert health(service)[Health.OVERDUE] == 0
+
+
+def get_further(script: Script) -> None:
+    script.done += 1
+
+
+def health(service: Service) -> dict[Health, int]:
+    with transaction(service.schedule.engine) as connection:
+        return read_figures(connection, service.worker._clock(), grace=HOUR).health
+
+
+@pytest.mark.usefixtures("unwatched")
+def test_checks_that_get_no_further_leave_their_places_to_others(site: CheckedSite) -> None:
+    set_checks(site, at_once=2, deadline=10 * DAY)
+    for name in ("attic", "barn", "cellar"):
+        site.add(name, running=True)
+    site.add("shed")
+    with site.service() as service:
+        results = site.run(service, 3)
+    assert {(result.name, result.outcome) for result in results} == {("shed", Outcome.PASSED)}
+
+
+def test_storage_that_is_away_keeps_no_other_waiting(site: CheckedSite) -> None:
+    set_checks(site, at_once=1)
+    for name in ("attic", "barn"):
+        site.add(name, outage="nobody listens")
+    site.add("shed")
+    with site.service() as service:
+        begin = site.times.now
+        (result,) = site.run(service)
+    assert (result.name, result.outcome) == ("shed", Outcome.PASSED)
+    assert site.times.now - begin < DAY + SLOT_TIME
+
+
+def test_how_many_units_there_are_is_known_after_the_first_check(site: CheckedSite) -> None:
+    """A tool that chooses by itself may say only then how many there are."""
+    script = site.add("attic", whole=True)
+    report = replace(blank(Finding.INTACT, checked=1), units=1)
+    script.look = lambda _sample: report
+    with site.service() as service:
+        (result,) = site.run(service)
+    assert (result.outcome, result.checked, result.units) == (Outcome.PASSED, 1, 1)
+    coverage = site.coverage("attic")
+    assert (coverage.units, coverage.verified[1]) == (1, 1.0)
+    assert not site.verified().findings
 
 
 def test_units_that_vanished_are_looked_for(site: CheckedSite) -> None:

@@ -39,6 +39,8 @@ def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Operati
     made = operation(folder, settings.scenario, COUNT, address=settings.address(folder))
     made.until(made.clock.now + 15 * DAY)
     save_fit(made.engine, fitted(0.1), made.clock.now)
+    with transaction(made.engine) as connection:  # all damage is repaired
+        connection.execute(update(holdings).values(outcome="passed"))
     monkeypatch.setattr("holdfast.cli.control.milliseconds", made.clock)
     yield made
     made.engine.dispose()
@@ -59,6 +61,20 @@ def test_it_shows_what_is_kept_and_as_of_when(running: Operation, shell: Workpla
     status = shell.run("status", "--json").data
     assert status["confidence"]["fleet_at_most"] == first["fleet_at_most"]
     assert "confidence: at most" in shell.run("status").stdout
+
+
+@pytest.mark.slow
+def test_holdings_that_are_damaged_have_no_bound(running: Operation, shell: Workplace) -> None:
+    shell.run("confidence")
+    with transaction(running.engine) as connection:
+        failed = {"name": "attic", "outcome": "failed"}
+        connection.execute(update(holdings).where(holdings.c.id == 1).values(failed))
+    shown = shell.run("confidence", "--json")
+    assert (shown.code, shown.data["fleet_at_most"]) == (1, None)
+    (known,) = shown.data["known_damage"]
+    assert known["holding"] == "attic"
+    assert "attic" not in {row["holding"] for row in shown.data["holdings"]}
+    assert shell.run("confidence").stdout.startswith("attic is damaged")
 
 
 @pytest.mark.slow

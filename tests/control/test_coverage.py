@@ -127,7 +127,9 @@ def test_the_cap_is_never_exceeded_and_it_is_said(connection: Connection) -> Non
 def test_a_budget_of_bytes_is_kept_on_average(connection: Connection) -> None:
     save(connection, extent_of(*names_of(40), size=100))
     drawn = draw(connection, Wanted(40, ALL, daily_bytes=500))
-    assert (len(drawn.groups), drawn.overrides) == (5, Override.SAMPLE_CAP)
+    assert (len(drawn.groups), drawn.overrides) == (5, Override.DAILY_BYTES)
+    both = draw(connection, Wanted(40, 8, daily_bytes=500))
+    assert both.overrides == Override.SAMPLE_CAP | Override.DAILY_BYTES
     verify(connection, drawn)
     later = draw(connection, Wanted(40, ALL, daily_bytes=500), NOW + 2 * DAY)
     assert len(later.groups) == 10

@@ -31,7 +31,7 @@ from holdfast.storage.schema import holdings, leaves
 pytestmark = pytest.mark.slow
 
 CONTENT = random.Random(5).randbytes(3000)
-DEADLINE_SECONDS = 4
+DEADLINE_SECONDS = 6
 HOLDINGS = 3
 SECONDLY = ControlSettings(
     policy="heuristic",

@@ -380,8 +380,9 @@ def test_status_tells_what_needs_a_look_first(place: Site, clock: Clock, desk: W
         clock.now += HOUR
         finished = desk.run("status")
         assert (finished.code, finished.stderr) == (0, "")
-        verdict, empty, titles, _rule, attic, cellar = finished.stdout.splitlines()[:6]
+        verdict, idle, empty, titles, _rule, attic, cellar = finished.stdout.splitlines()[:7]
         assert (verdict, empty) == ("2 holdings: all is well", "")
+        assert idle == "-> no service is running: start holdfast serve"
         assert titles.split() == ["holding", "health", "last", "audit", "next", "audits", "size"]
         for line, name in ((attic, "attic"), (cellar, "cellar")):
             assert " ".join(line.split()) == f"{name} sound passed 1 h ago in 23 h 1 162 blocks"
@@ -400,7 +401,8 @@ def test_status_tells_what_needs_a_look_first(place: Site, clock: Clock, desk: W
     assert shown[0] == "2 holdings: 1 quarantined, 2 alerts"
     kinds = "holding-quarantined, holding-damaged"
     assert re.match(rf"ALERT {kinds}: cellar: \d+ blocks damaged: cellar, bytes ", shown[1])
-    assert "-> repair the quarantined holdings, then: holdfast audit release NAME" in shown
+    assert "-> restore damaged blocks from a replica: holdfast repair cellar" in shown
+    assert "-> when a quarantined holding is whole again: holdfast audit release cellar" in shown
     assert desk.run("audit", "release", "cellar").code == 0
     clock.now += 2 * HOUR
     finished = desk.run("status", "--limit", "1")

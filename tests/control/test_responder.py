@@ -22,7 +22,7 @@ from holdfast.control.incidents.responder import Responder
 from holdfast.control.incidents.store import Cases, release
 from holdfast.control.incidents.types import Kind, State, Step
 from holdfast.control.policies.aliases import Author
-from holdfast.control.queries.incidents import list_repairs
+from holdfast.control.queries.incidents import list_follow_ups, list_repairs
 from holdfast.control.scheduling.claims import LeaseLostError
 from holdfast.control.settings.models import ALL_STEPS, Responses
 from holdfast.durations import DAY, HOUR, MINUTE, SECOND
@@ -209,6 +209,28 @@ def test_a_follow_up_that_tells_nothing_is_made_again(embedded: Engine, alone: W
         assert steps(running) == [("follow-up", "ready"), ("alert", "planned")]
         running.until(AUDITED + HOUR)
         assert running.story("plain")[3:] == ["follow-up", "failed", "alerted"]
+
+
+@pytest.mark.slow
+def test_a_time_out_is_over_when_a_later_audit_passes(embedded: Engine, alone: World) -> None:
+    """Before, it was called a repair, and a case that waited for its follow-up stayed open."""
+    with guarded(embedded, alone) as running:
+        running.audited(AUDITED)
+        number = schema.audits.c.number == 1
+        late = update(schema.audits).where(number).values(outcome="timed-out", unanswered=True)
+        with transaction(embedded) as connection:
+            connection.execute(late)
+        running.responder.open_cases()
+        assert ("follow-up", "ready") in steps(running)
+        with transaction(embedded) as connection:
+            (waiting,) = list_follow_ups(connection)
+        assert (waiting.holding, waiting.audit) == ("plain", 1)
+        running.audited(AUDITED + 20 * DAY)
+        assert running.story("plain")[-1] == "passed"
+        running.responder.open_cases()
+        assert {state for _, state in steps(running)} == {State.DROPPED}
+        with transaction(embedded) as connection:
+            assert list_follow_ups(connection) == []
 
 
 @pytest.mark.slow

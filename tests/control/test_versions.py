@@ -283,7 +283,7 @@ def test_every_change_is_a_leaf_even_if_the_clock_was_set_back(engine: Engine) -
     assert isinstance(first, PolicyChange)
     assert isinstance(named, PolicyChange)
     assert isinstance(gone, PolicyChange)
-    assert (first.change, first.previous, first.by) == (Change.PROMOTED, None, "holdfast serve")
+    assert (first.change, first.previous, first.by) == (Change.PROMOTED, None, "holdfast")
     assert (named.policy.hash.hex(), named.reason, named.at) == (version, "try it now", NOW + 5)
     assert (gone.change, gone.policy, gone.at) == (Change.WITHDRAWN, named.policy, NOW + 5)
 

@@ -46,11 +46,22 @@ def test_from_an_empty_home_to_damage_found_named_and_repaired(
     assert failed.data["audits"][0]["objects"] == ["damaged: 001.jpg"]
     assert failed.data["audits"][0]["reason"] == "1 object is damaged"
 
+    estimated = desk.run("confidence", "--json")
+    assert estimated.code == 1, "damage is known"
+    assert [known["holding"] for known in estimated.data["known_damage"]] == [NAME]
+    assert (estimated.data["holdings"], estimated.data["fleet_at_most"]) == ([], None)
+    for command in ("confidence", "status"):
+        shown = desk.run(command)
+        assert shown.code == 1
+        assert f"{NAME} is damaged" in shown.stdout
+        assert "at most" not in shown.stdout, "no bound lies below what is known"
+
     assert "name your own copy with --source" in desk.run("repair", NAME).sentence()
     repaired = desk.run("repair", NAME, "--source", "copy")
     assert repaired.code == 0, repaired
     assert "damaged blocks restored" in repaired.stdout
     assert folder.intact()
+    assert desk.run("confidence", "--fresh").code == 0
     key = desk.run("evidence", "key").stdout.strip()
     assert desk.run("evidence", "export", "--out", "log").code == 0
     verified = desk.run("evidence", "verify", "log", "--key", key)

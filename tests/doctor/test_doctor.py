@@ -20,6 +20,7 @@ from tests.support.small_disk import small_disk
 from web3 import Web3
 
 from holdfast.cli.terminal import PASSPHRASE_VARIABLE
+from holdfast.control.running_services import announce_service
 from holdfast.control.scheduling.schedule import Schedule
 from holdfast.control.settings.models import read_control
 from holdfast.doctor.clock import Reference
@@ -86,6 +87,15 @@ def test_a_new_home_has_no_fault(desk: Workplace, tmp_path: Path) -> None:
     assert contents(home) == before
 
 
+def test_it_says_whether_a_service_is_running(world: World, desk: Workplace) -> None:
+    world.put("plain", world.file(b"content"))
+    idle = desk.run("doctor").stdout
+    assert "no service is running" in idle
+    assert "-> start `holdfast serve`" in idle
+    with announce_service(world.home.folder, 0, join=False):
+        assert "no service" not in desk.run("doctor").stdout
+
+
 def test_where_there_is_no_home_it_can_not_run(desk: Workplace, tmp_path: Path) -> None:
     assert "holdfast init" in desk.run("doctor", "--home", tmp_path / "none").sentence()
 
@@ -110,7 +120,7 @@ def test_without_a_passphrase_the_rest_is_looked_at(
     finished = desk.run("doctor", "--json")
     assert finished.code == 0
     assert {check["part"] for check in finished.data["checks"] if check["grade"] == "warning"} == {
-        "keys"
+        *("keys", "service")
     }
 
 
@@ -237,7 +247,8 @@ def test_a_node_that_lists_files_and_failed_its_last_audit_is_named(
     run_sql(world.home.address, "UPDATE holdings SET outcome = :outcome", outcome=outcome)
     (fault,) = faults(examine(world.home.folder, PASSPHRASE))
     assert (fault.part, fault.found.endswith(said)) == ("node of plain", True)
-    assert "holdfast repair plain" in (fault.cure or "")
+    cure = "restart it" if outcome == "timed-out" else "holdfast repair plain"
+    assert cure in (fault.cure or "")
     run_sql(world.home.address, "UPDATE holdings SET outcome = 'passed'")
     assert faults(examine(world.home.folder, PASSPHRASE)) == []
 

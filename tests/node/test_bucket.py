@@ -15,9 +15,9 @@ from holdfast.bench.object_server import Fault, ObjectServer
 from holdfast.errors import StorageError
 from holdfast.node.bucket import Bucket
 from holdfast.node.daemon_pool import DaemonPool
-from holdfast.node.fetching import REQUESTS_AT_ONCE
 from holdfast.node.objects import Folder, LostError, open_objects
 from holdfast.node.time_limit import within
+from holdfast.remote_systems import REQUESTS_AT_ONCE
 
 COUNT = 200
 

@@ -4,6 +4,7 @@ import secrets
 from dataclasses import replace
 from pathlib import Path
 
+from holdfast import atomic
 from holdfast.checkers import codec
 from holdfast.checkers.interface import (
     DamagedUnit,
@@ -37,7 +38,8 @@ class Right:
         path = self.path(pending)
         if not path.exists():
             path.parent.mkdir(exist_ok=True)
-            path.write_bytes(codec.dump(self.check(codec.load(Sample, pending[8:], "sample"))))
+            report = self.check(codec.load(Sample, pending[8:], "sample"))
+            atomic.write(path, codec.dump(report))  # several may poll at once
         return codec.load(Report, path.read_bytes(), "report")
 
     def cancel(self, pending: bytes) -> None:

@@ -44,6 +44,7 @@ class Script:
     error: Exception | None = None  # of any call
     hanging: Event | None = None  # what a listing waits for
     running: bool = False  # whether checks go on and on
+    done: int = 1  # units, by what a check that goes on says
     look: Callable[[Sample], Report] | None = None  # what a check reports instead
     samples: list[Sample] = field(default_factory=list)  # that were started, in order
     cancelled: list[Sample] = field(default_factory=list)
@@ -120,7 +121,7 @@ class PlainChecker:
         script.polled()
         self._trouble()
         if script.running:
-            return Running(1, 2)
+            return Running(script.done, 1 << 40)
         return script.report(script.samples[json.loads(pending)["number"]])
 
     def cancel(self, pending: bytes) -> None:

@@ -58,7 +58,10 @@ def test_serve_tells_its_address_and_goes_on_when_its_api_is_killed(shell: Shell
         assert shell.run("token", "revoke", "ada").code == 0
         assert httpx.get(f"{url}/api/v1/fleet", headers=bearer).status_code == 401
         assert "ada: admin" in shell.run("token", "list").stdout
-        assert f"ordered by {getpass.getuser()}" in shell.run("evidence", "show").stdout
+        give_up = time.monotonic() + 60
+        while f"ordered by {getpass.getuser()}" not in shell.run("evidence", "show").stdout:
+            assert time.monotonic() < give_up, "the order does not come into the evidence"
+            time.sleep(0.1)
         os.kill(children(process.pid)[1], signal.SIGKILL)  # after the tracker of resources
         time.sleep(0.5)
         assert answered(url)["holdings"] == 0

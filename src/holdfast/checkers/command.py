@@ -25,13 +25,18 @@ from holdfast.checkers.interface import (
 )
 from holdfast.checkers.output_tail import Ended, run_program
 from holdfast.checkers.process_checker import ProcessChecker, Progress, now, without_result
+from holdfast.checkers.secret_options import refuse_secret_arguments
+from holdfast.checkers.tool_process import check_options, hide_secrets
 from holdfast.errors import InputError, MalformedError
 from holdfast.words import plural, size
 
 DEFAULT_UNITS = 100  # until the program has said how many there are
 MAX_GROUPS_BYTES = 64 << 20
 EXIT_INTACT, EXIT_DAMAGED, EXIT_UNREACHABLE = 0, 1, 75
+OPTIONS = ("command", "groups", "unit", "units")
+MAX_OUTPUT_BYTES = 16 << 20  # of which the last line of JSON is read
 _HALF = 2000  # characters of each stream that become the report's words
+_SEEN = 64 << 10  # bytes of each stream in which passwords are looked for
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,7 @@ class CommandChecker(ProcessChecker):
 
     def __init__(self, place: Place) -> None:
         super().__init__(place)
+        check_options(self.kind, place.options, OPTIONS)
         self._command = _parse_command(place.options.get("command", ""))
         self._units = _parse_units(place.options.get("units", str(DEFAULT_UNITS)))
         self._memory = place.folder / "known.json"
@@ -72,7 +78,7 @@ class CommandChecker(ProcessChecker):
     def run(self, sample: Sample, on_progress: Progress) -> Report:
         began = now()
         on_progress(0, sample.units)
-        ended = run_program(self._command, self._environment(sample))
+        ended = run_program(self._command, self._environment(sample), MAX_OUTPUT_BYTES)
         report = _judge(ended, sample)
         if report.checked:
             known = _Known(report.units, report.read_bytes * report.units // report.checked)
@@ -108,8 +114,8 @@ class CommandChecker(ProcessChecker):
         }
         if sample.groups:
             path = self.scratch / "groups.txt"
-            lines = "".join(f"{name}\n" for name in sample.groups)
-            atomic.write(path, lines.encode(errors="surrogateescape"), mode=atomic.PRIVATE)
+            lines = b"".join(_encode(f"{name}\n") for name in sample.groups)
+            atomic.write(path, lines, mode=atomic.PRIVATE)
             variables["HOLDFAST_GROUPS_FILE"] = str(path)
         return {**os.environ, **variables}
 
@@ -125,7 +131,7 @@ def _judge(ended: Ended, sample: Sample) -> Report:
             Finding.UNKNOWN, f"the command could not run: its exit code is {ended.code}"
         )
     try:
-        answer = _read_answer(ended.output.text())
+        answer = _read_answer(ended.output.content())
     except MalformedError as error:
         return _without(Finding.UNKNOWN, str(error))
     if contradiction := _contradiction(ended.code, answer):
@@ -151,6 +157,9 @@ def _contradiction(code: int, answer: _Answer) -> str:
     """Return why an exit code and what was printed make no sense together, if they don't."""
     if answer.checked > answer.of:
         return f"the command checked {answer.checked} of {plural(answer.of, 'unit')}"
+    if answer.damaged_units > answer.checked:
+        units = plural(answer.damaged_units, "damaged unit")
+        return f"the command checked {plural(answer.checked, 'unit')} and counts {units}"
     if code == EXIT_INTACT and answer.damaged_units:
         units = plural(answer.damaged_units, "damaged unit")
         return f"the command ended with 0, which means intact, and counts {units}"
@@ -159,17 +168,20 @@ def _contradiction(code: int, answer: _Answer) -> str:
     return ""
 
 
-def _read_answer(output: str) -> _Answer:
+def _read_answer(output: bytes) -> _Answer:
     """Return what the last line of JSON says."""
-    for line in reversed(output.splitlines()):
-        if line.lstrip().startswith("{"):
-            return _parse_answer(line)
+    end = len(output)
+    while end >= 0:
+        start = output.rfind(b"\n", 0, end) + 1
+        if output[start:end].lstrip().startswith(b"{"):
+            return _parse_answer(output[start:end])
+        end = start - 1
     raise MalformedError("the command printed no line of JSON that says what it checked")
 
 
-def _parse_answer(line: str) -> _Answer:
+def _parse_answer(line: bytes) -> _Answer:
     try:
-        document = jsontext.loads(line)
+        document = jsontext.loads(line.decode(errors="replace"))
     except (ValueError, RecursionError) as error:
         raise MalformedError("the last line of the command is no JSON") from error
     damaged = document.get("damaged", [])
@@ -200,6 +212,7 @@ def _parse_command(text: str) -> list[str]:
     if not isinstance(command, list) or not command or not all(map(_is_argument, command)):
         example = json.dumps(["/usr/local/bin/check-tapes", "--quick"])
         raise InputError(f"the command must be a JSON list of its arguments, such as {example}")
+    refuse_secret_arguments(command)
     return command
 
 
@@ -213,12 +226,21 @@ def _parse_units(text: str) -> int:
     return int(text)
 
 
+def _encode(text: str) -> bytes:
+    """Return a text as the bytes that a file system has for it, whatever surrogates it holds."""
+    try:
+        return text.encode(errors="surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode(errors="surrogatepass")
+
+
 def _without(finding: Finding, reason: str) -> Report:
     return without_result(finding, reason, began=0, ended=0)
 
 
 def _words(ended: Ended) -> str:
     total = ended.output.total + ended.errors.total
-    parts = (ended.errors.text().strip()[-_HALF:], ended.output.text().strip()[-_HALF:])
+    ends = (hide_secrets(stream.end(_SEEN), ()) for stream in (ended.errors, ended.output))
+    parts = [text.strip()[-_HALF:] for text in ends]
     words = "\n".join(part for part in parts if part)
     return words if total <= 2 * _HALF else f"(the end of {size(total)})\n{words}"

@@ -14,6 +14,7 @@ from holdfast.checkers.hashed_objects import TOOL, Expected, check_hashes, draw,
 from holdfast.checkers.interface import Extent, Group, Place, Report, Sample
 from holdfast.checkers.process_checker import ProcessChecker, Progress, now
 from holdfast.checkers.stored_objects import StoredObjects, open_objects
+from holdfast.checkers.tool_process import check_options
 from holdfast.errors import InputError, UnreachableError
 
 ALGORITHM = "sha256"
@@ -39,6 +40,7 @@ class NamesChecker(ProcessChecker):
 
     def __init__(self, place: Place) -> None:
         super().__init__(place)
+        check_options(self.kind, place.options, ("names", "deletions"))
         if place.options.get("names") != ALGORITHM:
             raise InputError(f"the names must be {ALGORITHM}, the only hash that we know as names")
         self._deletions = place.options.get("deletions", ALLOWED)
@@ -75,13 +77,18 @@ class NamesChecker(ProcessChecker):
 
     def _remember(self, sizes: Iterable[str]) -> list[str]:
         """Add the names to those that were ever listed; return which of them are gone."""
-        before = self._listing.read_text().split("\n")[:-1] if self._listing.exists() else []
+        before = self._read_listing()
         gone = sorted(set(before).difference(sizes))
         if names := sorted({*before, *sizes}):
             atomic.make_directory(self.place.folder, mode=atomic.PRIVATE_FOLDER)
             text = "".join(f"{name}\n" for name in names)
-            atomic.write(self._listing, text.encode(), mode=atomic.PRIVATE)
+            atomic.write(self._listing, text.encode(errors="surrogateescape"), mode=atomic.PRIVATE)
         return gone
+
+    def _read_listing(self) -> list[str]:
+        if not self._listing.exists():
+            return []
+        return self._listing.read_bytes().decode(errors="surrogateescape").split("\n")[:-1]
 
 
 def _list(objects: StoredObjects) -> tuple[Layout, dict[str, int]]:

@@ -1,7 +1,8 @@
 """Reads objects side by side and compares their hashes with those they should have.
 
-What is not as expected is read once more before it counts. Damage is told from an outage: while
-the storage can't be listed, nothing is called missing or unreadable.
+What is not as expected is read once more before it counts, and what a listing leaves out is asked
+for by its name. Damage is told from an outage: while the storage can't be listed, or nothing in it
+can be read, nothing is called missing or unreadable.
 """
 
 import hashlib
@@ -9,6 +10,7 @@ import random
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -23,6 +25,8 @@ TOOL = f"holdfast {holdfast.__version__}"
 AHEAD = 2  # objects that wait for each thread
 LISTED_AT_ONCE = 1000  # objects that one request lists
 RETRY_DELAY_SECONDS = 1.0
+WITNESSES = 3  # other objects that are read where one can't be
+NOT_GIVEN = "it is listed, but the storage says that there is no such object"
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,12 @@ class Tally:
         self.checked += len(self.missing)
         self.damaged += [DamagedUnit(name, Defect.MISSING, name) for name in self.missing]
         self.missing = []
+
+    def count_unreadable(self, names: Iterable[str]) -> None:
+        """Count as damaged what is listed, but not given out."""
+        units = [DamagedUnit(name, Defect.UNREADABLE, name, NOT_GIVEN) for name in names]
+        self.checked += len(units)
+        self.damaged += units
 
     def add(self, look: Look) -> None:
         self.read_bytes += look.read_bytes
@@ -148,8 +158,10 @@ def _rule_out_outage(objects: StoredObjects, tally: Tally) -> None:
     except HoldfastError as error:
         reason = str(error)
     else:
+        tally.count_unreadable(name for name in tally.missing if name in there)
         tally.missing = [name for name in tally.missing if name not in there]
-        if there and (tally.verified or not unreadable):
+        unreadable = [unit for unit in tally.damaged if unit.defect is Defect.UNREADABLE]
+        if there and (not unreadable or tally.verified or _reads_others(objects, there, tally)):
             return
         reason = unreadable[0].detail if there else f"there is nothing at {objects.address} now"
     tally.outage = tally.outage or reason
@@ -158,12 +170,22 @@ def _rule_out_outage(objects: StoredObjects, tally: Tally) -> None:
     tally.missing = []
 
 
+def _reads_others(objects: StoredObjects, there: Mapping[str, int], tally: Tally) -> bool:
+    """Return whether an object that was not in the sample can be read."""
+    bad = {unit.name for unit in tally.damaged}
+    others = [name for name, size in there.items() if size and name not in bad]
+    for name in random.SystemRandom().sample(others, min(WITNESSES, len(others))):
+        tally.requests += 1
+        with suppress(HoldfastError):
+            tally.read_bytes += len(next(objects.pieces(name, min(there[name], 1)), b""))
+            return True
+    return False
+
+
 def _look(objects: StoredObjects, sizes: Mapping[str, int], expected: Expected) -> Look:
     """Read one object, and once more if it is not as it should be."""
-    if expected.name not in sizes:
-        return Look(expected.name, Defect.MISSING)
     try:
-        first = _read(objects, expected, sizes[expected.name])
+        first = _read(objects, expected, sizes.get(expected.name))
         if first.defect is None:
             return first
     except UnreachableError:
@@ -193,6 +215,8 @@ def _read(objects: StoredObjects, expected: Expected, size: int | None) -> Look:
     digest, requests = hasher.hexdigest(), asked + objects.requests(length)
     if digest == expected.digest:
         return Look(name, None, "", length, requests)
+    if size is None:
+        objects.check_answers(name)
     defect = Defect.CHANGED if length else Defect.TRUNCATED
     detail = f"the {algorithm} of its {length} bytes is {digest}"
     return Look(name, defect, detail, length, requests)

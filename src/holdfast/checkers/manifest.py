@@ -1,15 +1,18 @@
 """Files whose hashes a manifest lists: the kind `manifest`."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 from holdfast.checkers.hashed_objects import TOOL, Expected, check_hashes, draw, write_report
 from holdfast.checkers.interface import Extent, Group, Place, Report, Sample
 from holdfast.checkers.manifest_file import BAG_MANIFEST, parse_manifest
 from holdfast.checkers.process_checker import ProcessChecker, Progress, now
 from holdfast.checkers.stored_objects import GoneError, StoredObjects, open_objects
+from holdfast.checkers.tool_process import check_options
 from holdfast.errors import InputError, UnreachableError
 
 MAX_MANIFEST_BYTES = 1 << 30
+MAX_ASKED = 1000  # files that are asked for by name before a check; a check asks for the others
 UNIT = "file"
 
 
@@ -20,6 +23,7 @@ class ManifestChecker(ProcessChecker):
 
     def __init__(self, place: Place) -> None:
         super().__init__(place)
+        check_options(self.kind, place.options, ("manifest",))
         manifest = place.options.get("manifest", "")
         if not manifest or manifest.endswith("/"):
             raise InputError("name the manifest: a file that lists hashes, such as SHA256SUMS")
@@ -28,6 +32,7 @@ class ManifestChecker(ProcessChecker):
 
     def extent(self) -> Extent:
         entries, sizes = self._read()
+        gone = self._confirm_gone(entries.keys() - sizes.keys())
         lengths = {name: max(sizes.get(name, 0), 0) for name in sorted(entries)}
         return Extent(
             unit=UNIT,
@@ -35,7 +40,7 @@ class ManifestChecker(ProcessChecker):
             bytes=sum(lengths.values()),
             tool=TOOL,
             groups=tuple(Group(name, 1, length) for name, length in lengths.items()),
-            vanished=tuple(sorted(entries.keys() - sizes.keys())),
+            vanished=tuple(gone),
         )
 
     def run(self, sample: Sample, on_progress: Progress) -> Report:
@@ -47,6 +52,14 @@ class ManifestChecker(ProcessChecker):
         tally = check_hashes(objects, sizes, expected, len(names), on_progress)
         tally.count_missing()
         return write_report(tally, UNIT, len(entries), began)
+
+    def _confirm_gone(self, unlisted: Iterable[str]) -> list[str]:
+        """Return which files are gone of those that a listing left out."""
+        objects, names = open_objects(self.place.address), sorted(unlisted)
+        asked, rest = names[:MAX_ASKED], names[MAX_ASKED:]
+        with ThreadPoolExecutor(objects.threads) as pool:
+            there = pool.map(lambda name: _exists(objects, name), asked)
+            return [name for name, exists in zip(asked, there, strict=True) if not exists] + rest
 
     def _read(self) -> tuple[Mapping[str, Expected], Mapping[str, int]]:
         """Return the files that should be there, and the sizes of those that are."""

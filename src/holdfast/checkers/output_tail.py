@@ -21,6 +21,7 @@ _DRAIN_SECONDS = 5.0  # for output that a process outside of the program's group
 class Tail:
     """The end of a stream, and how long all of it was."""
 
+    keep: int = KEPT_BYTES
     total: int = 0
     _chunks: deque[bytes] = field(default_factory=deque)
     _kept: int = 0
@@ -29,11 +30,15 @@ class Tail:
         self.total += len(chunk)
         self._kept += len(chunk)
         self._chunks.append(chunk)
-        while self._kept - len(self._chunks[0]) >= KEPT_BYTES:
+        while self._kept - len(self._chunks[0]) >= self.keep:
             self._kept -= len(self._chunks.popleft())
 
-    def text(self) -> str:
-        return b"".join(self._chunks).decode(errors="replace")
+    def content(self) -> bytes:
+        return b"".join(self._chunks)
+
+    def end(self, length: int) -> str:
+        """Return that many bytes of the end as a text."""
+        return self.content()[-length:].decode(errors="replace")
 
     def drain(self, stream: IO[bytes]) -> None:
         while chunk := os.read(stream.fileno(), _CHUNK_BYTES):
@@ -49,8 +54,13 @@ class Ended:
     errors: Tail
 
 
-def run_program(command: Sequence[str], environment: Mapping[str, str]) -> Ended:
-    """Run a program to its end, in a process group of its own, which ends with it."""
+def run_program(
+    command: Sequence[str], environment: Mapping[str, str], keep: int = KEPT_BYTES
+) -> Ended:
+    """Run a program to its end, in a process group of its own, which ends with it.
+
+    Of what it prints on stdout the last `keep` bytes are kept.
+    """
     try:
         child = subprocess.Popen(  # noqa: S603 - an argument list, no shell
             command,
@@ -62,7 +72,7 @@ def run_program(command: Sequence[str], environment: Mapping[str, str]) -> Ended
         )
     except OSError as error:
         raise StorageError(f"can't run {command[0]}: {error.strerror}") from error
-    output, errors = Tail(), Tail()
+    output, errors = Tail(keep), Tail()
     with child:
         streams = ((output, child.stdout), (errors, child.stderr))
         readers = [Thread(target=tail.drain, args=(pipe,), daemon=True) for tail, pipe in streams]

@@ -12,6 +12,7 @@ from typing import ClassVar, final
 from holdfast.checkers import codec
 from holdfast.checkers.interface import Extent, Finding, Place, Report, Running, Sample
 from holdfast.checkers.job_folder import CHECKS, JobFolder, Plan
+from holdfast.checkers.secret_options import refuse_secrets
 from holdfast.errors import InputError, StorageError
 from holdfast.words import plural
 
@@ -20,8 +21,6 @@ Progress = Callable[[int, int], None]  # units done, of how many
 MAX_STARTS = 3  # of processes that leave no report
 CANCEL_SECONDS = 30.0
 RETRY_DELAY_SECONDS = 0.05
-
-_PASSWORD = re.compile(r"://[^/@]*:[^/@]+@")
 
 
 @dataclass(frozen=True)
@@ -43,11 +42,7 @@ class ProcessChecker(ABC):
     kind: ClassVar[str]  # by which the registry opens it again, in the process of the job
 
     def __init__(self, place: Place) -> None:
-        if _PASSWORD.search(place.address):
-            raise InputError(
-                "the address holds a password, which would be shown and stored: leave it out, and "
-                "give it in the environment or in a file that the storage's own tools read"
-            )
+        refuse_secrets(place)
         self.place = place
         self.scratch = place.folder  # in a job: a folder of its own, which is removed with it
 

@@ -5,6 +5,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 
 from holdfast.checkers.interface import Checker, Place
+from holdfast.checkers.secret_options import refuse_secrets
 from holdfast.errors import InputError
 
 GROUP = "holdfast.auditors"
@@ -28,7 +29,8 @@ def kinds() -> list[str]:
 
 
 def open_checker(kind: str, place: Place) -> Checker:
-    """Return a checker of that kind for that place."""
+    """Return a checker of that kind for that place; one that holds a secret is refused."""
+    refuse_secrets(place)
     return _factory(kind)(place)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast import atomic
 from holdfast.checkers.interface import DamagedUnit, Defect
 from holdfast.checkers.restic_repository import Repository
 from holdfast.errors import StorageError
@@ -42,7 +43,7 @@ def plan_repair(repository: Repository, units: Collection[DamagedUnit], kept: Pa
     if broken and version >= REPAIRS_PACKS:
         steps.append(_restic(repository, ("repair", "packs", *broken), broken, kept, loses=True))
     elif broken and repository.folder:
-        steps += [_move(repository, pack, kept) for pack in broken]
+        steps += [_make(kept), *(_move(repository, pack, kept) for pack in broken)]
     rebuilt = {*missing.intersection(packs(units)), *indexed}
     is_lost = any(unit.name.startswith(("blob ", "tree ")) for unit in units)  # maybe not indexed
     if rebuilt or is_lost or (broken and steps and version < REPAIRS_PACKS):
@@ -76,8 +77,18 @@ def _restic(
             raise repository.explain(ended).error()
         return repository.text(ended.words)
 
-    shown = ("restic", "-r", repository.address, *arguments)
+    shown = ("restic", *repository.shown_flags(), *arguments)
     return Step(shown, frozenset(units), run, loses)
+
+
+def _make(folder: Path) -> Step:
+    """Make the folder for packs that are taken away."""
+
+    def run(_deadline: float) -> str:
+        atomic.make_directory(folder, mode=atomic.PRIVATE_FOLDER)
+        return ""
+
+    return Step(("mkdir", "-p", "-m", "700", str(folder)), frozenset(), run)
 
 
 def _move(repository: Repository, pack: str, kept: Path) -> Step:

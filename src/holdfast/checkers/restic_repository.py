@@ -92,8 +92,8 @@ class Repository:
         secret = tool_process.read_secret(place.options)
         if secret is None:
             raise InputError(
-                "restic needs a password: name a file by the option password-file, or a variable "
-                "of the environment by password-env"
+                "restic needs a password: name its file by --password-file, or a variable of the "
+                "environment by --password-env"
             )
         self._secret = secret
         self._tool: Tool | None = None
@@ -243,6 +243,13 @@ class Repository:
             max_lines=max_lines,
             output=output,
         )
+
+    def shown_flags(self) -> list[str]:
+        """Return the flags by which an operator gives address and password file to restic."""
+        where = self._options.get("repository-file")
+        flags = ["--repository-file", where] if where else ["-r", self.address]
+        file = self._options.get("password-file")
+        return [*flags, *(["--password-file", file] if file else []), *self._flags()]
 
     def _flags(self) -> list[str]:
         options = ((name, self._options[name]) for name in self._own_options)

@@ -15,13 +15,16 @@ from typing import Any, Protocol, TypeVar
 
 from holdfast.errors import InputError, StorageError, UnreachableError
 from holdfast.processes import cores
+from holdfast.remote_systems import gives_ranges, lists_all, open_system
 
 T = TypeVar("T")
 
 LOCAL_PIECE_BYTES = 1 << 20
 REMOTE_PIECE_BYTES = 8 << 20
 REMOTE_THREADS = 16
+SFTP_THREADS = 4  # each with a connection of its own
 UNKNOWN = -1  # the size of an object, where a storage does not tell it
+_NO_FILE = {errno.ELOOP, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR}  # links to nothing too
 _LOST = {errno.EIO, errno.EBADMSG, errno.EUCLEAN, errno.EILSEQ}  # what a bad sector gives
 
 
@@ -56,6 +59,9 @@ class StoredObjects(Protocol):
         """Return how many requests it takes to read an object of that size."""
         ...
 
+    def check_answers(self, name: str) -> None:
+        """Raise UnreachableError if what the storage gives out is no part of the object."""
+
 
 def open_objects(address: str) -> StoredObjects:
     path = address.removeprefix("file://")
@@ -86,18 +92,23 @@ class Folder:
                     name = f"{prefix}/{entry.name}" if prefix else entry.name
                     if entry.is_dir(follow_symlinks=False):
                         prefixes.append(name)
-                    elif entry.is_file():
-                        sizes[name] = entry.stat().st_size
+                    elif (size := _entry_size(entry)) is not None:
+                        sizes[name] = size
         except PermissionError as error:
             raise InputError(f"can't list {folder}: we may not read it") from error
         except OSError as error:
+            if prefix and error.errno in _NO_FILE:  # removed a moment ago
+                return
             raise UnreachableError(f"can't list {folder}: {error.strerror}") from error
 
     def size(self, name: str) -> int:
         try:
-            return Path(self.address, name).stat().st_size
+            status = Path(self.address, name).stat()
         except OSError as error:
             raise self._failed(name, error) from error
+        if not stat.S_ISREG(status.st_mode):
+            raise GoneError(f"{self.address}/{name} is no file")
+        return status.st_size
 
     def pieces(self, name: str, size: int) -> Iterator[memoryview]:  # noqa: ARG002 - all is read
         buffer = memoryview(bytearray(LOCAL_PIECE_BYTES))
@@ -115,9 +126,12 @@ class Folder:
     def requests(self, size: int) -> int:  # noqa: ARG002 - one file is opened
         return 1
 
+    def check_answers(self, name: str) -> None:
+        pass
+
     def _failed(self, name: str, error: OSError) -> Exception:
         said = f"can't read {self.address}/{name}: {error.strerror}"
-        if isinstance(error, FileNotFoundError | NotADirectoryError):
+        if error.errno in _NO_FILE:
             return GoneError(said)
         return UnreadableError(said) if error.errno in _LOST else UnreachableError(said)
 
@@ -125,17 +139,18 @@ class Folder:
 class Remote:
     """Objects behind an fsspec address, such as s3://bucket/prefix."""
 
-    threads = REMOTE_THREADS
-
     def __init__(self, address: str) -> None:
         self.address = address.rstrip("/")
         self._threads = local()
         self._shared, root = self._open()
         self._root = root.rstrip("/")
+        self.threads = SFTP_THREADS if hasattr(self._shared, "ftp") else REMOTE_THREADS
 
     def list_sizes(self) -> dict[str, int]:
         try:
-            entries = self._shared.find(self._root, detail=True)
+            leaves_out = not self._shared.async_impl and not lists_all(self._shared)
+            strictly = {"on_error": "raise"} if leaves_out else {}
+            entries = self._shared.find(self._root or "/", detail=True, **strictly)
         except FileNotFoundError as error:
             raise UnreachableError(f"can't list {self.address}: there is no such place") from error
         except PermissionError as error:
@@ -150,7 +165,10 @@ class Remote:
         }
 
     def size(self, name: str) -> int:
-        return self._call(name, lambda system, path: _size(system.info(path)))
+        entry = self._call(name, lambda system, path: system.info(path))
+        if entry["type"] == "directory":
+            raise GoneError(f"{self.address}/{name} is no file")
+        return _size(entry)
 
     def pieces(self, name: str, size: int) -> Iterator[bytes]:
         if size == UNKNOWN:
@@ -173,9 +191,20 @@ class Remote:
     def requests(self, size: int) -> int:
         return max(1, -(-size // REMOTE_PIECE_BYTES))
 
+    def check_answers(self, name: str) -> None:
+        def ask(system: Any, path: str) -> bool:
+            def call(method: str, *args: Any, **options: Any) -> Any:
+                return getattr(system, method)(*args, **options)
+
+            return gives_ranges(system, path, call)
+
+        if not self._call(name, ask):
+            raise UnreachableError(f"{self.address} answers with what is no part of {name}")
+
     def _call(self, name: str, ask: Callable[[Any, str], T]) -> T:
+        system = self._system()
         try:
-            return ask(self._system(), f"{self._root}/{name}")
+            return ask(system, f"{self._root}/{name}")
         except FileNotFoundError as error:
             raise GoneError(f"{self.address}/{name} is gone") from error
         except Exception as error:
@@ -185,18 +214,37 @@ class Remote:
         """Return the file system for this thread: connections that block have only one user."""
         if self._shared.async_impl:
             return self._shared
-        if not hasattr(self._threads, "system"):
+        if not _is_connected(getattr(self._threads, "system", None)):
             self._threads.system, _ = self._open()
         return self._threads.system
 
     def _open(self) -> tuple[Any, str]:
-        import fsspec  # noqa: PLC0415 - a tenth of the start of a command that reads local files
-
         try:  # fsspec makes a file system for each thread
-            system, root = fsspec.url_to_fs(self.address, use_listings_cache=False)
-        except Exception as error:
+            return open_system(self.address)
+        except (ImportError, ValueError) as error:
             raise InputError(f"can't use {self.address}: {_said(error)}") from error
-        return system, root
+        except Exception as error:
+            raise UnreachableError(f"can't reach {self.address}: {_said(error)}") from error
+
+
+def _is_connected(system: Any) -> bool:
+    """Return whether a file system can be used; a connection of SFTP may have ended."""
+    if system is None or not hasattr(system, "ftp"):
+        return system is not None
+    transport = system.client.get_transport()
+    return transport is not None and transport.is_active()
+
+
+def _entry_size(entry: os.DirEntry[str]) -> int | None:
+    """Return the size of a file in a folder, or nothing if it is none; a link counts as its end."""
+    try:
+        return entry.stat().st_size if entry.is_file() else None
+    except OSError as error:
+        if error.errno in _NO_FILE:
+            return None
+        if error.errno in _LOST:
+            return UNKNOWN
+        raise
 
 
 def _size(entry: dict[str, Any]) -> int:

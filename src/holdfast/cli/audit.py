@@ -1,5 +1,6 @@
 """`holdfast audit`: check that nodes still have the data, now or as soon as the service can."""
 
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
@@ -20,11 +21,12 @@ from holdfast.control import operator_commands
 from holdfast.control.audit_now import audit_holdings
 from holdfast.control.audits.types import AuditResult, CheckDetail
 from holdfast.control.incidents import store
+from holdfast.control.settings.models import read_control
 from holdfast.durations import SECOND
 from holdfast.errors import InputError
 from holdfast.evidence.leaf import Outcome
 from holdfast.model.detection import detection_probability
-from holdfast.words import plural
+from holdfast.words import plural, size
 
 Deadline = Annotated[int, typer.Option(min=1, help="Seconds that the node has to answer.")]
 HoldingName = Annotated[
@@ -70,7 +72,11 @@ def now(
     for result in results:
         count, blocks = result.checked, result.units
         chance = float(detection_probability(damaged_blocks(damage, blocks), count, blocks))
-        audits.append({**audit_facts(result), "detection_probability": chance})
+        facts = {**audit_facts(result), "detection_probability": chance}
+        if isinstance(result.detail, CheckDetail):
+            facts["left_out"] = max(count_samples(blocks) - result.detail.drawn, 0)
+            facts["daily_bytes"] = read_control(opened.folder).checks.daily_bytes
+        audits.append(facts)
     report({"audits": audits}, map(describe_audit, audits), as_json=as_json)
     return 0 if all(facts["outcome"] == Outcome.PASSED for facts in audits) else 1
 
@@ -162,6 +168,20 @@ def describe_audit(facts: dict[str, Any]) -> str:
 
 
 def _describe_check(facts: dict[str, Any]) -> str:
+    return "\n".join([_describe_outcome(facts), *_describe_extent(facts)])
+
+
+def _describe_extent(facts: dict[str, Any]) -> Iterator[str]:
+    """Yield where a check read more than checks may read in a day, or less than it was asked to."""
+    budget, read = facts.get("daily_bytes"), facts["read_bytes"]
+    if budget is not None and read > budget:
+        yield f"it read {size(read)}, and daily_bytes is {size(budget)}: you asked for it"
+    if facts.get("left_out") and facts["checked"]:
+        left = f"{facts['left_out']:,} of {plural(facts['units'], facts['unit'])}"
+        yield f"{left} left out: an earlier check could not end, so this one was smaller"
+
+
+def _describe_outcome(facts: dict[str, Any]) -> str:
     read = f"{facts['checked']:,} of {plural(facts['units'], facts['unit'])}"
     outcome = Outcome(facts["outcome"])
     if outcome is Outcome.PASSED:

@@ -24,7 +24,7 @@ from holdfast.durations import DAY, format_duration, parse_duration
 from holdfast.errors import InputError
 from holdfast.owner import Catalogue, catalogue_in
 from holdfast.owner.checked import CheckedRecord, find_checked, list_checked
-from holdfast.words import plural, size
+from holdfast.words import amount, money, size
 
 
 @dataclass(frozen=True)
@@ -116,13 +116,13 @@ def add_checked(
     with catalogue_in(home) as catalogue:
         settings = read_control(home)
         record, extent = checked_commands.add(catalogue, home, new, settings, operator())
-    units = f"{plural(extent.units, extent.unit)} of {size(extent.bytes)}"
+    units = amount(extent.units, extent.unit, extent.bytes)
     sentences = [f"holding {name} has {units}, checked by {extent.tool}"]
     if record.verify_within is not None:
         every = CYCLE_SHARE if extent.groups else 1.0
         turns = MONTH / (every * record.verify_within)  # in a month
-        money = settings.prices.money(extent.bytes * turns, extent.units * turns)
-        price = "" if money is None else f", {money:,.2f} in money a month"
+        costs = settings.prices.money(extent.bytes * turns, extent.units * turns)
+        price = "" if costs is None else f", {money(costs)} in money a month"
         sentences.append(
             f"each {extent.unit} is read within {format_duration(record.verify_within)}: about "
             f"{size(extent.bytes * turns / MONTH * DAY)} a day{price}"
@@ -166,7 +166,7 @@ def record_facts(record: CheckedRecord) -> dict[str, Any]:
 
 def describe(facts: dict[str, Any]) -> Iterator[str]:
     """Yield what a list says of a checked holding."""
-    units = f"{plural(facts['units'], facts['unit'])}, {facts['bytes']} bytes"
+    units = amount(facts["units"], facts["unit"], facts["bytes"])
     yield f"{facts['holding']}: {units}, {facts['kind']} at {facts['address']}"
     for sentence in facts["coverage"]["sentences"]:
         yield f"  {sentence}"

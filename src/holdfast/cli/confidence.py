@@ -18,7 +18,13 @@ from holdfast.cli.home import DEFAULT_HOME, HomeFolder
 from holdfast.cli.terminal import Json, report, table
 from holdfast.control.inference.confidence import Confidences, declared_ceiling
 from holdfast.control.inference.refresh_lease import LEASE_SECONDS
-from holdfast.control.queries.confidence import ConfidenceReport, count_proven, read_confidence
+from holdfast.control.queries.confidence import (
+    ConfidenceReport,
+    KnownDamage,
+    count_proven,
+    list_known_damage,
+    read_confidence,
+)
 from holdfast.control.queries.coverage import Coverage, list_coverage
 from holdfast.control.queries.coverage_words import CAVEAT
 from holdfast.durations import HOUR
@@ -55,13 +61,14 @@ def confidence(
     home: HomeFolder = DEFAULT_HOME,
     as_json: Json = False,
 ) -> int:
-    """Estimate undetected damage: exit 1 if the ceiling is certainly broken.
+    """Estimate undetected damage: exit 1 if damage is known or the ceiling is certainly broken.
 
     Shows the figures that `holdfast serve` keeps fresh, and as of when they are. If there are none
     yet, they are inferred now. They come from the log with the latest fit, or one made for them.
     Nobody can observe damage that no audit has sampled. Needs no passphrase.
 
-    Storage that a tool checks has a bound in its own unit, from what was read lately.
+    Where the last audit of a holding failed, that is shown instead of a bound. Storage that a tool
+    checks has a bound in its own unit, from what was read lately.
 
     Example: holdfast confidence
     """
@@ -70,32 +77,36 @@ def confidence(
         with transaction(control.engine) as connection:
             checked = list_coverage(connection, control.now())
             proven = count_proven(connection)
+            known = list_known_damage(connection)
     missing = None
     if inferred is None and (proven or not checked):
         try:
             inferred = _infer(home)
         except InputError as error:
-            if not checked:
+            if not checked and not known:
                 raise
             missing = str(error)
     with open_control(home, read_only=True) as control:
         if ceiling is None:
             ceiling = declared_ceiling(control.engine, control.settings)
         now, unit = control.now(), control.settings.rails.unit
-    _check_names(holding or (), inferred, checked)
-    data = _data(inferred, holding or (), ceiling) | {
+    names = holding or ()
+    _check_names(names, inferred, checked, known)
+    data = _data(inferred, names, ceiling, known) | {
         "stale": inferred is not None and not now - unit - REFRESH_TIME < inferred.fleet.at <= now,
         "checked": [
             {"holding": coverage.holding, "kind": coverage.kind, "unit": coverage.unit}
             | {"units": coverage.units}
             | coverage_facts(coverage, now)
             for coverage in checked
-            if not holding or coverage.holding in holding
+            if not names or coverage.holding in names
         ],
     }
+    damaged = data["known_damage"] or any(facts["damaged"] for facts in data["checked"])
     sentences = _describe(data, now) if inferred is not None else _describe_missing(missing)
-    report(data, [*sentences, *_describe_checked(data)], as_json=as_json)
-    return 1 if data["broken"] else 0
+    shown = [*_describe_known(known, names), *sentences, *_describe_checked(data)]
+    report(data, shown, as_json=as_json)
+    return 1 if data["broken"] or damaged else 0
 
 
 def _infer(home: Path) -> ConfidenceReport:
@@ -142,12 +153,15 @@ def _progress() -> Iterator[Callable[[int, int], None]]:
 
 
 def _check_names(
-    names: Sequence[str], inferred: ConfidenceReport | None, checked: Sequence[Coverage]
+    names: Sequence[str],
+    inferred: ConfidenceReport | None,
+    checked: Sequence[Coverage],
+    damaged: Sequence[KnownDamage],
 ) -> None:
     """Raise if nothing is known of a holding that was named."""
     known = {coverage.holding for coverage in checked}
     known |= {estimate.holding for estimate in inferred.holdings} if inferred else set()
-    for name in names:
+    for name in {*names} - {damage.holding for damage in damaged}:
         if inferred is not None and name in inferred.waiting:
             raise InputError(f"nothing is inferred of holding {name!r} yet: {REFRESH_HINT}")
         if name not in known:
@@ -155,28 +169,47 @@ def _check_names(
 
 
 def _data(
-    inferred: ConfidenceReport | None, names: Sequence[str], ceiling: float | None
+    inferred: ConfidenceReport | None,
+    names: Sequence[str],
+    ceiling: float | None,
+    known: Sequence[KnownDamage],
 ) -> dict[str, Any]:
+    """Return the figures. What is inferred of a holding that is damaged is no bound on it."""
+    damaged = {damage.holding for damage in known}
+    facts = {"known_damage": [asdict(damage) for damage in _select_known(known, names)]}
     if inferred is None:
         nothing = ("at", "miss_rate", "detections", "ceiling", "fleet_at_most")
         empty: dict[str, Any] = {"observed": False} | dict.fromkeys(nothing)
-        return empty | {"broken": False, "holdings": [], "waiting": []}
+        return empty | facts | {"broken": False, "holdings": [], "waiting": []}
     fleet = inferred.fleet
-    return {
+    return facts | {
         "observed": False,
         "at": fleet.at,
         "miss_rate": asdict(fleet.miss_rate),
         "detections": fleet.detections,
         "ceiling": ceiling,
         "broken": ceiling is not None and fleet.miss_rate.low > ceiling,
-        "fleet_at_most": fleet.fleet_at_most,
+        "fleet_at_most": None if damaged else fleet.fleet_at_most,
         "holdings": [
             asdict(estimate)
             for estimate in inferred.holdings
-            if not names or estimate.holding in names
+            if (not names or estimate.holding in names) and estimate.holding not in damaged
         ],
         "waiting": list(inferred.waiting),
     }
+
+
+def _select_known(known: Sequence[KnownDamage], names: Sequence[str]) -> list[KnownDamage]:
+    return [damage for damage in known if not names or damage.holding in names]
+
+
+def _describe_known(known: Sequence[KnownDamage], names: Sequence[str]) -> Iterator[str]:
+    """Yield what is known to be damaged, before what is only inferred."""
+    damages = _select_known(known, names)
+    for damage in damages[:MAX_ROWS]:
+        yield f"{damage.holding} is {damage.describe()}; see holdfast repair {damage.holding}"
+    if len(damages) > MAX_ROWS:
+        yield f"and {len(damages) - MAX_ROWS} more holdings are damaged"
 
 
 def _describe_missing(reason: str | None) -> Iterator[str]:
@@ -202,19 +235,21 @@ def _describe(data: dict[str, Any], now: int) -> Iterator[str | Table]:
     if data["stale"]:
         yield f"-> these figures are old: {REFRESH_HINT}"
     yield "inferred from the log, not observed; upper bounds at 95 %:"
-    yield table(
-        ("holding", "damaged at most>", "probability of any damage>"),
-        [
-            (row["holding"], f"{row['at_most']:.2%}", f"{row['damaged']:.0%}")
-            for row in rows[:MAX_ROWS]
-        ],
-    )
+    if rows:
+        yield table(
+            ("holding", "damaged at most>", "probability of any damage>"),
+            [
+                (row["holding"], f"{row['at_most']:.2%}", f"{row['damaged']:.0%}")
+                for row in rows[:MAX_ROWS]
+            ],
+        )
     if len(rows) > MAX_ROWS:
         yield f"and {len(rows) - MAX_ROWS} more holdings, none worse than the last one above"
     if data["waiting"]:
         count = len(data["waiting"])
         yield f"{count} new {'holding is' if count == 1 else 'holdings are'} not among them yet"
-    yield f"all holdings together: at most {data['fleet_at_most']:.2%} damaged"
+    if data["fleet_at_most"] is not None:
+        yield f"all holdings together: at most {data['fleet_at_most']:.2%} damaged"
     interval = f"{rate['value']:.1%}, between {rate['low']:.1%} and {rate['high']:.1%}"
     if ceiling is None:
         verdict = "no ceiling is set"

@@ -41,6 +41,7 @@ def _next_steps(folder: Path, owner: str) -> Iterator[str]:
     yield "                                  on each node, so that it accepts your files"
     yield "  holdfast holding add NAME URL   create a holding on that node"
     yield "  holdfast put FILE               tag a file and upload it"
+    yield "  holdfast holding add --help     or audit storage you have: --restic, --direct"
     yield "  holdfast serve                  audit from now on"
     yield "  holdfast doctor                 check that everything works"
     yield "  holdfast backup FILE            keep the file elsewhere, with the passphrase"

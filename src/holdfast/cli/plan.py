@@ -37,6 +37,7 @@ from holdfast.sim.measures import WITHIN
 from holdfast.sim.scenario_file import load_scenario, scenario_name
 from holdfast.sim.trial import local_executor
 from holdfast.storage.database import Standing, open_engine, standing_of, transaction
+from holdfast.words import money
 
 GWEI = 1e-9  # of an ether
 
@@ -139,6 +140,9 @@ def plan(
     if checks and all(limit is None for limit in wanted):
         report({"checks": _facts(checks)}, _describe_checks(checks), as_json=as_json)
         return
+    if checks and known is None and holdings is None and money_per_month is not None:
+        report(*_compare_budget(checks, money_per_month), as_json=as_json)
+        return
     fleet = _fleet(known, holdings, sectors)
     world = _world(running.world, scenario, blocks or (None if scenario else fleet.blocks))
     currency, budget = _budget(gas_per_month, money_per_month, units, normalised=normalised)
@@ -220,6 +224,20 @@ def _facts(checks: Sequence[CheckForecast]) -> list[dict[str, Any]]:
 def _describe_checks(checks: Sequence[CheckForecast]) -> Iterator[str]:
     for forecast in checks:
         yield from forecast.describe()
+
+
+def _compare_budget(
+    checks: Sequence[CheckForecast], budget: float
+) -> tuple[dict[str, Any], list[str]]:
+    """Compare a budget with what checks cost, where there is nothing on nodes and no gas."""
+    costs = [forecast.as_decided.money for forecast in checks]
+    total = sum(cost for cost in costs if cost is not None)
+    if None in costs:
+        raise InputError("say what reading costs: egress_gb or request in [control.prices]")
+    side = "within" if total <= budget else "ABOVE"
+    verdict = f"a month of checks costs {money(total)}: {side} the budget of {money(budget)}"
+    data = {"checks": _facts(checks), "money_per_month": total, "fits": total <= budget}
+    return data, [*_describe_checks(checks), verdict]
 
 
 def _home(folder: Path, *, named: bool) -> tuple[ControlSettings, Fleet | None, Operation]:

@@ -1,18 +1,20 @@
 """`holdfast status`: the state of all holdings, whether the service runs or not."""
 
+import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
-from holdfast.cli.control import open_control
+from holdfast.cli.control import ControlPlane, open_control
 from holdfast.cli.home import DEFAULT_HOME, HomeFolder
 from holdfast.cli.terminal import Json, report, table
 from holdfast.control.incidents.alerts import Alert
 from holdfast.control.incidents.types import Kind
+from holdfast.control.planning.check_costs import RAISE_BYTES, describe_shortfall
 from holdfast.control.queries.coverage import WITHIN_DAYS, Coverage
 from holdfast.control.queries.coverage_words import describe_bound, percent_down
 from holdfast.control.queries.daily import CheckCosts
@@ -26,11 +28,14 @@ from holdfast.control.queries.fleet import (
     read_activity,
     read_status,
 )
+from holdfast.control.running_services import is_service_running
+from holdfast.control.scheduling.telemetry import LOSSES
 from holdfast.evidence.leaf import Outcome
 from holdfast.storage.database import transaction
 from holdfast.words import ago, ahead, plural, size, span, when
 
 RECENT_AUDITS = 5
+REPAIR_ADVICE = re.compile(r"[;:] (?:to repair it|`holdfast repair)[^;]*")  # of no use afterwards
 
 
 def status(
@@ -51,18 +56,40 @@ def status(
         grace = control.settings.alerts.overdue
         fleet = read_status(connection, control.now(), grace=grace, limit=limit)
         activity = read_activity(connection, fleet.at, limit=RECENT_AUDITS)
+        service_runs = is_service_running(control.folder)
+        notes = [*_service_notes(control, fleet, runs=service_runs), *_shortfalls(control, fleet)]
     data = asdict(fleet) | {"activity": asdict(activity)}
-    report(data, _describe(fleet, activity), as_json=as_json)
+    data |= {"service_running": service_runs, "notes": notes}
+    report(data, _describe(fleet, activity, notes), as_json=as_json)
     return 0 if fleet.fine else 1
 
 
-def _describe(fleet: Status, activity: Activity) -> Iterator[str | Table]:
+def _service_notes(control: ControlPlane, fleet: Status, *, runs: bool) -> Iterator[str]:
+    """Yield that nothing is audited while no service runs."""
+    if fleet.holdings and not runs:
+        is_shared = "://" in control.settings.address(control.folder)
+        where = " on this machine" if is_shared else ""
+        yield f"no service is running{where}: start holdfast serve"
+
+
+def _shortfalls(control: ControlPlane, fleet: Status) -> Iterator[str]:
+    """Yield which promises the bytes of a day can't keep."""
+    for coverage in fleet.coverage:
+        shortfall = describe_shortfall(
+            coverage.bytes, coverage.verify_within, control.settings, whole=coverage.chosen_by_tool
+        )
+        if shortfall is not None:
+            yield f"{coverage.holding}: {shortfall}: {RAISE_BYTES}"
+
+
+def _describe(
+    fleet: Status, activity: Activity, notes: Sequence[str] = ()
+) -> Iterator[str | Table]:
     yield _verdict(fleet)
     yield from _alerts(fleet)
-    for loss in fleet.past_losses:
-        yield f"past loss: {loss.subject}: {loss.detail} ({ago(loss.ended or fleet.at, fleet.at)})"
+    yield from _past_losses(fleet)
     yield from _repairs(fleet)
-    for hint in _hints(fleet):
+    for hint in [*notes, *_hints(fleet)]:
         yield f"-> {hint}"
     yield ""
     if fleet.worst:
@@ -79,7 +106,9 @@ def _describe(fleet: Status, activity: Activity) -> Iterator[str | Table]:
     yield table(("", ""), _recent(fleet, activity))
     heads = f"checkpoint: {_head(fleet, fleet.checkpoint)}; anchor: {_head(fleet, fleet.anchor)}"
     yield f"evidence: {_leaves(fleet.evidence)}; {heads}"
-    if fleet.confidence is not None:
+    for known in fleet.known_damage:
+        yield f"confidence: {known.holding} is {known.describe()}"
+    if fleet.confidence is not None and not fleet.known_damage:
         yield (
             f"confidence: at most {fleet.confidence.fleet_at_most:.2%} of all blocks damaged, "
             f"at 95 %, inferred {ago(fleet.confidence.at, fleet.at)}; see holdfast confidence"
@@ -105,6 +134,17 @@ def _alerts(fleet: Status) -> Iterator[str]:
         yield f"ALERT {kinds}: {subject}: {newest.detail} ({since})"
 
 
+def _past_losses(fleet: Status) -> Iterator[str]:
+    """Yield a line for each holding that had losses: the last one, and how many there were."""
+    times = Counter(loss.subject for loss in fleet.past_losses)
+    newest = {loss.subject: loss for loss in reversed(fleet.past_losses)}
+    for name, count in times.items():
+        loss = newest[name]
+        often = f", the last of {count}" if count > 1 else ""
+        over = ago(loss.ended or fleet.at, fleet.at)
+        yield f"past loss: {name}: {REPAIR_ADVICE.sub('', loss.detail)} ({over}{often})"
+
+
 def _repairs(fleet: Status) -> Iterator[str]:
     """Yield how far searches and repairs are, and what is lost unless an alert says it."""
     damaged = {alert.subject for alert in fleet.alerts if alert.kind == Kind.DAMAGED}
@@ -119,11 +159,19 @@ def _verdict(fleet: Status) -> str:
     counts = {
         name: getattr(fleet, name) for name in ("overdue", "quarantined", "damaged", "silent")
     }
-    counts |= {"under repair": fleet.cases}
+    counts |= {"under repair": max(fleet.cases - len(fleet.follow_ups), 0)}
     parts = [f"{count:,} {what}" for what, count in counts.items() if count]
+    parts += [_follow_ups(fleet)] if fleet.follow_ups else []
     parts += [plural(len(fleet.alerts), "alert")] if fleet.alerts else []
     wrong = ", ".join(parts)
     return f"{plural(fleet.holdings, 'holding')}: {wrong or _well(fleet)}"
+
+
+def _follow_ups(fleet: Status) -> str:
+    """Say which holdings are audited again after they gave no proof in time."""
+    first, count = fleet.follow_ups[0], len(fleet.follow_ups)
+    others = f" and {count - 1} more" if count > 1 else ""
+    return f"{count:,} under follow-up: {first.holding}{others}, next {ahead(first.due, fleet.at)}"
 
 
 def _well(fleet: Status) -> str:
@@ -137,17 +185,22 @@ def _hints(fleet: Status) -> Iterator[str]:
     if not fleet.holdings:
         yield "put a file into a holding: holdfast holding add NAME URL, then holdfast put FILE"
     if fleet.overdue:
-        yield "is `holdfast serve` running? If it is, give it more --workers; see holdfast doctor"
+        yield "audits are late: if `holdfast serve` is running, give it more --workers"
+    yield from _repair_hints(fleet)
     if fleet.quarantined:
-        yield "repair the quarantined holdings, then: holdfast audit release NAME"
+        names = [row.holding for row in fleet.worst if row.health is Health.QUARANTINED]
+        yield (
+            "when a quarantined holding is whole again: "
+            f"holdfast audit release {names[0] if len(names) == 1 else 'NAME'}"
+        )
     checked = Counter(row.health for row in fleet.worst if row.kind is not None)
-    if fleet.damaged and not fleet.cases:
-        yield from _repair_hints(fleet)
     if fleet.silent > checked[Health.SILENT]:
         yield from _silence_hints(fleet)
-    if checked[Health.SILENT]:
-        yield "a check could not say whether its storage is intact: see holdfast doctor"
-    if fleet.alerts:
+    for row in fleet.worst:
+        if row.health is Health.SILENT and row.kind is not None:
+            reason = row.reason or f"holdfast evidence show --holding {row.holding} shows why"
+            yield f"the last check of {row.holding} could not say whether it is intact: {reason}"
+    if any(alert.kind not in set(Kind) for alert in fleet.alerts):
         yield "holdfast doctor names faults and their cures"
 
 
@@ -172,12 +225,17 @@ def _silence_hints(fleet: Status) -> Iterator[str]:
 
 
 def _repair_hints(fleet: Status) -> Iterator[str]:
-    checked = {coverage.holding for coverage in fleet.coverage}
-    damaged = {row.holding for row in fleet.worst if row.health is Health.DAMAGED}
-    if damaged - checked or not damaged:
-        yield "restore damaged blocks from a replica: holdfast repair NAME"
-    for name in sorted(damaged & checked):
-        yield f"holdfast repair {name} shows what is damaged and which commands repair it"
+    """Yield how to repair each damaged holding. The service repairs those on nodes by itself."""
+    damaged = [row for row in fleet.worst if row.outcome in LOSSES]
+    on_nodes = [row.holding for row in damaged if row.kind is None and not row.direct]
+    if not fleet.cases and (on_nodes or (fleet.damaged and not damaged)):
+        name = on_nodes[0] if len(on_nodes) == 1 else "NAME"
+        yield f"restore damaged blocks from a replica: holdfast repair {name}"
+    for row in damaged:
+        if row.direct:
+            yield f"put back a copy of yours: holdfast repair {row.holding} --source FILE|FOLDER"
+        elif row.kind is not None:
+            yield f"holdfast repair {row.holding} shows what is damaged and how to repair it"
 
 
 def _row(fleet: Status, holding: HoldingStatus) -> tuple[str, ...]:

@@ -65,6 +65,23 @@ def announce_service(folder: Path, now: int, *, join: bool) -> Iterator[Place]:
         yield Place(free[0], others)
 
 
+def is_service_running(folder: Path) -> bool:
+    """Return whether a service of this home runs on this machine."""
+    return any(_is_held(_path(folder, number)) for number in range(MAX_SERVICES))
+
+
+def _is_held(path: Path) -> bool:
+    """Return whether a process holds the lock of a file. Those who look don't disturb others."""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:
+        pass
+    return False
+
+
 def _path(folder: Path, number: int) -> Path:
     return folder / f"serve-{number}.lock"
 
@@ -74,7 +91,7 @@ def _running(folder: Path, number: int) -> RunningService | None:
     try:
         with _path(folder, number).open("rb") as file:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
                 return RunningService(**json.loads(file.read()))
     except FileNotFoundError:

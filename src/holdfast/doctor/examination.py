@@ -9,14 +9,27 @@ from pathlib import Path
 
 from holdfast.control.evidence.anchors import first_block
 from holdfast.control.queries.fleet import last_outcomes
+from holdfast.control.queries.reports import read_last_reason
+from holdfast.control.running_services import is_service_running
 from holdfast.control.service import check_settings
 from holdfast.control.settings.models import ControlSettings, read_control
 from holdfast.doctor import checked_storage, database, disk, evidence, keys, ledger, nodes, versions
 from holdfast.doctor import clock as clocks
+from holdfast.doctor.checked_storage import LastChecks
 from holdfast.doctor.clock import Reference
-from holdfast.doctor.finding import Check, Grade, fault, ok, one_line, run_check, skipped
+from holdfast.doctor.finding import (
+    Check,
+    Grade,
+    fault,
+    ok,
+    one_line,
+    run_check,
+    skipped,
+    warning,
+)
 from holdfast.doctor.nodes import StoredHolding
 from holdfast.errors import HoldfastError
+from holdfast.evidence.leaf import Outcome
 from holdfast.ledger import local_reader
 from holdfast.ledger.interface import Receipt
 from holdfast.owner.checked import CheckedRecord, list_checked
@@ -114,7 +127,10 @@ class _Examination:
         on_ledger = self._ledger(sectors, references)
         yield from on_ledger
         yield from self._evidence(address, stored, on_ledger, sectors)
-        yield from checked_storage.check(*self._checked(address))
+        checked, last = self._checked(address)
+        yield from checked_storage.check(checked, last, self.control)
+        if holdings or checked:
+            yield self._service()
         for state in nodes.check(holdings, self.keyring, self.world.clock):
             yield from state.checks
             references += [state.reference] if state.reference else []
@@ -142,15 +158,28 @@ class _Examination:
         others = f", {checked} that tools check" if checked else ""
         return stored, [ok("holdings", f"{len(stored)} in the catalogue{others}")]
 
-    def _checked(self, address: str) -> tuple[list[CheckedRecord], dict[str, str]]:
-        """Return storage that tools check, with the outcomes of its last checks."""
+    def _service(self) -> Check:
+        if is_service_running(self.folder):
+            return ok("service", "it is running")
+        is_shared = "://" in self.control.address(self.folder)
+        where = " on this machine" if is_shared else ""
+        return warning("service", f"no service is running{where}", "start `holdfast serve`")
+
+    def _checked(self, address: str) -> tuple[list[CheckedRecord], LastChecks]:
+        """Return storage that tools check, and how its last checks ended."""
         try:
             if standing_of(address)[0] is not Standing.CURRENT:
-                return [], {}
+                return [], LastChecks({}, {})
             with open_engine(address, read_only=True) as engine, transaction(engine) as connection:
-                return list_checked(connection), last_outcomes(connection)
+                records, outcomes = list_checked(connection), last_outcomes(connection)
+                reasons = {
+                    record.name: read_last_reason(connection, record.scheduled)
+                    for record in records
+                    if record.scheduled and outcomes.get(record.name) == Outcome.UNKNOWN
+                }
+                return records, LastChecks(outcomes, reasons)
         except HoldfastError:  # the check of the holdings says so
-            return [], {}
+            return [], LastChecks({}, {})
 
     def _ledger(self, sectors: set[int], references: list[Reference]) -> list[Check]:
         evm, clock = self.settings.evm, self.world.clock

@@ -17,7 +17,7 @@ from holdfast.node.client import Greeting, NodeClient, greet
 from holdfast.node.time_limit import within
 from holdfast.node.wire import NodeRefusedError
 from holdfast.owner.catalogue import FileRecord, HoldingRecord
-from holdfast.owner.direct.address import DirectAddress
+from holdfast.owner.direct.address import DirectAddress, is_direct
 from holdfast.owner.direct.storage import DirectStorage
 from holdfast.owner.keyring import Keyring
 from holdfast.pdp import Inventory
@@ -119,7 +119,10 @@ def _check_direct(part: str, stored: StoredHolding, address: DirectAddress) -> C
 def _cure(reason: str) -> str:
     if "certificate" in reason.lower():
         return "have its certificate renewed, or give the authority that signed it by --ca"
-    return "have its operator start it, or look at the network between you and it"
+    return (
+        "have its operator start it, or restart it if it hangs, or look at the network between "
+        "you and it"
+    )
 
 
 def _check_certificate(part: str, greeting: Greeting, now: float) -> list[Check]:
@@ -164,8 +167,17 @@ def _report(part: str, stored: StoredHolding, message: str) -> Check:
     last = FAILED_AUDITS.get(stored.outcome or "")
     if last is None:
         return ok(part, message)
-    cure = f"`holdfast status` says what is done about it; `holdfast repair {stored.record.name}`"
-    return fault(part, f"{message}; {last}", f"{cure} restores damaged blocks from a replica")
+    return fault(part, f"{message}; {last}", _cure_audit(stored))
+
+
+def _cure_audit(stored: StoredHolding) -> str:
+    """Return what to do after an audit that failed."""
+    name = stored.record.name
+    if stored.outcome == Outcome.TIMED_OUT:
+        return f"have its operator restart it if it hangs, then: `holdfast audit now {name}`"
+    if is_direct(stored.record.url):
+        return f"`holdfast repair {name} --source FILE|FOLDER` puts a copy of yours back"
+    return f"`holdfast repair {name}` restores damaged blocks from a replica"
 
 
 def _compare(part: str, stored: StoredHolding, theirs: str | None, ours: str) -> Check:

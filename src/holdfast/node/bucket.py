@@ -6,15 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import InputError, StorageError
-from holdfast.node.fetching import REQUESTS_AT_ONCE, Fetcher, ObjectRange, RangeError, fetcher_of
-from holdfast.node.known_hosts import known_hosts_policy
+from holdfast.node.fetching import Fetcher, ObjectRange, RangeError, fetcher_of
 from holdfast.node.objects import Listed, LostError, Spans, StoredObject, StoredObjects
 from holdfast.pdp.readers import RemoteFile
+from holdfast.remote_systems import gives_ranges, is_beyond_end, lists_all, open_system
 
 Entry = dict[str, Any]  # what fsspec says of an object or a folder
 Entries = list[Entry]
 GAP_BYTES = 4096  # which cost as much as one more request, where both are paid for
-CONNECT_SECONDS = 15.0
 _PROBE = ".probe"
 _STAMPS = ("ETag", "etag", "md5Hash", "content_md5", "checksum")
 _TIMES = ("LastModified", "mtime", "last_modified", "modified", "created")
@@ -28,11 +27,11 @@ class Bucket:
     def __init__(self, address: str) -> None:
         self.address = address.rstrip("/")
         try:
-            self._system, root = _open(self.address)
+            self._system, root = open_system(self.address)
         except Exception as error:  # fsspec's back ends raise whatever their libraries do
             raise InputError(f"can't use {address}: {_words(error)}") from error
         self._root = root.rstrip("/")
-        self._fetcher: Fetcher = fetcher_of(self._system, lambda: _open(self.address)[0])
+        self._fetcher: Fetcher = fetcher_of(self._system, lambda: open_system(self.address)[0])
 
     @property
     def files_at_once(self) -> int:
@@ -41,7 +40,7 @@ class Bucket:
     @property
     def has_folders(self) -> bool:
         """Whether it consists of folders, of which one may be empty because nothing is mounted."""
-        return not _lists_all(self._system)
+        return not lists_all(self._system)
 
     def check(self) -> None:
         try:
@@ -87,8 +86,19 @@ class Bucket:
                     f"{self.address} can't be read in ranges: its library ignores them"
                 )
             if len(part) < wanted.stop - wanted.start:
-                raise LostError(f"{self.address}/{name} ends before byte {wanted.stop}")
+                raise self._too_short(name, wanted)
         return parts
+
+    def _too_short(self, name: str, wanted: ObjectRange) -> StorageError:
+        """Return what an answer with fewer bytes than were asked for says about an object."""
+        try:
+            if not gives_ranges(self._system, wanted.path, self._fetcher.call):
+                return StorageError(f"{self.address} answers with what is no part of {name}")
+        except FileNotFoundError:
+            return LostError(f"an object is gone from {self.address}: {name}")
+        except Exception as error:  # noqa: BLE001 - whatever a library raises
+            return self._failed("read", name, error)
+        return LostError(f"{self.address}/{name} ends before byte {wanted.stop}")
 
     def size(self, name: str) -> int | None:
         try:
@@ -151,7 +161,7 @@ class Bucket:
 
     def walk(self) -> StoredObjects:
         try:
-            entries = self._find() if _lists_all(self._system) else self._descend()
+            entries = self._find() if lists_all(self._system) else self._descend()
         except FileNotFoundError as error:
             raise StorageError(f"there is nothing at {self.address}: {_words(error)}") from error
         except Exception as error:
@@ -215,52 +225,13 @@ class Bucket:
         cause = error.__cause__
         if isinstance(cause, FileNotFoundError):
             return LostError(f"an object is gone from {self.address}: {name}")
-        if _is_beyond_end(cause):
+        if is_beyond_end(cause):
             return LostError(f"{self.address}/{name} ends before byte {error.wanted.stop}")
         return self._failed("read", name, cause)
 
     def _failed(self, what: str, name: str, error: BaseException | None) -> StorageError:
         place = f"{self.address}/{name}" if name else self.address
         return StorageError(f"can't {what} {place}: {_words(error)}")
-
-
-def _open(address: str) -> tuple[Any, str]:
-    """Return the file system behind an address, and the path within it."""
-    import fsspec  # noqa: PLC0415 - a tenth of the start of a command that reads local files
-
-    system, root = fsspec.url_to_fs(address, **_options(address.partition("://")[0]))
-    return system, root
-
-
-def _options(protocol: str) -> dict[str, Any]:
-    match protocol:
-        case "s3" | "s3a":
-            pool = {"max_pool_connections": REQUESTS_AT_ONCE}
-            return {"use_listings_cache": False, "config_kwargs": pool}
-        case "sftp" | "ssh":
-            timeouts = dict.fromkeys(("timeout", "banner_timeout", "auth_timeout"), CONNECT_SECONDS)
-            policy = {"host_key_policy": known_hosts_policy()}
-            return {"skip_instance_cache": True, **timeouts, **policy}
-        case _:
-            return {"use_listings_cache": False}
-
-
-def _lists_all(system: Any) -> bool:
-    """Return whether one listing goes through all prefixes, page by page.
-
-    The listing that fsspec makes itself leaves out what can't be listed.
-    """
-    from fsspec import AbstractFileSystem  # noqa: PLC0415 - as above
-    from fsspec.asyn import AsyncFileSystem  # noqa: PLC0415
-
-    if getattr(system, "async_impl", False):
-        return type(system)._find is not AsyncFileSystem._find  # noqa: SLF001
-    return type(system).find is not AbstractFileSystem.find
-
-
-def _is_beyond_end(error: BaseException | None) -> bool:
-    """Return whether a server says that an object ends before a range of it."""
-    return "InvalidRange" in str(error) or getattr(error, "status", None) == 416
 
 
 def _words(error: BaseException | None) -> str:

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from holdfast.node.daemon_pool import STALL_SECONDS, DaemonPool
 from holdfast.node.time_limit import seconds_left
+from holdfast.remote_systems import REQUESTS_AT_ONCE
 
 R = TypeVar("R")
 
-REQUESTS_AT_ONCE = 64  # to one storage, where requests need no thread
 THREADS = 16  # where they do
 CONNECTIONS = 4  # of SFTP, each of which carries many requests
 LONG_CALLS = {"find", "put_file", "pipe_file", "rm"}

@@ -20,6 +20,7 @@ from holdfast.storage.locks import lock_until_commit
 
 HOLDINGS = "holdings"  # the folder of the home with one folder a holding
 MAX_NAMES_PER_QUERY = 500
+MAX_STALLED = 16  # checks that get no further, beside those that may run at once
 
 
 @dataclass(frozen=True)
@@ -100,19 +101,49 @@ def save_extent(connection: Connection, scheduled: int, extent: Extent) -> None:
     connection.execute(_of(scheduled).values(changes))
 
 
-def take_slot(connection: Connection, scheduled: int, now: int, until: int, slots: int) -> bool:
-    """Let a check run until then, unless so many others run already."""
+@dataclass(frozen=True)
+class Slots:
+    """Which checks may run side by side at a moment."""
+
+    at_once: int
+    now: int
+    until: int  # for which a check gets its place
+
+
+def take_slot(connection: Connection, scheduled: int, slots: Slots, *, stalled: bool) -> bool:
+    """Let a check run for a while, unless so many others run already.
+
+    A check that gets no further leaves its place to others, unless there are many of that kind.
+    """
     lock_until_commit(connection, "checks")
-    others = (checked_holdings.c.busy > now, checked_holdings.c.scheduled != scheduled)
-    count = connection.execute(select(func.count()).where(*others)).scalar_one()
-    if count < slots:
-        connection.execute(_of(scheduled).values(busy=until))
-    return count < slots
+    if stalled and _count_others(connection, "stalled", scheduled, slots.now) < MAX_STALLED:
+        connection.execute(_of(scheduled).values(busy=0, stalled=slots.until, waits=0))
+        return True
+    if _count_others(connection, "busy", scheduled, slots.now) < slots.at_once:
+        connection.execute(_of(scheduled).values(busy=slots.until, stalled=0, waits=0))
+        return True
+    begins = _of(scheduled).where(checked_holdings.c.waits == 0)
+    connection.execute(begins.values(waits=slots.now))
+    return False
 
 
-def end_check(connection: Connection, scheduled: int, carries: int | None) -> None:
-    """Save that no check runs any more, and how many units one can carry."""
-    connection.execute(_of(scheduled).values(busy=0, carries=carries))
+def free_slot(connection: Connection, scheduled: int) -> None:
+    """Save that no check runs, and that none waits for others."""
+    connection.execute(_of(scheduled).values(busy=0, stalled=0, waits=0))
+
+
+def end_check(
+    connection: Connection, scheduled: int, carries: int | None, units: int | None = None
+) -> None:
+    """Save that no check runs any more, how many units one can carry, and how many there are."""
+    free_slot(connection, scheduled)
+    known = {} if units is None else {"units": units}
+    connection.execute(_of(scheduled).values(carries=carries, **known))
+
+
+def _count_others(connection: Connection, column: str, scheduled: int, now: int) -> int:
+    others = (checked_holdings.c[column] > now, checked_holdings.c.scheduled != scheduled)
+    return connection.execute(select(func.count()).where(*others)).scalar_one()
 
 
 def rename_checked(connection: Connection, old: str, new: str) -> None:

@@ -85,6 +85,8 @@ checked_holdings = Table(
     Column("verify_within", BigInteger),  # milliseconds, if the owner wants that
     Column("carries", BigInteger),  # units that a check can carry, after one took too long
     Column("busy", BigInteger, nullable=False, server_default="0"),  # a check runs until then
+    Column("stalled", BigInteger, nullable=False, server_default="0"),  # it gets no further
+    Column("waits", BigInteger, nullable=False, server_default="0"),  # for other checks, since then
     Column("scheduled", BigInteger, ForeignKey("holdings.id")),  # its row, once it is audited
     Index(None, "scheduled", unique=True),
     Index(

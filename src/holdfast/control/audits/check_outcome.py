@@ -74,7 +74,9 @@ def make_result(
     looks = [look for look in (pending.first, report) if look is not None]
     checked = looks[0].checked if looks else 0
     told = report.units if report else 0
-    units = max(told or pending.units or claim.blocks, pending.drawn, checked)
+    chooses = pending.sample == hash_names(())  # the tool itself, and it says how many there are
+    drawn = min(pending.drawn, max(told, checked)) if told and chooses else pending.drawn
+    units = max(told or pending.units or claim.blocks, drawn, checked)
     damaged = next((look.damaged for look in reversed(looks) if look.damaged), ())
     failed = outcome is Outcome.FAILED
     began = looks[0].began if looks else pending.began or pending.since
@@ -96,7 +98,7 @@ def make_result(
             seed=pending.seed,
             unit=pending.unit or record.unit,
             tool=(report.tool if report else "") or pending.tool or record.kind,
-            drawn=pending.drawn,
+            drawn=drawn,
             sample=pending.sample or hash_names(()),
             overrides=pending.overrides,
             look=Look(
@@ -104,6 +106,7 @@ def make_result(
                 damaged=damaged_groups(report) if failed and report else (),
                 at=pending.began,
                 carries=_carries(record, pending, outcome, looks, units, allowance),
+                units=units if told and chooses else None,
             ),
             damaged=damaged,
             words=report.words if report else "",

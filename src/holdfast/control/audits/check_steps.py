@@ -39,7 +39,7 @@ from holdfast.evidence.codecs import plain
 from holdfast.evidence.escaping import hash_names
 from holdfast.evidence.leaf import Outcome
 from holdfast.model.detection import samples
-from holdfast.owner.checked import CheckedRecord, save_extent, take_slot
+from holdfast.owner.checked import CheckedRecord, Slots, free_slot, save_extent, take_slot
 from holdfast.storage.database import transaction
 
 WATCH = 30 * SECOND  # how long a step waits for a report; then the check goes on by itself
@@ -47,6 +47,7 @@ FIRST_POLL_SECONDS, LONGEST_POLL_SECONDS = 0.02, 0.5
 POLL_SHARE = 1 / 50  # of the time that a check has taken: by so much its end is noticed late
 LONGEST_PAUSE = MINUTE  # between two looks at a check
 SLOT_TIME = 5 * MINUTE  # for which a check that nobody looks at counts as running
+STALL_TIME = 5 * MINUTE  # without progress, after which a check keeps no other one waiting
 SLOT_PAUSE = 5 * SECOND  # until a check that waits for others is tried again
 GRACE = 10 * MINUTE  # beyond the deadline, for a checker to end its check by itself
 LATE = "the check did not end in time"
@@ -174,11 +175,12 @@ class CheckSteps:
             if groups:
                 return Draw(groups, len(groups))
         units = max(extent.units, 1)
+        is_asked = claim.overrides & Override.ASKED  # and an operator's word is above a budget
         wanted = Wanted(
             units=int(samples(claim.ratio, units, units)),
             cap=min(cap, subject.record.carries or cap),
             cautious=subject.record.carries is not None,
-            daily_bytes=self._limits.settings.daily_bytes,
+            daily_bytes=None if is_asked else self._limits.settings.daily_bytes,
             promise=self._promise(claim.verify_within, now),
         )
         return coverage.draw(connection, claim.id, wanted, now)
@@ -192,13 +194,17 @@ class CheckSteps:
         self, subject: _Subject, checker: Checker, pending: PendingCheck, stopping: Event
     ) -> AuditResult | Deferred:
         """Begin or resume the look that is under way, and see how it ends."""
-        now, slots = self._clock(), self._limits.settings.at_once
+        now = self._clock()
+        slots = Slots(self._limits.settings.at_once, now, now + SLOT_TIME)
+        stalled = bool(pending.moved) and now - pending.moved >= STALL_TIME
         with transaction(self._engine) as connection:
-            if not take_slot(connection, subject.claim.id, now, now + SLOT_TIME, slots):
+            if not take_slot(connection, subject.claim.id, slots, stalled=stalled):
                 return Deferred(now + SLOT_PAUSE, pending)
         with _checker_errors(subject.record.kind):
             report = _poll(checker, pending.job, stopping)
-        if report is None:
+        if isinstance(report, Running):
+            if not pending.moved or report.done != pending.done:
+                pending = replace(pending, moved=self._clock(), done=report.done)
             return self._wait(subject, pending)
         if report.finding is Finding.UNREACHABLE and not report.verified:
             return self._retry(subject, _begin_again(pending), report.reason)
@@ -230,6 +236,8 @@ class CheckSteps:
     def _retry(
         self, subject: _Subject, pending: PendingCheck, reason: str
     ) -> AuditResult | Deferred:
+        with transaction(self._engine) as connection:
+            free_slot(connection, subject.claim.id)
         now, patience = self._clock(), self._limits.patience
         since = pending.troubled or now
         if now - since >= patience.deadline:
@@ -261,11 +269,11 @@ class CheckSteps:
 def _begin_again(pending: PendingCheck) -> PendingCheck:
     """Return the check with another look to come: a new first one, or one at the damage."""
     phase = Phase.LISTING if pending.first is None else Phase.SECOND_LOOK
-    return replace(pending, phase=phase, job=b"", old_job=pending.job)
+    return replace(pending, phase=phase, job=b"", old_job=pending.job, moved=0, done=0)
 
 
-def _poll(checker: Checker, job: bytes, stopping: Event) -> Report | None:
-    """Return the report of a check if it ends while it is watched."""
+def _poll(checker: Checker, job: bytes, stopping: Event) -> Report | Running:
+    """Return the report of a check if it ends while it is watched, or else how far it is."""
     waited, pause = 0.0, FIRST_POLL_SECONDS
     while True:
         answer = checker.poll(job)
@@ -274,7 +282,7 @@ def _poll(checker: Checker, job: bytes, stopping: Event) -> Report | None:
         if not isinstance(answer, Running):
             raise InputError(f"the auditor returned no report but {type(answer).__name__}")
         if waited * SECOND >= WATCH or stopping.wait(pause):
-            return None
+            return answer
         waited += pause
         pause = min(max(waited * POLL_SHARE, FIRST_POLL_SECONDS), LONGEST_POLL_SECONDS)
 

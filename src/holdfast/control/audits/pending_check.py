@@ -40,6 +40,8 @@ class PendingCheck:
     overrides: int = 0  # guardrails that changed the sample
     began: int = 0
     deadline: int = 0
+    moved: int = 0  # when the look that is under way got further
+    done: int = 0  # units, of that look
     job: bytes = b""  # by which its checker knows the look that is under way
     old_job: bytes = b""  # a look that is over, to be deleted
     first: Report | None = None  # what the first look said, during the second

@@ -119,19 +119,20 @@ def _telemetry(claim: Claim, limits: Rails) -> leaf.Telemetry:
 def _overrides(claim: Claim, result: AuditResult, limits: Rails) -> tuple[leaf.Override, ...]:
     """Return each override with the action after it.
 
-    The fail-safe comes before the clipping, and the cap on the sample after all others: it says
+    The fail-safe comes before the clipping, and what limits the sample after all others: it says
     what was really sampled. So does the rail that enlarges a sample.
     """
-    cap, within = guardrails.Override.SAMPLE_CAP, guardrails.Override.VERIFY_WITHIN
+    limits_sample = guardrails.Override.SAMPLE_CAP | guardrails.Override.DAILY_BYTES
+    within = guardrails.Override.VERIFY_WITHIN
     action, overrides = GRID.action(claim.chosen), []
-    for override in sorted(guardrails.Override(claim.overrides), key=cap.__eq__):
+    for override in sorted(guardrails.Override(claim.overrides), key=limits_sample.__contains__):
         if override in guardrails.FAIL_SAFE:
             action = limits.fail_safe
         elif override in guardrails.Override.FOLLOW_UP | guardrails.Override.ASKED:
             action = Action(claim.interval, claim.ratio)
         elif override in guardrails.INTERVAL_RAILS:
             action = Action(claim.interval, action.ratio)
-        elif override is cap:
+        elif override in limits_sample:
             action = Action(action.interval, _sampled_share(result))
         elif override is within:
             action = Action(claim.interval, _sampled_share(result))

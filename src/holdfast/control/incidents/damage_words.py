@@ -2,12 +2,28 @@
 
 import shlex
 from collections.abc import Sequence
+from typing import Any
 
-from holdfast.checkers.interface import Damage, DamagedUnit
+from holdfast.checkers import codec
+from holdfast.checkers.interface import Damage, DamagedUnit, Report
+from holdfast.evidence.leaf import Outcome
+from holdfast.words import plural
 
 MAX_UNITS = 3  # in a sentence
 MAX_FILES = 5
 MAX_COMMAND_LENGTH = 150
+FIRST_SIGNS = {  # of a loss, in words
+    Outcome.FAILED: "the node signed a wrong proof",
+    Outcome.ADMITTED: "the node admits that what it stored is damaged",
+}
+
+
+def describe_first_sign(audit: Any, unit: str) -> str:
+    """Return in words what shows that data is lost, by the row of the audit that failed."""
+    if audit.report is None:
+        return FIRST_SIGNS[audit.outcome]
+    damaged = codec.load(Report, bytes(audit.report), "the report of a check").damaged
+    return f"{plural(len(damaged), f'{unit} is', f'{unit}s are')} damaged: {name_some(damaged)}"
 
 
 def name_some(units: Sequence[DamagedUnit]) -> str:
@@ -25,7 +41,7 @@ def describe_commands(damage: Damage, name: str) -> str:
     """Return the commands that repair a holding, or where to read them if they are long."""
     if not damage.commands:
         return damage.advice
-    lossy = ", which gives up what is damaged" if damage.loses_data else ""
+    lossy = " (data in it is lost)" if damage.loses_data else ""
     commands = " && ".join(shlex.join(command) for command in damage.commands)
     if len(commands) > MAX_COMMAND_LENGTH:
         return f"`holdfast repair {name}` shows how to repair it{lossy}"

@@ -10,10 +10,9 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, case, insert, or_, select, update
 
-from holdfast.checkers import codec
-from holdfast.checkers.interface import Report
 from holdfast.control.evidence.leaves import last_leaf, record_leaf
-from holdfast.control.incidents.damage_words import name_some
+from holdfast.control.incidents.answered_cases import end_answered_cases
+from holdfast.control.incidents.damage_words import FIRST_SIGNS, describe_first_sign
 from holdfast.control.incidents.holding_alerts import (
     end_alerts,
     has_open_alert,
@@ -43,10 +42,9 @@ from holdfast.evidence.leaf import Outcome
 from holdfast.evidence.storage_check import MAX_DAMAGED
 from holdfast.owner.losses import FileLoss, describe_losses, encode_losses
 from holdfast.storage.database import transaction
-from holdfast.storage.home_schema import catalogue
+from holdfast.storage.home_schema import catalogue, checked_holdings
 from holdfast.storage.inference_schema import canaries
 from holdfast.storage.schema import NEVER, audits, holdings, responses
-from holdfast.words import plural
 
 MAX_AUDITS_PER_TICK = 100
 
@@ -74,7 +72,11 @@ class Cases:
         if _is_canary(connection, audit.holding, now):
             return
         if audit.outcome in FIRST_SIGNS:
-            detail = f"audit {audit.number}: {_first_sign(audit)}"
+            unit = select(checked_holdings.c.unit).where(
+                checked_holdings.c.scheduled == audit.holding
+            )
+            sign = describe_first_sign(audit, connection.execute(unit).scalar() or "unit")
+            detail = f"audit {audit.number}: {sign}"
             raise_damage_alert(connection, audit.holding, detail, now, first=True)
         under_way = select(responses.c.id).where(*_of(audit.holding, *OPEN_STATES))
         if plan and not connection.execute(under_way.limit(1)).first():
@@ -98,6 +100,7 @@ class Cases:
             .with_for_update(of=responses, skip_locked=True)
         )
         with transaction(self._engine) as connection:
+            end_answered_cases(connection, now)
             for row in connection.execute(ended).all():
                 detail = f"audit {row.awaits}, which followed up, ended {row.outcome}"
                 _mark_answered(connection, row.ended_audit)
@@ -283,19 +286,7 @@ def drop_cases(connection: Connection, holding: int, now: int) -> None:
     connection.execute(lifted.values(lifted=now))
 
 
-FIRST_SIGNS = {  # of a loss, in words
-    Outcome.FAILED: "the node signed a wrong proof",
-    Outcome.ADMITTED: "the node admits that what it stored is damaged",
-}
 _DAMAGE = (leaf.Step.LOCALISED, leaf.Step.LOST)  # with blocks
-
-
-def _first_sign(audit: Any) -> str:
-    """Return in words what shows that data is lost."""
-    if audit.report is None:
-        return FIRST_SIGNS[audit.outcome]
-    damaged = codec.load(Report, bytes(audit.report), "the report of a check").damaged
-    return f"{plural(len(damaged), 'unit is', 'units are')} damaged: {name_some(damaged)}"
 
 
 def _of(holding: int, *states: State) -> tuple[Any, ...]:

@@ -3,6 +3,7 @@
 Bytes and requests per unit are those of the last checks, or else the size of the storage.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -13,9 +14,11 @@ from holdfast.control.queries.check_loads import CheckLoad, list_loads
 from holdfast.control.scheduling.coverage import CYCLE_SHARE
 from holdfast.control.scheduling.guardrails import Rails
 from holdfast.control.settings.models import ControlSettings, PriceSettings
-from holdfast.durations import format_duration
+from holdfast.durations import DAY, format_duration
 from holdfast.model.detection import samples
-from holdfast.words import plural, size
+from holdfast.words import money, plural, size
+
+RAISE_BYTES = "raise daily_bytes in [control.checks]"
 
 
 @dataclass(frozen=True)
@@ -28,9 +31,9 @@ class MonthlyCost:
     money: float | None  # none without prices
 
     def describe(self, unit: str) -> str:
-        money = "" if self.money is None else f", {self.money:,.2f} in money"
+        costs = "" if self.money is None else f", {money(self.money)} in money"
         parts = f"{plural(round(self.units), unit)}, {size(self.read_bytes)}"
-        return f"{parts}, {plural(round(self.requests), 'request')}{money}"
+        return f"{parts}, {plural(round(self.requests), 'request')}{costs}"
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,7 @@ class CheckForecast:
     as_decided: MonthlyCost
     verify_within: int | None  # milliseconds, as the owner asked for or the plan supposes
     to_keep: MonthlyCost | None  # what that takes, at least
+    shortfall: str | None = None  # why the promise can't be kept
 
     def describe(self) -> Iterator[str]:
         yield f"{self.holding} ({self.kind}): a month of checks reads " + self.as_decided.describe(
@@ -53,6 +57,8 @@ class CheckForecast:
         if self.to_keep is not None and self.verify_within is not None:
             promise = f"every {self.unit} within {format_duration(self.verify_within)}"
             yield f"  {promise} takes at least {self.to_keep.describe(self.unit)}"
+        if self.shortfall is not None:
+            yield f"  {self.shortfall}: {RAISE_BYTES}"
 
 
 def forecast_checks(
@@ -61,6 +67,20 @@ def forecast_checks(
     """Return the forecasts by name; `verify_within` supposes a promise for all of them."""
     rows = list_loads(connection, now)
     return [_forecast(load, settings, verify_within or load.verify_within) for load in rows]
+
+
+def describe_shortfall(
+    length: int, within: int | None, settings: ControlSettings, *, whole: bool
+) -> str | None:
+    """Say that the bytes of a day can't keep a promise about so many bytes; None if they can."""
+    daily = settings.checks.daily_bytes
+    if daily is None or within is None:
+        return None
+    takes = length * DAY / daily / (1 if whole else CYCLE_SHARE)
+    if takes <= within:
+        return None
+    days, promised = plural(math.ceil(takes / DAY), "day"), format_duration(within)
+    return f"at {size(daily)} a day {size(length)} take {days}, and {promised} were promised"
 
 
 def promised_units(units: int, within: int, *, whole: bool) -> float:
@@ -79,7 +99,15 @@ def _forecast(load: CheckLoad, settings: ControlSettings, within: int | None) ->
         units = max(units, promised_units(load.units, load.verify_within, whole=load.whole))
     decided = _cost(load, units, settings.prices)
     return CheckForecast(
-        load.name, load.kind, load.unit, load.units, load.bytes, decided, within, to_keep
+        holding=load.name,
+        kind=load.kind,
+        unit=load.unit,
+        units=load.units,
+        bytes=load.bytes,
+        as_decided=decided,
+        verify_within=within,
+        to_keep=to_keep,
+        shortfall=describe_shortfall(load.bytes, within, settings, whole=load.whole),
     )
 
 

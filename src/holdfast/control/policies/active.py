@@ -111,7 +111,7 @@ def ensure_champion(engine: Engine, name: str, scenario: Scenario, now: int) -> 
     if aliases.champion is not None:
         return aliases
     first = Registry(engine).register(name, scenario, now)
-    author = Author("holdfast serve", now, "the first, as the settings name it")
+    author = Author("holdfast", now, "the first, as the settings name it")
     try:
         return promote(engine, aliases, first.version, author)
     except InputError:  # another worker was quicker

@@ -4,9 +4,12 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, func, select
 
+from holdfast.control.scheduling.telemetry import LOSSES
+from holdfast.evidence.leaf import Outcome
 from holdfast.model.estimate import Estimate
 from holdfast.storage.inference_schema import confidences, fleet_confidence
-from holdfast.storage.schema import has_proofs, holdings
+from holdfast.storage.schema import audits, has_proofs, holdings
+from holdfast.words import plural
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,20 @@ class HoldingConfidence:
 
 
 @dataclass(frozen=True)
+class KnownDamage:
+    """A holding whose last audit showed a loss: what is inferred holds once it is repaired."""
+
+    holding: str
+    blocks: int
+    damaged: int | None  # blocks that were found damaged; none before they are located
+
+    def describe(self) -> str:
+        if self.damaged:
+            return f"damaged: {self.damaged:,} of {plural(self.blocks, 'block')} known"
+        return "damaged, and not yet known which blocks"
+
+
+@dataclass(frozen=True)
 class ConfidenceReport:
     fleet: FleetConfidence
     holdings: tuple[HoldingConfidence, ...]  # the worst first
@@ -38,6 +55,23 @@ def count_proven(connection: Connection) -> int:
     """Return how many holdings are on nodes: only of these damage is inferred."""
     query = select(func.count()).select_from(holdings).where(has_proofs)
     return int(connection.execute(query).scalar_one())
+
+
+def list_known_damage(connection: Connection, limit: int | None = None) -> list[KnownDamage]:
+    """Return the holdings with proofs whose last audit showed a loss, by name."""
+    audit = audits.c
+    passed = select(func.coalesce(func.max(audit.number), 0)).where(
+        audit.holding == holdings.c.id, audit.outcome == Outcome.PASSED
+    )
+    located = select(func.max(audit.found)).where(
+        audit.holding == holdings.c.id,
+        audit.outcome.in_(LOSSES),
+        audit.number > passed.correlate(holdings).scalar_subquery(),
+    )
+    found = located.correlate(holdings).scalar_subquery()
+    query = select(holdings.c.name, holdings.c.blocks, found)
+    query = query.where(has_proofs, holdings.c.outcome.in_(LOSSES)).order_by(holdings.c.name)
+    return [KnownDamage(*row) for row in connection.execute(query.limit(limit))]
 
 
 def read_fleet_confidence(connection: Connection) -> FleetConfidence | None:

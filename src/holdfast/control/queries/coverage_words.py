@@ -14,8 +14,13 @@ def describe_bound(coverage: Coverage, now: int) -> str:
     """Say how much may be damaged, in the holding's own unit, and as of when."""
     bound, unit = coverage.bound, coverage.unit
     window = format_duration(bound.within)
+    known = ""
+    if bound.damaged:
+        verb = "is" if bound.damaged == 1 else "are"
+        known = f"{plural(bound.damaged, unit)} {verb} damaged, and "
     if bound.share is None or bound.at_most is None:
-        return f"no bound: {coverage.kind} chooses what it reads; {_describe_last(coverage, now)}"
+        last = _describe_last(coverage, now)
+        return f"{known}no bound: {coverage.kind} chooses what it reads; {last}"
     if not bound.read:
         return f"no bound: no {unit} was read within {window}"
     since = "" if bound.since is None else f", the first {ago(bound.since, now)}"
@@ -25,12 +30,7 @@ def describe_bound(coverage: Coverage, now: int) -> str:
         verb = "is" if bound.damaged < 2 else "are"
         return f"{damaged} of {all_} {verb} damaged: all were read within {window}{since}"
     read = f"{bound.read:,} of {coverage.units:,} were read within {window}{since}"
-    most = f"at most {percent_up(bound.share)} of the {unit}s are damaged, at 95 %: {read}"
-    if not bound.damaged:
-        return most
-    return (
-        f"{plural(bound.damaged, unit)} {'is' if bound.damaged == 1 else 'are'} damaged, and {most}"
-    )
+    return f"{known}at most {percent_up(bound.share)} of the {unit}s are damaged, at 95 %: {read}"
 
 
 def describe_coverage(coverage: Coverage) -> str:

@@ -5,16 +5,23 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, case, func, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, case, exists, func, select
 
 from holdfast.control.incidents.alerts import Alert
 from holdfast.control.policies.aliases import Named, named_aliases
-from holdfast.control.queries.confidence import FleetConfidence, read_fleet_confidence
+from holdfast.control.queries.confidence import (
+    FleetConfidence,
+    KnownDamage,
+    list_known_damage,
+    read_fleet_confidence,
+)
 from holdfast.control.queries.coverage import Coverage, list_coverage
 from holdfast.control.queries.daily import CheckCosts, read_check_costs
 from holdfast.control.queries.incidents import (
     CaseStep,
+    FollowUp,
     list_alerts,
+    list_follow_ups,
     list_past_losses,
     list_repairs,
     open_alert_count,
@@ -22,12 +29,14 @@ from holdfast.control.queries.incidents import (
 )
 from holdfast.control.queries.names import name_of, unit_of
 from holdfast.control.queries.nodes import Reachability, list_reachability
+from holdfast.control.queries.reports import read_last_reason
 from holdfast.control.scheduling.claims import Lag
 from holdfast.control.scheduling.lag import lag_at
 from holdfast.control.scheduling.telemetry import LOSSES
 from holdfast.durations import DAY
 from holdfast.evidence.leaf import Outcome
-from holdfast.storage.home_schema import checked_holdings
+from holdfast.owner.direct.address import is_direct
+from holdfast.storage.home_schema import catalogue, checked_holdings
 from holdfast.storage.inference_schema import confidences
 from holdfast.storage.schema import NEVER, audits, checkpoints, holdings, leaves, trees
 
@@ -57,9 +66,14 @@ def is_fine(health: Mapping[Health, int], *, cases: int, alerts: int) -> bool:
 def health_of(now: int, grace: int) -> ColumnElement[str]:
     """Return the expression for a holding's health.
 
-    An audit is overdue when it is late by more than `grace` and no worker has it.
+    An audit is overdue when it is late by more than `grace` and no worker has it. So is a check
+    that has waited for others for so long.
     """
-    overdue = (holdings.c.due <= now - grace) & (holdings.c.lease <= now)
+    waits = (checked_holdings.c.waits > 0) & (checked_holdings.c.waits <= now - grace)
+    held_up = exists().where(checked_holdings.c.scheduled == holdings.c.id, waits)
+    overdue = ((holdings.c.due <= now - grace) & (holdings.c.lease <= now)) | (
+        holdings.c.checked & held_up.correlate(holdings)
+    )
     return case(
         (overdue, str(Health.OVERDUE)),
         (holdings.c.quarantined, str(Health.QUARANTINED)),
@@ -166,6 +180,8 @@ class HoldingStatus:
     outcome: str | None  # of the last audit
     audited: int | None  # when that was
     due: int | None
+    direct: bool = False  # whether it is audited without a node
+    reason: str | None = None  # of a check that could not say whether its storage is intact
 
 
 @dataclass(frozen=True)
@@ -199,6 +215,8 @@ class Status:
     confidence: FleetConfidence | None  # none until it is inferred
     repairs: tuple[CaseStep, ...]  # blocks that are searched or repaired, or were lost
     coverage: tuple[Coverage, ...]  # storage without a node: what was read, what may be damaged
+    known_damage: tuple[KnownDamage, ...] = ()  # of holdings with proofs
+    follow_ups: tuple[FollowUp, ...] = ()  # cases in which nothing is repaired
 
 
 def read_status(connection: Connection, now: int, *, grace: int, limit: int) -> Status:
@@ -227,15 +245,19 @@ def read_status(connection: Connection, now: int, *, grace: int, limit: int) -> 
         confidence=read_fleet_confidence(connection),
         repairs=tuple(list_repairs(connection)),
         coverage=tuple(list_coverage(connection, now, limit=limit)),
+        known_damage=tuple(list_known_damage(connection, limit)),
+        follow_ups=tuple(list_follow_ups(connection)),
     )
 
 
 def _worst(connection: Connection, now: int, grace: int, limit: int) -> tuple[HoldingStatus, ...]:
     health = health_of(now, grace)
-    columns = ("name", "blocks", "number", "audited", "due", "quarantined", "outcome")
+    columns = ("id", "name", "blocks", "number", "audited", "due", "quarantined", "outcome")
     query = (
         select(*(holdings.c[name] for name in columns), health.label("health"))
         .add_columns(checked_holdings.c.kind, unit_of(holdings.c.checked).label("unit"))
+        .add_columns(catalogue.c.url)
+        .outerjoin(catalogue, catalogue.c.scheduled == holdings.c.id)
         .outerjoin(confidences, confidences.c.holding == holdings.c.id)
         .outerjoin(checked_holdings, checked_holdings.c.scheduled == holdings.c.id)
         .order_by(*worst_first(health))
@@ -252,9 +274,17 @@ def _worst(connection: Connection, now: int, grace: int, limit: int) -> tuple[Ho
             row.outcome,
             row.audited if row.number else None,
             None if row.quarantined else row.due,
+            direct=row.url is not None and is_direct(row.url),
+            reason=_unknown_reason(connection, row),
         )
-        for row in connection.execute(query)
+        for row in connection.execute(query).all()
     )
+
+
+def _unknown_reason(connection: Connection, row: Row[Any]) -> str | None:
+    if row.kind is None or row.health != Health.SILENT:
+        return None
+    return read_last_reason(connection, row.id)
 
 
 def last_outcomes(connection: Connection) -> dict[str, str]:

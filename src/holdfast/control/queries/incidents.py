@@ -3,15 +3,16 @@
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, Select, func, select
+from sqlalchemy import Connection, RowMapping, Select, case, func, select
 
 from holdfast.control.incidents.alerts import Alert
 from holdfast.control.incidents.types import OPEN_STATES, Kind, State, Step
 from holdfast.control.queries.names import name_of
 from holdfast.durations import SECOND
+from holdfast.evidence.leaf import Outcome
 from holdfast.owner.losses import FileLoss, decode_losses
 from holdfast.progress import BlockProgress
-from holdfast.storage.schema import NEVER, alerts, holdings, responses
+from holdfast.storage.schema import NEVER, alerts, audits, holdings, responses
 
 MAX_ALERTS = 1000
 CURRENT_STATES = (State.READY, State.ASKED)  # a case that is not over has one step in them
@@ -63,6 +64,15 @@ class CaseUnderWay:
     detail: str
     began: int  # this step
     due: int  # when the step is taken up, or taken up again
+
+
+@dataclass(frozen=True)
+class FollowUp:
+    """A holding that gave no proof in time, and when it is audited again. Nothing is repaired."""
+
+    holding: str
+    audit: int  # the number of the one that timed out
+    due: int
 
 
 @dataclass(frozen=True)
@@ -131,6 +141,22 @@ def list_cases_under_way(
         CaseUnderWay(**{**row, "step": Step(row["step"]), "state": State(row["state"])})
         for row in rows
     ]
+
+
+def list_follow_ups(connection: Connection) -> list[FollowUp]:
+    """Return the cases after time-outs that wait for their follow-up, the oldest first."""
+    opening = (audits.c.holding == responses.c.holding) & (audits.c.number == responses.c.audit)
+    due = case((responses.c.state == State.ASKED, holdings.c.due), else_=responses.c.due)
+    query = (
+        select(holdings.c.name, responses.c.audit, due)
+        .join(holdings, holdings.c.id == responses.c.holding)
+        .join(audits, opening)
+        .where(responses.c.state.in_(CURRENT_STATES), responses.c.step == Step.FOLLOW_UP)
+        .where(audits.c.outcome == Outcome.TIMED_OUT)
+        .order_by(responses.c.id)
+        .limit(MAX_ALERTS)
+    )
+    return [FollowUp(*row) for row in connection.execute(query)]
 
 
 def list_steps(

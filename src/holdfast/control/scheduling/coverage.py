@@ -87,6 +87,7 @@ class Look:
     damaged: tuple[str, ...]
     at: int
     carries: int | None  # units that a check of the holding can carry, if that is limited
+    units: int | None = None  # that there are, if the tool chooses by itself and has said it
 
 
 def save_groups(connection: Connection, holding: int, extent: Extent, now: int) -> None:
@@ -126,7 +127,7 @@ def draw(connection: Connection, holding: int, wanted: Wanted, now: int) -> Draw
     target = min(target, sizes.units)
     budget = _budget(sizes, wanted.daily_bytes, now)
     groups: tuple[str, ...] = ()
-    units = min(target, wanted.cap)
+    units = allowed = min(target, wanted.cap)
     if sizes.whole:
         units = min(units, max(sizes.units * budget // max(sizes.bytes, 1), 1))
     else:
@@ -134,8 +135,8 @@ def draw(connection: Connection, holding: int, wanted: Wanted, now: int) -> Draw
         taken = _take(connection, holding, urgency, units, budget)
         groups, units = tuple(sorted(taken)), sum(taken.values())
     overrides = int(Override.VERIFY_WITHIN) if min(target, units) > wanted.units else 0
-    if units < target:
-        overrides |= int(Override.SAMPLE_CAP)
+    overrides |= int(Override.SAMPLE_CAP) if allowed < target else 0
+    overrides |= int(Override.DAILY_BYTES) if units < allowed else 0
     return Draw(groups, units, overrides)
 
 
@@ -222,7 +223,10 @@ def record_look(connection: Connection, holding: int, look: Look) -> None:
     marked = [{"holding": holding, "name": _bytes(name)} for name in sorted({*look.damaged})]
     if marked:
         bulk.execute(connection, _MARK, marked)
-    end_check(connection, holding, look.carries)
+    if look.units is not None:
+        whole = (_group.holding == holding, _group.name == _bytes(WHOLE))
+        connection.execute(update(check_groups).where(*whole).values(units=look.units))
+    end_check(connection, holding, look.carries, look.units)
 
 
 def delete_groups(connection: Connection, holding: int) -> None:

@@ -46,6 +46,7 @@ class Override(IntFlag):
     FIRST = 2048
     RECOVERY = 4096
     VERIFY_WITHIN = 8192
+    DAILY_BYTES = 16384
 
 
 FAIL_SAFE = Override.TELEMETRY | Override.STATE | Override.ENVELOPE
@@ -65,6 +66,7 @@ REASONS = {
     Override.FIRST: "a new holding is audited soon, at a random time",
     Override.RECOVERY: "an audit failed, and too few audits have passed since",
     Override.VERIFY_WITHIN: "every unit is to be verified within the time that was set",
+    Override.DAILY_BYTES: "the sample was above the bytes that checks may read in a day",
 }
 
 

@@ -300,6 +300,8 @@ class DirectClient:
         try:
             return work()
         except NodeRefusedError as error:
+            if error.code is Code.STORAGE:
+                raise UnreachableError(f"can't read {self._address.data}: {error}") from error
             self._note_illegible(str(error.__cause__))
             raise UnreachableError(
                 "the tags of an object are damaged, while its data may be intact: `holdfast "

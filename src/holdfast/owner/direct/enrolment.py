@@ -46,7 +46,9 @@ def list_enrollable(storage: DirectStorage) -> StoredObjects:
     try:
         objects = [found for found in storage.walk() if is_auditable(found)]
     except UnreachableError as error:
-        raise InputError(f"{error}: is the address right, and may you read it?") from error
+        asks = str(error).endswith("?")  # it has a question of its own
+        cure = "" if asks else ": is the address right, and may you read it?"
+        raise InputError(f"{error}{cure}") from error
     if not objects:
         raise InputError(f"there are no objects at {storage.address} that can be audited")
     if len(objects) > MAX_FILES:

@@ -40,6 +40,8 @@ def create_catalogue() -> None:
         sa.Column("verify_within", sa.BigInteger(), nullable=True),
         sa.Column("carries", sa.BigInteger(), nullable=True),
         sa.Column("busy", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("stalled", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("waits", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("scheduled", sa.BigInteger(), nullable=True),
         sa.ForeignKeyConstraint(["scheduled"], ["holdings.id"]),
         sa.PrimaryKeyConstraint("name"),
