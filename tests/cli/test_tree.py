@@ -78,6 +78,7 @@ ELSEWHERE = {
     "plan": "cli/test_plan.py",
     "train": "cli/test_train.py",
     "aggregate": "cli/test_train.py",
+    "tune": "cli/test_tune.py",
     "policy import-sb3": "learn/test_sb3_import.py",
     "holding add": "owner/test_commands.py",
     "holding refresh": "direct/test_commands.py",

@@ -66,7 +66,7 @@ def tune(
 
 
 def _candidates(scenario: Operation, kinds: tuple[str, ...]) -> Iterator[Candidate]:
-    rates = 1 / LONGEST, 4.0  # audits a day
+    rates = 1 / LONGEST, 1.0  # audits a day
     for samples in SAMPLES if "constant" in kinds else ():
         yield Candidate("constant", _constant(samples), *rates)
     for samples in SAMPLES[2::2] if "two-speed" in kinds else ():
