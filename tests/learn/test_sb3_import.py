@@ -27,7 +27,8 @@ def saved(path: Path, env: Any = None, **policy: Any) -> Any:
 def test_the_checkpoint_decides_as_the_model_does(tmp_path: Path, layers: list[int]) -> None:
     model = saved(tmp_path / "dqn.zip", net_arch=layers)
     out = tmp_path / "run"
-    assert run(["policy", "import-sb3", str(tmp_path / "dqn.zip"), "--out", str(out)]) == 0
+    words = ["policy", "import-sb3", str(tmp_path / "dqn.zip"), "--out", str(out), "--json"]
+    assert run(words) == 0
     loaded = checkpoint.load(out)
     policy = loaded.policy()
     observations: Any = np.random.default_rng(0).random((200, 5)).astype(np.float32)

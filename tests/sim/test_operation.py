@@ -202,6 +202,6 @@ def test_a_failure_shortens_the_wait_and_clean_years_lengthen_it() -> None:
 
 def test_an_exposure_out_of_reach_is_refused() -> None:
     with pytest.raises(InputError, match="no policy that was tried"):
-        tune(replace(OPERATION, days=30.0), 1e-9, nodes=100, seed=0, kinds=("constant",))
+        tune(replace(OPERATION, days=100.0), 1e-9, nodes=5000, seed=0, kinds=("constant",))
     with pytest.raises(InputError, match="above 0"):
         tune(OPERATION, 0.0, nodes=100, seed=0)
