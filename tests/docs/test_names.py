@@ -38,7 +38,8 @@ def test_a_row_of_names_with_one_of_ours_has_only_ours(document: Path) -> None:
 def test_scenarios_exist(document: Path) -> None:
     text = document.read_text()
     for name in [*NAMED.findall(text), *re.findall(r"--scenario (\w+)\b(?!\.toml)", text)]:
-        assert name == OPERATION.name or scenario_named(name)
+        if name != OPERATION.name:
+            scenario_named(name)
 
 
 @documents
