@@ -258,7 +258,7 @@ def test_a_repository_that_is_not_there_is_a_mistake_at_first_and_an_outage_late
         ({"address": "/srv/repository::archive"}, "without an archive"),
         ({"address": ""}, "needs an address"),
         ({"lock_wait": "long"}, "number of seconds"),
-        ({"passphrase": "x"}, "no option 'passphrase'"),
+        ({"passphrase": "x"}, "passphrase holds a secret"),
     ],
 )
 def test_what_can_not_be_used_is_refused(

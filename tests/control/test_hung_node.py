@@ -18,6 +18,7 @@ from sqlalchemy import select, update
 from tests.support.live_service import Site, site
 from tests.support.owner_env import RunningNode, flip, new_node_key, node_process
 
+from holdfast.control.audits.running_audit import WE_WERE_AWAY
 from holdfast.control.incidents.types import Kind
 from holdfast.control.scheduling.guardrails import Rails
 from holdfast.control.service import Service, milliseconds
@@ -146,7 +147,11 @@ def test_audits_behind_a_hung_request_are_asked_for_in_time(place: Site) -> None
             while len(outcomes(place)[place.node.address]) < 2:
                 service.step()
                 time.sleep(0.05)
-    assert outcomes(place)[place.node.address] == [Outcome.TIMED_OUT] * 2
+    assert Outcome.TIMED_OUT in outcomes(place)[place.node.address]
+    for audit in place.audits():
+        # Where a try was due while the other request waited, the node is given the benefit of it.
+        if audit.outcome is not Outcome.TIMED_OUT:
+            assert (audit.outcome, audit.reason) == (Outcome.UNKNOWN, WE_WERE_AWAY)
 
 
 def put_off(service: Service, name: str, wait: int) -> None:

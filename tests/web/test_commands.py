@@ -86,6 +86,9 @@ def test_commands_show_what_the_api_shows(home: Home) -> None:
     shell, served = home
     shown = shell.run("status", "--json").data
     assert shown.pop("activity") == served.client.get("/activity?limit=5").json()
+    assert shown.pop("service_running") is False
+    (note,) = shown.pop("notes")
+    assert note.startswith("no service is running")
     assert shown == served.client.get("/status").json()
     for command, path in (
         (("list",), "/policies"),

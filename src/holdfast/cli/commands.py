@@ -79,7 +79,7 @@ COMMANDS: dict[str, Entry | Group] = {
     "restore": Entry("backup:restore", "Create a home from a backup."),
     "confidence": Entry(
         "confidence:confidence",
-        "Estimate undetected damage: exit 1 if the ceiling is certainly broken.",
+        "Estimate undetected damage: exit 1 if damage is known or the ceiling is broken.",
     ),
     "canary": Group(
         "Canaries: damage that you plant, to see whether audits find it.",
@@ -187,7 +187,7 @@ COMMANDS: dict[str, Entry | Group] = {
     "paper": Entry("paper:paper", "Show a table of the paper as it ships, or reproduce it."),
     "demo": Entry("demo:demo", "Watch nodes, a chain, a policy and real damage on this machine."),
     "evaluate": Entry("evaluate:evaluate", "Compare policies on the same simulated episodes."),
-    "tune": Entry("tune:tune", "Find the cheapest simple policies in the operator's world."),
+    "tune": Entry("tune:tune", "Find the cheapest policy of each kind that keeps an exposure."),
     "plan": Entry(
         "plan:plan", "Turn a budget into a ceiling, or a ceiling or deadline into a cost."
     ),

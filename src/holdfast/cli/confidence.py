@@ -61,7 +61,7 @@ def confidence(
     home: HomeFolder = DEFAULT_HOME,
     as_json: Json = False,
 ) -> int:
-    """Estimate undetected damage: exit 1 if damage is known or the ceiling is certainly broken.
+    """Estimate undetected damage: exit 1 if damage is known or the ceiling is broken.
 
     Shows the figures that `holdfast serve` keeps fresh, and as of when they are. If there are none
     yet, they are inferred now. They come from the log with the latest fit, or one made for them.

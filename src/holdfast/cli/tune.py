@@ -37,10 +37,11 @@ def tune(
     seed: Annotated[int, typer.Option(min=0, help="Of the nodes to tune on.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Find the cheapest policy of each kind that keeps an exposure, in the operator's world.
+    """Find the cheapest policy of each kind that keeps an exposure.
 
-    Each is tuned on some nodes and measured on as many fresh ones, with the next seed. The bayes
-    policy learns hazards from a node's own audits; clairvoyant sees them, as nobody can.
+    The world is the operator's. Each policy is tuned on some nodes and measured on as many fresh
+    ones, with the next seed. The bayes policy learns hazards from a node's own audits; clairvoyant
+    sees them, as nobody can.
 
     Example: holdfast tune --exposure 0.118 --scenario operation:per_audit=10
     """
