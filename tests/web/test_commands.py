@@ -100,7 +100,8 @@ def test_commands_show_what_the_api_shows(home: Home) -> None:
         assert shell.run("policy", *command, "--json").data == answer, command
     changes = shell.run("policy", "history", "--json").data["changes"]
     assert changes == served.client.get("/policies/history").json()
-    assert shell.run("confidence", "--json").data["holdings"]
+    inferred = shell.run("confidence", "--json").data
+    assert inferred["holdings"] or inferred["known_damage"]
 
 
 @pytest.mark.slow
