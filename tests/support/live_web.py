@@ -1,7 +1,7 @@
 """The API on loopback, over an operation that has lived for some days."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,9 +50,12 @@ def serving(
     count: int = COUNT,
     days: int = DAYS,
     web: WebSettings = ANYWHERE,
+    prepare: Callable[[Operation], object] = lambda _work: None,
 ) -> Iterator[Served]:
+    """Serve an operation of some days; `prepare` adds to it before the server reads anything."""
     work = operation(folder, PAPER, count, address=place)
     work.until(work.clock.now + days * DAY)
+    prepare(work)
     (folder / VERIFIER).write_text(f"{SIGNER.verifier}\n")
     settings = ControlSettings(
         database=place, scenario=PAPER, web=web, promotion=conditions or Conditions()
