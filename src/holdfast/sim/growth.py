@@ -1,5 +1,6 @@
 """How corruption grew over an interval: how many blocks, since when, and the exposure."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,7 +9,7 @@ from holdfast.model.arrays import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)
-class Growth:
+class Growth(ABC):
     """What one interval did to each node."""
 
     interval: IntArray
@@ -20,13 +21,13 @@ class Growth:
         """Whether corruption appeared on an intact node."""
         return np.asarray((self.before == 0) & (self.grown > 0), np.bool_)
 
+    @abstractmethod
     def first_unit(self) -> IntArray:
         """Return the unit, counted from 0, in which the first of the grown blocks went bad."""
-        raise NotImplementedError
 
+    @abstractmethod
     def exposure(self) -> FloatArray:
         """Return the blocks that were bad, summed over the units of the interval."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
